@@ -1,0 +1,55 @@
+"""Settings in frozen groups; every default is safe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from conversations.protocol.topics import DEFAULT_NAMESPACE
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """How to reach a Kafka cluster; making one does no I/O."""
+
+    bootstrap: str
+    """``host:port[,host:port...]`` of some brokers."""
+    namespace: str = field(default=DEFAULT_NAMESPACE, kw_only=True)
+    """First part of every topic name."""
+    settings: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    """Further librdkafka settings, passed through: TLS, SASL, OAUTHBEARER, timeouts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Bounds on everything that could grow."""
+
+    body_bytes: int = 900_000
+    """Largest body of one message."""
+    held_messages: int = 1_000
+    """Messages kept per dialog while one before them is missing."""
+    waiting_bytes: int = 64_000_000
+    """Bytes of waiting rows per partition at which its queue input pauses."""
+    cached_endpoints: int = 50_000
+    """Endpoints kept decoded in memory per partition."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerSettings:
+    """How a worker works."""
+
+    concurrency: int = 16
+    """Handlers that may run at the same time; handlers that never wait use one thread whatever this says."""
+    batch: int = 5_000
+    """Records read per step at most."""
+    patience: timedelta = timedelta(milliseconds=50)
+    """How long a step waits for its handlers before it commits without the slow ones."""
+    revocation: timedelta = timedelta(seconds=5)
+    """How long a partition that moves away waits for its running handlers."""
+    time_limit: timedelta = timedelta(seconds=60)
+    """How long a handler may run unless its declaration says otherwise."""
+    limits: Limits = Limits()
+    slot: str | None = None
+    """Names this worker across restarts, so that a restart ends the transaction its predecessor left open."""

@@ -1,0 +1,145 @@
+"""Every exception of the package.
+
+    ConversationError             has a code of Service Broker's error table
+     ├─ LocalError                you asked for something impossible; raised at once, nothing changed
+     │   ├─ DialogEnded           8429 (or 8427, 8458): the dialog's state does not allow the verb
+     │   ├─ NotInContract         8431: the contract does not know the message type
+     │   ├─ WrongDirection        8432, 8434: the other side sends this message type
+     │   ├─ InvalidBody           9615: the body is not what its message type says
+     │   ├─ BodyTooLarge          8459
+     │   ├─ UnknownContract       8425: the service does not declare the contract
+     │   └─ NoWorkerHere          a request needs a worker of its service in this process
+     ├─ PeerError                 the other side, or the broker on its behalf, ended the dialog with an error
+     ├─ NotAccepted               Kafka did not confirm a client's write; the same block again is harmless
+     └─ RequestTimeout            no reply in time; says whether the peer had the request
+    DeclarationError              a service's declaration is incomplete or contradicts itself or the catalog
+    StateUpgradeError             stored group state is of another version and no upgrade function fits
+    LogError                      Kafka failed for good
+     ├─ Fenced                    another member owns a partition now
+     ├─ Interrupted               aborted for a passing reason
+     ├─ InDoubt                   the outcome of a commit is unknown
+     ├─ DestinationFailed         a topic refuses records
+     └─ InputLost                 an input position can no longer be read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class ConversationError(Exception):
+    """Something about a conversation went wrong; ``code`` is Service Broker's number for it."""
+
+    code: int = 0
+
+    def __init__(self, message: str = "", *, code: int | None = None) -> None:
+        super().__init__(message or (self.__doc__ or "").split("\n", 1)[0])
+        if code is not None:
+            self.code = code
+
+
+class LocalError(ConversationError):
+    """The caller asked for something impossible; nothing was changed."""
+
+
+class DialogEnded(LocalError):
+    """The state of the dialog does not allow this verb."""
+
+    code = 8429
+
+
+class NotInContract(LocalError):
+    """The contract does not know this message type."""
+
+    code = 8431
+
+
+class WrongDirection(LocalError):
+    """The contract lets only the other side send this message type."""
+
+    code = 8432
+
+
+class InvalidBody(LocalError):
+    """The body is not what its message type says."""
+
+    code = 9615
+
+
+class BodyTooLarge(LocalError):
+    """The body is larger than a message may be."""
+
+    code = 8459
+
+
+class UnknownContract(LocalError):
+    """The service does not declare this contract."""
+
+    code = 8425
+
+
+class NoWorkerHere(LocalError):
+    """A request waits for its reply in this process, so a worker of its service must run here."""
+
+
+class PeerError(ConversationError):
+    """The other side ended the dialog with an error: positive codes are its own, negative ones the broker's."""
+
+    def __init__(self, code: int, description: str) -> None:
+        super().__init__(f"{code}: {description}", code=code)
+        self.description = description
+
+
+class NotAccepted(ConversationError):
+    """Kafka did not confirm the write in time; running the same block again with the same id is harmless."""
+
+
+class RequestTimeout(ConversationError):
+    """No reply arrived in time."""
+
+    def __init__(self, dialog_id: str, acknowledged: bool) -> None:
+        had = "the peer had the request" if acknowledged else "the peer did not acknowledge the request"
+        super().__init__(f"no reply on dialog {dialog_id} in time; {had}")
+        self.dialog_id = dialog_id
+        self.acknowledged = acknowledged
+
+
+class DeclarationError(Exception):
+    """A declaration is incomplete or contradicts itself, the code or the catalog; the message names the fix."""
+
+
+class StateUpgradeError(Exception):
+    """Stored group state is of another version than the code and no upgrade function leads to it."""
+
+
+class LogError(Exception):
+    """Kafka failed in a way that this process cannot mend by trying again."""
+
+
+class Fenced(LogError):
+    """Another member owns at least one of the partitions; the transaction was aborted."""
+
+
+class Interrupted(LogError):
+    """The transaction was aborted for a passing reason and may be tried again."""
+
+
+class InDoubt(LogError):
+    """Nobody knows whether the transaction took effect: memory must be rebuilt from the topics."""
+
+
+class DestinationFailed(LogError):
+    """Some topics refuse records; the transaction was aborted."""
+
+    def __init__(self, topics: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"{topic}: {why}" for topic, why in topics.items()))
+        self.topics = dict(topics)
+
+
+class InputLost(LogError):
+    """An input of a partition cannot be read on from where it stopped."""
+
+    def __init__(self, partition: int, why: str) -> None:
+        super().__init__(f"partition {partition}: {why}")
+        self.partition = partition
+        self.why = why

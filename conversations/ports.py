@@ -1,0 +1,169 @@
+"""What the shell must supply: a transactional log, a state store and a clock.
+
+Two shells implement these protocols: ``conversations.kafka`` on Apache Kafka and ``conversations.memory`` in one
+process. One contract suite (``tests/contracts``) runs against both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+Headers = list[tuple[str, bytes]]
+
+
+class Record(Protocol):
+    """One record as the log delivers it; the methods are those of a confluent-kafka message, so none is wrapped."""
+
+    def topic(self) -> str: ...
+    def partition(self) -> int: ...
+    def offset(self) -> int: ...
+    def key(self) -> bytes | None: ...
+    def value(self) -> bytes | None: ...
+    def headers(self) -> Headers | None: ...
+    def timestamp(self) -> tuple[int, int]: ...
+
+
+class Out(NamedTuple):
+    """One record to append in the step's transaction, to an explicit partition."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers | None = None
+
+
+class Positions(NamedTuple):
+    """Where to go on reading the inputs of a partition: the offset of the next record; None is the log's start."""
+
+    queue: int | None
+    commands: int | None
+
+
+class Restored(NamedTuple):
+    """What one slice of a restore brought."""
+
+    rows: Sequence[tuple[bytes, bytes | None]]
+    """State rows in log order; a value of None deletes the key."""
+    done: bool
+    """True once everything committed before the assignment has been read."""
+    next_offset: int
+    """Offset of the state partition after these rows."""
+
+
+class Restore(Protocol):
+    """The reading of one state partition up to what was committed when the partition was assigned."""
+
+    committed: int | None
+    """The consumer group's queue offset of the partition, None when it has none; known once ``advance`` ran."""
+
+    def advance(self, limit: int) -> Restored:
+        """Read at most ``limit`` further rows without waiting long (tens of ms).
+
+        Raises:
+            LogError: the state topic cannot be read.
+        """
+
+    def close(self) -> None:
+        """Stop reading; harmless when already done."""
+
+
+class Listener(Protocol):
+    """Told about ownership of queue partitions, always from inside ``Log.poll`` or ``Log.close``."""
+
+    def assigned(self, partitions: Sequence[int]) -> None: ...
+    def revoked(self, partitions: Sequence[int]) -> None:
+        """Last chance to commit: the partitions are still owned while this runs."""
+
+    def lost(self, partitions: Sequence[int]) -> None:
+        """The partitions belong to somebody else already: discard."""
+
+
+class Log(Protocol):
+    """One worker's connection to the topics of its service. Only the polling thread calls it."""
+
+    def join(self, listener: Listener) -> None:
+        """Subscribe to the service's queue; partitions arrive through the listener, with their inputs paused."""
+
+    def poll(self, timeout: float, limit: int) -> Sequence[Record]:
+        """Return the records at hand, at most ``limit``; wait up to ``timeout`` seconds only when there are none.
+
+        Raises:
+            InputLost: an input position is out of range or its topic was re-created; names the partition.
+            LogError: the log failed.
+        """
+
+    def restore(self, partition: int, since: int | None) -> Restore:
+        """Begin reading the state partition from offset ``since`` (None: its start)."""
+
+    def open(self, partition: int, positions: Positions) -> None:
+        """Let the inputs of an assigned partition (queue, then commands) flow from ``positions``."""
+
+    def pause(self, partition: int) -> None:
+        """Hold back the queue input of a partition; commands go on."""
+
+    def resume(self, partition: int) -> None:
+        """Let the queue input of a partition flow again."""
+
+    def drop(self, partition: int) -> None:
+        """Stop every input of a partition that stays assigned: it is set aside for a human."""
+
+    def commit(self, outs: Iterable[Out], offsets: Mapping[int, int]) -> Mapping[int, int]:
+        """Append ``outs`` and the queue offsets of the touched partitions in one transaction.
+
+        ``offsets`` maps each touched partition to its queue position, moved or not: it is the fence.
+        Returns the state topic's next offset for each partition that a state record was appended to.
+
+        Raises:
+            Fenced: this member lost a partition; aborted. Poll (to be told which), then commit the rest.
+            DestinationFailed: records to the named topics cannot be written; aborted. Commit without them.
+            Interrupted: aborted for a passing reason; commit again.
+            InDoubt: the outcome is unknown, or the abort failed; forget everything in memory and rejoin.
+            LogError: fatal.
+        """
+
+    def partitions(self, service: str) -> int | None:
+        """Partition count of a service's topics from the catalog, None when the service is not known (yet)."""
+
+    def topic_ids(self) -> Mapping[str, str]:
+        """Identity of the service's own queue, commands and state topics, which changes when one is re-created."""
+
+    def queue_end(self, partition: int) -> int:
+        """End offset of the queue partition, counting records of open transactions."""
+
+    def close(self) -> None:
+        """Leave the group, after a last ``revoked``; harmless when already closed."""
+
+
+class Store(Protocol):
+    """The local copy of one partition's state: exactly the rows of the compacted state partition."""
+
+    def checkpoint(self) -> int | None:
+        """Offset of the state partition up to which this copy is complete, None when it must be built anew."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+    def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
+        """Rows whose key starts with ``prefix``, in key order, as of the call."""
+
+    def apply(self, rows: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
+        """Write rows (None deletes) and the checkpoint in one batch."""
+
+    def clear(self) -> None:
+        """Forget everything, the checkpoint included."""
+
+    def close(self) -> None: ...
+
+
+class Stores(Protocol):
+    """Opens the store of a partition."""
+
+    def open(self, partition: int, state_topic_id: str) -> Store:
+        """Open the local copy; one made from another topic id, or too old to trust, comes back empty."""
+
+
+class Clock(Protocol):
+    """Wall-clock time."""
+
+    def now(self) -> int:
+        """Microseconds since the epoch, UTC."""
