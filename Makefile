@@ -1,0 +1,54 @@
+# Everything a contributor runs. Needs only python3 (3.11 or newer); the rest goes into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.made-from-lock
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test bench lint types check docs lock clean
+
+help: ## Show this help
+	@echo "make <target>:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv from the locks (done by itself when a target needs it)
+
+demo: $(STAMP) ## Start a broker and watch two services talk
+	$(BIN)/conversations demo
+
+test: $(STAMP) ## Run every test; the first run fetches the broker's jars
+	$(BIN)/python -m pytest
+
+bench: $(STAMP) ## Measure throughput and latency on this machine
+	$(BIN)/python -m bench
+
+lint: $(STAMP) ## Check style, formatting, import contracts and that the locks are fresh
+	$(BIN)/python .ci/lock.py --check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(STAMP) ## Check types (mypy --strict)
+	$(BIN)/mypy
+
+check: lint types test ## Everything the gate runs
+
+docs: $(STAMP) ## Draw the state diagrams of docs/protocol.md from the tables
+	$(BIN)/python docs/make_state_diagram.py
+
+lock: $(STAMP) ## Resolve the dependencies again into requirements/*.txt (needs the network)
+	$(BIN)/python .ci/lock.py
+
+clean: ## Remove .venv, caches and build output
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A new virtual environment when the lock changes; a changed pyproject.toml only refreshes the editable install.
+$(STAMP): requirements/dev.txt pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "error: '$(PYTHON)' not found; install Python 3.11 or newer, or run: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: Python 3.11 or newer is needed, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1); run: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "error: this Python cannot make virtual environments; install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
