@@ -20,6 +20,7 @@
      ├─ InDoubt                   the outcome of a commit is unknown
      ├─ DestinationFailed         a topic refuses records
      └─ InputLost                 an input position can no longer be read
+    UndecodableRecord            bytes of a topic are not a record of a schema we know
 """
 
 from __future__ import annotations
@@ -143,3 +144,7 @@ class InputLost(LogError):
         super().__init__(f"partition {partition}: {why}")
         self.partition = partition
         self.why = why
+
+
+class UndecodableRecord(ValueError):
+    """Bytes of a topic are not a record of a schema this process knows; the message says why."""

@@ -1,0 +1,235 @@
+"""The envelope of every record on a queue topic, and its codec.
+
+The fields that are constant per dialog and direction come first, so an owner keeps them encoded, compares bytes, and
+decodes only the tail; the frequent kinds are written by hand. Everything else goes through fastavro, and both give the
+same bytes (design decision 0004). Pure: imports without librdkafka.
+"""
+
+from __future__ import annotations
+
+from conversations.errors import UndecodableRecord
+from conversations.protocol.envelope_avro import CURRENT, decode_avro, encode_avro
+from conversations.protocol.envelope_records import Envelope, Extras, FenceOutcome, Kind, Origin, Prefix, Seal
+from conversations.protocol.envelope_run import RUNS, encode_text, message_run, read_run, read_text
+from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Registry
+from conversations.protocol.varint import LONGS, TABLE_END, encode_long, read_long
+
+__all__ = [
+    "HEADER_NAME", "IDENTITY", "Envelope", "Extras", "FenceOutcome", "Kind", "Origin", "Prefix", "Seal",
+    "UndecodableRecord", "decode", "decode_tail", "encode", "encode_ack", "encode_end", "encode_long",
+    "encode_message", "encode_prefix", "header_matches", "header_of", "message_run", "split_header", "tail_start",
+]  # fmt: skip
+
+IDENTITY = slice(10, 27)
+"""Where any record of the current schema has its conversation id and side: the key of an owner's prefix cache."""
+
+HEADER_NAME = "dialog"
+"""Name of the one record header, which repeats conversation, side, kind and number."""
+
+_HEAD = CURRENT.head
+_KINDS: tuple[Kind | None, ...] = tuple(None if byte & 1 else Kind(byte >> 1) for byte in range(2 * len(Kind) - 1))
+_SMALL = tuple(byte >> 1 ^ -(byte & 1) for byte in range(128))
+_ACK_START = b"\6\1"
+_BARE = message_run("", "") + b"\0\0"  # message_type to extras of a record that carries nothing
+_SENT_AT: dict[bytes, int] = {}
+_SENT_AT_LIMIT = 4096
+
+
+def encode(envelope: Envelope) -> bytes:
+    """Encode any envelope, through fastavro.
+
+    Raises:
+        ValueError, TypeError, OverflowError: a field does not fit the schema.
+    """
+    return encode_avro(envelope)
+
+
+def decode(value: bytes, registry: Registry = DEFAULT) -> Envelope:
+    """Decode an envelope of any schema version that ``registry`` knows.
+
+    Raises:
+        UndecodableRecord: too short, wrong marker, unknown fingerprint, truncated, trailing bytes, or not Avro.
+    """
+    if value.startswith(_HEAD):
+        try:
+            prefix, start = _read_prefix(value)
+        except (IndexError, ValueError):
+            return decode_avro(value)  # its walk says what is wrong
+        return decode_tail(prefix, value, start)
+    return decode_avro(value, registry)
+
+
+def decode_tail(prefix: Prefix, value: bytes, start: int) -> Envelope:  # noqa: PLR0915 - one straight line, for speed
+    """Decode a record that begins with the encoded ``prefix``, ``start`` bytes long, which the caller has compared.
+
+    One straight line for the frequent shapes; whatever is unusual or broken is left to fastavro, so the two accept
+    and refuse the same bytes.
+
+    Raises:
+        UndecodableRecord: as ``decode``.
+    """
+    try:
+        kind = _KINDS[value[start]]
+        byte = value[start + 1]
+        if byte < 128:
+            seq = _SMALL[byte]
+            at = start + 2
+        elif (high := value[start + 2]) < 128:
+            seq = (byte & 127 | high << 7) >> 1 ^ -(byte & 1)
+            at = start + 3
+        else:
+            seq, at = read_long(value, start + 1)
+        byte = value[at]
+        if byte < 128:
+            ack = _SMALL[byte]
+            at += 1
+        elif (high := value[at + 1]) < 128:
+            ack = (byte & 127 | high << 7) >> 1 ^ -(byte & 1)
+            at += 2
+        else:
+            ack, at = read_long(value, at)
+        if value[at] == 1:
+            transmitted = -1
+            at += 1
+        else:
+            transmitted, at = read_long(value, at)
+        sent_at = _SENT_AT.get(value[at : at + 9])  # one byte for nothing skipped, eight of today's microseconds
+        if sent_at is None:
+            sent_at, at = _read_sent_at(value, at)
+        else:
+            at += 9
+        run = RUNS.get(value[at : at + 1 + (value[at] >> 1)])
+        if run is None or not value.startswith(run[0], at):
+            run = read_run(value, at)
+        _, size, message_type, code, description, fragment, fragments, content_type = run
+        at += size
+        byte = value[at]
+        if byte < 128:
+            end = at + 1 + (byte >> 1)
+            at += 1
+        elif (high := value[at + 1]) < 128:
+            end = at + 2 + ((byte & 127 | high << 7) >> 1)
+            at += 2
+        else:
+            size, at = read_long(value, at)
+            end = at + size
+            byte = size < 0
+        if kind is not None and not byte & 1 and value[end] == 0 and len(value) == end + 1:
+            return Envelope(
+                prefix, kind, seq, ack, transmitted, (), sent_at, message_type, code, description,
+                fragment, fragments, content_type, value[at:end], None,
+            )  # fmt: skip
+    except (IndexError, ValueError):
+        pass
+    envelope = decode_avro(value)
+    envelope.prefix = prefix
+    return envelope
+
+
+def encode_prefix(prefix: Prefix) -> bytes:
+    """Encode what every record of a dialog and direction begins with: marker, fingerprint, constant fields.
+
+    Raises:
+        ValueError: the conversation id has not 16 bytes.
+    """
+    if len(prefix.conversation_id) != 16:
+        raise ValueError(f"a conversation id has 16 bytes, not {len(prefix.conversation_id)}")
+    return b"".join((
+        _HEAD, prefix.conversation_id, b"\1" if prefix.from_initiator else b"\0", encode_text(prefix.contract),
+        encode_text(prefix.from_service), encode_text(prefix.to_service), encode_text(prefix.reply_key),
+        b"\1" if prefix.resends else b"\0", encode_long(prefix.accept_until), encode_long(prefix.expires_at),
+    ))  # fmt: skip
+
+
+def encode_message(prefix: bytes, seq: int, ack: int, sent_at: bytes, run: bytes, body: bytes) -> bytes:
+    """Encode a whole MESSAGE from parts encoded before: ``encode_prefix``, ``encode_long``, ``message_run``."""
+    size = len(body)
+    return b"".join((
+        prefix, b"\0",
+        LONGS[seq] if -1 <= seq < TABLE_END else encode_long(seq),
+        LONGS[ack] if -1 <= ack < TABLE_END else encode_long(ack),
+        b"\1\0", sent_at, run,
+        LONGS[size] if size < TABLE_END else encode_long(size),
+        body, b"\0",
+    ))  # fmt: skip
+
+
+def encode_ack(prefix: bytes, ack: int, sent_at: bytes) -> bytes:
+    """Encode an ACK: everything of the other direction up to ``ack`` is accepted."""
+    return b"".join((prefix, _ACK_START, encode_long(ack), b"\1\0", sent_at, _BARE))
+
+
+def encode_end(prefix: bytes, seq: int, ack: int, sent_at: bytes) -> bytes:
+    """Encode an END: number ``seq`` is the last of this direction."""
+    number = encode_long(seq)
+    return b"".join((prefix, b"\2", number, encode_long(ack), number, b"\0", sent_at, _BARE))
+
+
+def tail_start(value: bytes) -> int:
+    """Return the length of the encoded prefix that ``value``, a record of the current schema, begins with.
+
+    Raises:
+        UndecodableRecord: it is of another schema, or the prefix is broken.
+    """
+    if not value.startswith(_HEAD):
+        raise UndecodableRecord(f"not a record of the current envelope schema: it begins with {value[:HEAD_SIZE].hex()}")
+    try:
+        return _read_prefix(value)[1]
+    except (IndexError, UnicodeDecodeError) as error:
+        raise UndecodableRecord(f"broken prefix: {error}") from error
+
+
+def header_of(value: bytes, tail_start: int) -> bytes:
+    """Return the record header of ``value``, a valid record of the current schema: id, side, kind, number."""
+    if value[tail_start + 1] < 128:
+        return value[IDENTITY] + value[tail_start : tail_start + 2]
+    end = tail_start + 2
+    while value[end] > 127:
+        end += 1
+    return value[IDENTITY] + value[tail_start : end + 1]
+
+
+def header_matches(header: bytes, value: bytes, tail_start: int) -> bool:
+    """Tell whether ``header`` is the one of ``value``, a valid record of the current schema."""
+    if value[tail_start + 1] < 128:
+        return header == value[IDENTITY] + value[tail_start : tail_start + 2]
+    return header == header_of(value, tail_start)
+
+
+def split_header(header: bytes) -> tuple[bytes, bool, Kind, int]:
+    """Read a record header: conversation id, from_initiator, kind, sequence number.
+
+    Raises:
+        UndecodableRecord: it is no such header.
+    """
+    kind = _KINDS[header[17]] if 19 <= len(header) <= 28 and header[17] < len(_KINDS) else None
+    if kind is None or header[16] > 1:
+        raise UndecodableRecord(f"not a dialog header: {header[:32].hex()}")
+    seq, end = read_long(header, 18)
+    if end != len(header):
+        raise UndecodableRecord(f"trailing bytes in a dialog header: {header[:32].hex()}")
+    return header[:16], header[16] == 1, kind, seq
+
+
+def _read_prefix(value: bytes) -> tuple[Prefix, int]:
+    contract, at = read_text(value, 27)
+    from_service, at = read_text(value, at)
+    to_service, at = read_text(value, at)
+    reply_key, at = read_text(value, at)
+    if value[26] > 1 or value[at] > 1:
+        raise UndecodableRecord("broken prefix: a boolean is neither 0 nor 1")
+    accept_until, after = read_long(value, at + 1)
+    expires_at, after = read_long(value, after)
+    identity = value[10:26], value[26] == 1
+    return Prefix(*identity, contract, from_service, to_service, reply_key, value[at] == 1, accept_until, expires_at), after
+
+
+def _read_sent_at(value: bytes, at: int) -> tuple[int, int]:
+    if value[at]:
+        raise UndecodableRecord("skipped numbers are read by fastavro")
+    sent_at, end = read_long(value, at + 1)
+    if end == at + 9:
+        if len(_SENT_AT) >= _SENT_AT_LIMIT:
+            _SENT_AT.clear()
+        _SENT_AT[value[at:end]] = sent_at
+    return sent_at, end

@@ -1,0 +1,132 @@
+"""The writer schemas a process can read, by fingerprint, and Avro's single-object encoding.
+
+A record begins with ``MARKER`` and the CRC-64-AVRO of its writer schema's Parsing Canonical Form. Records of a later
+minor version are read as soon as their schema is registered, by Avro's schema resolution (design decision 0004).
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from typing import Any
+
+import fastavro
+from fastavro.schema import fingerprint as avro_fingerprint
+from fastavro.schema import to_parsing_canonical_form
+
+import schemas
+from conversations.errors import UndecodableRecord
+from conversations.protocol import strict
+
+MARKER = b"\xc3\x01"
+HEAD_SIZE = 10
+"""Bytes of marker and fingerprint."""
+
+_REFUSALS = (
+    EOFError, IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError, MemoryError, RecursionError,
+    struct.error, fastavro.read.SchemaResolutionError,
+)  # fmt: skip
+
+
+class Schema:
+    """One schema, parsed once: its name, fingerprint, and the head every record of it begins with."""
+
+    __slots__ = ("fingerprint", "head", "name", "names", "parsed")
+
+    def __init__(self, source: dict[str, Any]) -> None:
+        """Parse ``source``; logical types are left out, so that timestamps stay integers (microseconds)."""
+        parsed: Any = fastavro.parse_schema(_plain(source))
+        self.parsed = parsed
+        self.names: dict[str, Any] = parsed["__named_schemas"]
+        self.name: str = parsed["name"]
+        self.fingerprint = fingerprint(source)
+        self.head = MARKER + self.fingerprint
+
+    def encode(self, datum: dict[str, Any]) -> bytes:
+        """Encode a record of this schema: head and body.
+
+        Raises:
+            ValueError, TypeError, KeyError, OverflowError: ``datum`` does not fit the schema.
+        """
+        out = io.BytesIO()
+        out.write(self.head)
+        fastavro.schemaless_writer(out, self.parsed, datum)
+        return out.getvalue()
+
+
+class Registry:
+    """Fingerprint to writer schema; starts with every schema of the package.
+
+    A process has its own registry and adds to it what the catalog holds; ``DEFAULT`` knows the package's schemas only.
+    """
+
+    def __init__(self) -> None:
+        self._writers: dict[bytes, Schema] = {}
+        for name, versions in schemas.VERSIONS.items():
+            for version in versions:
+                self.register(schemas.load(name, version))
+
+    def register(self, source: dict[str, Any]) -> bytes:
+        """Make records written with ``source`` readable; the same schema again changes nothing. Return its fingerprint.
+
+        Raises:
+            ValueError: fastavro refuses the schema.
+        """
+        try:
+            schema = Schema(source)
+        except (fastavro.schema.SchemaParseException, *_REFUSALS) as error:
+            raise ValueError(f"not an Avro schema: {error!r}") from error
+        self._writers.setdefault(schema.fingerprint, schema)
+        return schema.fingerprint
+
+    def writer(self, value: bytes) -> Schema:
+        """Return the schema ``value`` was written with.
+
+        Raises:
+            UndecodableRecord: too short, another marker, or a fingerprint that is not registered.
+        """
+        if len(value) < HEAD_SIZE:
+            raise UndecodableRecord(f"too short: {len(value)} bytes, the head alone has {HEAD_SIZE}")
+        if not value.startswith(MARKER):
+            raise UndecodableRecord(f"wrong marker {value[:2].hex()}: not Avro single-object encoding")
+        schema = self._writers.get(value[2:HEAD_SIZE])
+        if schema is None:
+            raise UndecodableRecord(f"unknown schema fingerprint {value[2:HEAD_SIZE].hex()}")
+        return schema
+
+    def decode(self, value: bytes, reader: Schema) -> dict[str, Any]:
+        """Decode ``value``, of any registered version, as ``reader`` sees it; records in unions come with their name.
+
+        Raises:
+            UndecodableRecord: it is of another record type, broken, or cannot be resolved to ``reader``.
+        """
+        writer = self.writer(value)
+        if writer.name != reader.name:
+            raise UndecodableRecord(f"a {writer.name}, not a {reader.name}")
+        strict.check(writer.parsed, writer.names, value, HEAD_SIZE)
+        resolve = None if writer.fingerprint == reader.fingerprint else reader.parsed
+        body = io.BytesIO(value)
+        body.seek(HEAD_SIZE)
+        try:
+            datum: Any = fastavro.schemaless_reader(body, writer.parsed, resolve, return_record_name=True, return_record_name_override=True)
+        except _REFUSALS as error:
+            raise UndecodableRecord(f"not a {reader.name}: {type(error).__name__}: {error}") from error
+        fields: dict[str, Any] = datum
+        return fields
+
+
+def fingerprint(source: dict[str, Any]) -> bytes:
+    """Return the CRC-64-AVRO of a schema's Parsing Canonical Form, 8 bytes, little endian."""
+    return bytes.fromhex(avro_fingerprint(to_parsing_canonical_form(source), "CRC-64-AVRO"))
+
+
+def _plain(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_plain(part) for part in schema]
+    if isinstance(schema, dict):
+        return {key: _plain(part) for key, part in schema.items() if key != "logicalType"}
+    return schema
+
+
+DEFAULT = Registry()
+"""The package's own schemas."""

@@ -1,0 +1,61 @@
+"""Avro's long: a zigzag number in base 128, small ones from tables (design decision 0004)."""
+
+from __future__ import annotations
+
+from conversations.errors import UndecodableRecord
+
+_LIMIT = 8192
+_LOW, _HIGH = -(1 << 63), (1 << 63) - 1
+_UNSIGNED = (1 << 64) - 1
+
+
+def _encode(number: int) -> bytes:
+    rest = number << 1 if number >= 0 else (-number << 1) - 1
+    out = bytearray()
+    while rest > 127:
+        out.append(rest & 127 | 128)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+LONGS: tuple[bytes, ...] = (*(_encode(number) for number in range(_LIMIT)), _encode(-1))
+"""Encoded 0 to 8191, and -1 at its own negative index; nothing else may be looked up here."""
+
+TABLE_END = _LIMIT
+"""Numbers from -1 up to, and not including, this one are in ``LONGS``."""
+
+
+def encode_long(number: int) -> bytes:
+    """Encode ``number`` as Avro encodes a long: 1 to 10 bytes.
+
+    Raises:
+        OverflowError: it does not fit in 64 bits.
+    """
+    if -1 <= number < TABLE_END:
+        return LONGS[number]
+    if not _LOW <= number <= _HIGH:
+        raise OverflowError(f"{number} does not fit in 64 bits")
+    return _encode(number)
+
+
+def read_long(value: bytes, at: int) -> tuple[int, int]:
+    """Read the long at ``at``: the number, and where the next field begins.
+
+    Encodings longer than necessary are accepted, as Avro does; more than 10 bytes or 64 bits are not.
+
+    Raises:
+        UndecodableRecord: the bytes end inside it, or it is no 64-bit number.
+    """
+    number = shift = 0
+    for end in range(at, min(at + 10, len(value))):
+        byte = value[end]
+        number |= (byte & 127) << shift
+        if byte < 128:
+            if number > _UNSIGNED:
+                break
+            return number >> 1 ^ -(number & 1), end + 1
+        shift += 7
+    if at + 10 > len(value) and shift == 7 * (len(value) - at):
+        raise UndecodableRecord(f"truncated: the record ends at byte {len(value)}, inside a number")
+    raise UndecodableRecord(f"the number at byte {at} is longer than 64 bits")
