@@ -1,0 +1,1 @@
+"""The ports in one process: a transactional log, a store and clocks without Kafka."""

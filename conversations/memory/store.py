@@ -1,0 +1,71 @@
+"""A partition's state in a sorted dictionary; gone with the process, rebuilt from the log."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+
+
+class MemoryStore:
+    """The rows of one partition, in memory."""
+
+    def __init__(self) -> None:
+        self._rows: dict[bytes, bytes] = {}
+        self._keys: list[bytes] | None = None
+        self._checkpoint: int | None = None
+
+    def checkpoint(self) -> int | None:
+        """Offset of the state partition up to which this copy is complete."""
+        return self._checkpoint
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the row of a key."""
+        return self._rows.get(key)
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Rows whose key starts with ``prefix``, in key order, as of the call."""
+        if self._keys is None:
+            self._keys = sorted(self._rows)
+        keys = self._keys
+        found = []
+        for i in range(bisect_left(keys, prefix), len(keys)):
+            if not keys[i].startswith(prefix):
+                break
+            found.append((keys[i], self._rows[keys[i]]))
+        return iter(found)
+
+    def apply(self, rows: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
+        """Write rows (None deletes) and the checkpoint."""
+        for key, value in rows:
+            if value is None:
+                if self._rows.pop(key, None) is not None:
+                    self._keys = None
+            else:
+                if key not in self._rows:
+                    self._added(key)
+                self._rows[key] = value
+        self._checkpoint = checkpoint
+
+    def _added(self, key: bytes) -> None:
+        # Few additions keep the sorted list; many throw it away, to be sorted when next scanned.
+        if self._keys is not None and len(self._keys) < 1_000:
+            insort(self._keys, key)
+        else:
+            self._keys = None
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._rows.clear()
+        self._keys = self._checkpoint = None
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+class MemoryStores:
+    """Opens an empty store for every assignment: it is rebuilt from the state topic."""
+
+    def open(self, partition: int, state_topic_id: str) -> MemoryStore:
+        """Return an empty store."""
+        del partition, state_topic_id  # nothing survives that could be told apart by them
+        return MemoryStore()

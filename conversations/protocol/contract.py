@@ -1,0 +1,150 @@
+"""Message types and contracts: who may say what to whom. Pure data; declaring one does no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Literal, TypeVar
+
+from conversations.errors import DeclarationError, NotInContract, WrongDirection
+from conversations.protocol.topics import check_name
+
+M = TypeVar("M")
+
+DEFAULT_LIFETIME = timedelta(days=1)
+_NAME_ATTRIBUTE = "__message_type_name__"
+
+
+def message_type(name: str) -> Callable[[type[M]], type[M]]:
+    """Give a body class its name on the wire; without this the name is the class's own."""
+    check_name("message type", name)
+
+    def mark(body: type[M]) -> type[M]:
+        setattr(body, _NAME_ATTRIBUTE, name)
+        return body
+
+    return mark
+
+
+class MessageType:
+    """A named kind of message: its body is a Pydantic class, an Avro schema, ``"bytes"``, or None for no body."""
+
+    __slots__ = ("body", "name")
+
+    def __init__(self, name: str, body: type | Literal["bytes"] | Mapping[str, Any] | None) -> None:
+        self.name = check_name("message type", name)
+        self.body = body
+
+    def __repr__(self) -> str:
+        return f"MessageType({self.name!r})"
+
+
+Declared = type | MessageType
+
+
+def as_message_type(declared: Declared) -> MessageType:
+    """Return the message type of a body class, or the message type itself."""
+    if isinstance(declared, MessageType):
+        return declared
+    # vars, not getattr: a subclass is a message type of its own, not another name for its parent.
+    return MessageType(vars(declared).get(_NAME_ATTRIBUTE, declared.__name__), declared)
+
+
+class Contract:
+    """Which message types may flow in a dialog, and from which side.
+
+    Args:
+        name: the contract's name on the wire.
+        sent_by_initiator: types only the side that begins the dialog may send.
+        sent_by_target: types only the other side may send.
+        sent_by_any: types both sides may send.
+        lifetime: how long a dialog may live when its beginner says nothing; None is for ever.
+
+    Raises:
+        DeclarationError: a type is named twice (8403), the initiator may send nothing (8492), or a name is not usable.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        sent_by_initiator: Sequence[Declared] = (),
+        sent_by_target: Sequence[Declared] = (),
+        sent_by_any: Sequence[Declared] = (),
+        lifetime: timedelta | None = DEFAULT_LIFETIME,
+    ) -> None:
+        self.name = check_name("contract", name)
+        if lifetime is not None and lifetime <= timedelta(0):
+            raise DeclarationError(f"contract {name!r}: the lifetime must be more than zero (8411)")
+        self.lifetime = lifetime
+        by_initiator, by_target, by_any = (
+            [as_message_type(declared) for declared in group]
+            for group in (sent_by_initiator, sent_by_target, sent_by_any)
+        )
+        self.by_initiator = {t.name: t for t in (*by_initiator, *by_any)}
+        self.by_target = {t.name: t for t in (*by_target, *by_any)}
+        self.types = {t.name: t for t in (*by_initiator, *by_target, *by_any)}
+        if len(self.types) < len(by_initiator) + len(by_target) + len(by_any):
+            raise DeclarationError(f"contract {name!r} names a message type twice (8403)")
+        if not self.by_initiator:
+            raise DeclarationError(f"contract {name!r}: the initiator must be allowed to send something (8492)")
+        self._by_class = {
+            from_initiator: {t.body: t for t in types.values() if isinstance(t.body, type)}
+            for from_initiator, types in ((True, self.by_initiator), (False, self.by_target))
+        }
+
+    def __repr__(self) -> str:
+        return f"Contract({self.name!r})"
+
+    def sendable(self, from_initiator: bool) -> Mapping[str, MessageType]:
+        """Return the message types one side may send, by name."""
+        return self.by_initiator if from_initiator else self.by_target
+
+    def outgoing(self, body: object, name: str | None, from_initiator: bool) -> MessageType:
+        """Find the message type that ``body`` is sent as.
+
+        Raises:
+            NotInContract: no type of the contract has this name or body class (8431).
+            WrongDirection: only the other side may send it (8432 at the target's, 8434 at the initiator's).
+        """
+        if name is None:
+            found = self._by_class[from_initiator].get(type(body))
+            if found is not None:
+                return found
+            return self._without_class(body, from_initiator)
+        found = self.sendable(from_initiator).get(name)
+        if found is None:
+            raise self._refusal(name, from_initiator)
+        return found
+
+    def _without_class(self, body: object, from_initiator: bool) -> MessageType:
+        if type(body) in self._by_class[not from_initiator]:
+            raise self._refusal(self._by_class[not from_initiator][type(body)].name, from_initiator)
+        fitting = [t for t in self.sendable(from_initiator).values() if _fits(t, body)]
+        if len(fitting) == 1:
+            return fitting[0]
+        allowed = ", ".join(self.sendable(from_initiator))
+        what = f"{len(fitting)} message types fit" if fitting else "no message type fits"
+        raise NotInContract(
+            f"{what} a body of class {type(body).__name__} in contract {self.name!r}; "
+            f"this side may send: {allowed or 'nothing'}" + ("; name one with type=" if fitting else "")
+        )
+
+    def _refusal(self, name: str, from_initiator: bool) -> NotInContract | WrongDirection:
+        if name not in self.types:
+            known = ", ".join(self.types)
+            return NotInContract(f"contract {self.name!r} has no message type {name!r}; it has: {known}")
+        side, code = ("target", 8432) if from_initiator else ("initiator", 8434)
+        return WrongDirection(f"message type {name!r} is SENT BY {side.upper()} in contract {self.name!r}", code=code)
+
+
+def _fits(declared: MessageType, body: object) -> bool:
+    match declared.body:
+        case "bytes":
+            return isinstance(body, bytes)
+        case None:
+            return body is None
+        case Mapping():
+            return isinstance(body, Mapping)
+        case _:
+            return False

@@ -1,0 +1,400 @@
+"""One side of one dialog, as a pure machine: no clock, no I/O, no logging, no randomness.
+
+The owner of the partition feeds it what arrived (``receive``), what the application wants (``send``, ``end``, ...)
+and what time it is (``due``); it answers with what to deliver and what to transmit. Time is in microseconds since the
+epoch and always an argument. The state changes only in ``_move``, along the table of ``states.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, NamedTuple
+
+from conversations.errors import DialogEnded
+from conversations.protocol.codes import LIFETIME, NOT_CONVERSING, Code
+from conversations.protocol.envelope import Envelope, Kind, Prefix
+from conversations.protocol.sequencing import NONE, Arrival, Inbound
+from conversations.protocol.states import REFUSALS, TIMER_STATES, TRANSITIONS, Event, State
+
+NEVER = (1 << 62) - 1
+"""A deadline that never comes."""
+SECOND = 1_000_000
+
+ACK_EVERY = 128
+"""Messages accepted without reverse traffic before a dedicated ACK."""
+ACK_AFTER = 5 * SECOND
+RESEND_AFTER = 1 * SECOND
+"""A gap is given this long to close by itself, doubled for each further question."""
+RESEND_ASKS = 3
+TIMER_REFUSED = 8458
+
+
+class Reaction(Enum):
+    """What the owner has to do with a received envelope."""
+
+    DELIVER = 1
+    """Run the handler of the message."""
+    END = 2
+    """The peer ended: run ``on_end``."""
+    ERROR = 3
+    """The peer, or the broker for it, broke the dialog: run ``on_error``."""
+    HOLD = 4
+    """Keep its bytes; something before it is missing."""
+    DISCARD = 5
+    """Drop it: the dialog is over on this side, and the peer is told or knows."""
+    DUPLICATE = 6
+    """Drop it: it took effect before."""
+    OVERFLOW = 7
+    """Too many are held: the dialog ends with an error."""
+    RESEND = 8
+    """The peer misses something that is not kept here: the dialog ends with an error."""
+    NOTHING = 9
+    """Only numbers moved."""
+
+
+class Due(Enum):
+    """What a deadline was for."""
+
+    LIFETIME = 1
+    TIMER = 2
+    ACK = 3
+    RESEND = 4
+    GAP = 5
+    """The peer was asked often enough for what is missing."""
+
+
+class Transmit(NamedTuple):
+    """A record without a body that the endpoint wants on the wire."""
+
+    kind: Kind
+    seq: int = NONE
+    code: int = 0
+    description: str = ""
+
+
+class Failure(NamedTuple):
+    """Why a dialog is broken."""
+
+    code: int
+    description: str
+
+
+class Endpoint:
+    """One side of one dialog.
+
+    ``prefix`` is what every envelope of this side begins with; ``service`` its own service, ``key`` its own key.
+    """
+
+    __slots__ = (
+        "ack_at", "acked", "asked", "contract", "conversation", "dead_lettered", "discarded", "end_seq", "error",
+        "expires_at", "inbound", "initiator", "key", "next_out", "origin", "peer", "peer_key", "resend_at", "resends",
+        "service", "started_until", "state", "timer", "told",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        conversation: bytes,
+        initiator: bool,
+        *,
+        contract: str,
+        service: str,
+        peer: str,
+        key: str,
+        peer_key: str,
+        expires_at: int,
+    ) -> None:
+        self.conversation = conversation
+        self.initiator = initiator
+        self.contract = contract
+        self.service = service
+        self.peer = peer
+        self.key = key
+        self.peer_key = peer_key
+        self.origin = "" if initiator else peer
+        """Whose the conversation group is: the peer service that began it, or "" for this service's own."""
+        self.expires_at = expires_at
+        self.started_until = 0
+        """Until when (log time) the first message may create the peer's endpoint; 0 before the first transmission."""
+        self.resends = False
+        self.state = State.STARTED_OUTBOUND if initiator else State.STARTED_INBOUND
+        self.inbound = Inbound()
+        self.next_out = 0
+        self.acked = NONE
+        """The last of our numbers that the peer acknowledged."""
+        self.told = NONE
+        """The last of the peer's numbers that we acknowledged."""
+        self.end_seq = NONE
+        """The number of our END or ERROR once we ended."""
+        self.timer = NEVER
+        self.ack_at = NEVER
+        self.resend_at = NEVER
+        self.asked = 0
+        self.error: Failure | None = None
+        self.discarded = 0
+        self.dead_lettered = 0
+
+    def restore(self, state: State, inbound: Inbound, fields: Mapping[str, Any]) -> None:
+        """Take up where a state row left off; ``fields`` are those of the row's schema."""
+        self.state = state
+        self.inbound = inbound
+        self.next_out, self.acked, self.told = fields["next_out"], fields["acked"], fields["told"]
+        self.end_seq, self.asked = fields["end_seq"], fields["asked"]
+        self.timer = NEVER if fields["timer"] < 0 else fields["timer"]
+        self.discarded, self.dead_lettered = fields["discarded"], fields["dead_lettered"]
+        if fields["code"]:
+            self.error = Failure(fields["code"], fields["description"])
+
+    # -- what the application wants -------------------------------------------------------------------
+
+    def allows(self, event: Event) -> None:
+        """Check a local event.
+
+        Raises:
+            DialogEnded: the state does not allow it; the code says which verb was refused.
+        """
+        refuse(self.state, event)
+
+    def send(self) -> int:
+        """Number one message to transmit."""
+        self._move(Event.SEND)
+        number = self.next_out
+        self.next_out = number + 1
+        return number
+
+    def end(self) -> Transmit | None:
+        """End this side. Only in CO the peer is told; everything sent before goes first."""
+        conversing = self.state is State.CONVERSING
+        self._move(Event.END)
+        self.timer = NEVER
+        if not conversing:
+            return None
+        self.end_seq = self._number()
+        return Transmit(Kind.END, self.end_seq)
+
+    def end_with_error(self, code: int, description: str) -> Transmit | None:
+        """End this side with an error of the application (a positive code); only in CO the peer is told."""
+        conversing = self.state is State.CONVERSING
+        self._move(Event.END_WITH_ERROR)
+        self.timer = NEVER
+        if not conversing:
+            return None
+        self.end_seq = self._number()
+        return Transmit(Kind.ERROR, self.end_seq, code, description)
+
+    def cleanup(self) -> None:
+        """Forget this side without telling the peer."""
+        self._move(Event.CLEANUP)
+        self.timer = NEVER
+
+    def set_timer(self, at: int) -> None:
+        """Set or move the one timer; NEVER cancels it.
+
+        Raises:
+            DialogEnded: the dialog is over on this side (8458).
+        """
+        check_timer(self.state)
+        self.timer = at
+
+    # -- what arrives ---------------------------------------------------------------------------------
+
+    def receive(self, envelope: Envelope, now: int, held_limit: int) -> Reaction:
+        """Take an envelope of the peer and say what to do with it."""
+        if envelope.ack > self.acked:
+            self._acknowledged(envelope.ack)
+        kind = envelope.kind
+        if kind is Kind.MESSAGE or kind is Kind.END:
+            return self._sequenced(envelope, now, held_limit)
+        if kind is Kind.ERROR:
+            return self._peer_error(envelope)
+        if kind is Kind.RESEND:
+            return Reaction.RESEND if self.state is State.CONVERSING else Reaction.NOTHING
+        return Reaction.NOTHING
+
+    def _sequenced(self, envelope: Envelope, now: int, held_limit: int) -> Reaction:
+        arrival = self.inbound.arrive(envelope.seq, held_limit)
+        if arrival is Arrival.NEXT:
+            if self.resend_at != NEVER:
+                self._gap_moved(now)
+            return self._in_order(envelope.kind)
+        if self.state in (State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED):
+            return Reaction.DISCARD
+        if arrival is Arrival.AHEAD:
+            if self.resend_at == NEVER:
+                self.asked, self.resend_at = 0, now + RESEND_AFTER
+            return Reaction.HOLD
+        if arrival is Arrival.TOO_FAR:
+            return Reaction.OVERFLOW
+        self.told = min(self.told, self.inbound.accepted - 1)
+        return Reaction.DUPLICATE
+
+    def _in_order(self, kind: Kind) -> Reaction:
+        before = self.state
+        if kind is Kind.MESSAGE:
+            self._move(Event.MESSAGE)
+            if before is State.CONVERSING or before is State.STARTED_INBOUND:
+                return Reaction.DELIVER
+            self.discarded += 1
+            return Reaction.DISCARD
+        self._move(Event.PEER_END)
+        if self.state is State.DISCONNECTED_INBOUND:
+            return Reaction.END
+        return Reaction.DISCARD
+
+    def _peer_error(self, envelope: Envelope) -> Reaction:
+        if envelope.seq != NONE:
+            self.inbound.jump(envelope.seq)
+        before = self.state
+        self._move(Event.PEER_ERROR)
+        if self.state is State.ERROR and before is not State.ERROR:
+            self._broken(Failure(envelope.code, envelope.description))
+            return Reaction.ERROR
+        return Reaction.DISCARD
+
+    def _acknowledged(self, number: int) -> None:
+        if number >= self.next_out:
+            return  # acknowledges what was never sent: believe nothing of it
+        self.acked = number
+        if number == self.next_out - 1:
+            self._move(Event.ACKNOWLEDGED)
+
+    def _gap_moved(self, now: int) -> None:
+        waiting = [number for number in self.inbound.held if number >= self.inbound.next]
+        self.asked, self.resend_at = 0, (now + RESEND_AFTER if waiting else NEVER)
+
+    # -- what ends it from inside ---------------------------------------------------------------------
+
+    def fail(self, code: Code, description: str = "") -> Transmit | None:
+        """Break the dialog for a reason of the broker's; the peer is told with an unsequenced ERROR."""
+        told = self.state in (State.CONVERSING, State.STARTED_INBOUND, State.DISCONNECTED_INBOUND)
+        self._move(Event.PEER_ERROR)
+        text = description or code.description
+        if self.state is State.ERROR:
+            self._broken(Failure(code.number, text))
+        return Transmit(Kind.ERROR, NONE, code.number, text) if told else None
+
+    def _broken(self, why: Failure) -> None:
+        self.error = why
+        self.timer = self.resend_at = NEVER
+
+    # -- time -----------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> int:
+        """When ``due`` has something to say next; NEVER when only arrivals matter."""
+        if self.state is State.CLOSED:
+            return NEVER
+        soonest = min(self.timer, self.ack_at, self.resend_at)
+        return soonest if self.state is State.ERROR else min(soonest, self.expires_at)
+
+    def due(self, now: int) -> list[Due]:
+        """Say which deadlines have passed, and move on from them."""
+        passed: list[Due] = []
+        if self.state is State.CLOSED:
+            return passed
+        if self.ack_at <= now:
+            self.ack_at = NEVER
+            passed.append(Due.ACK)
+        if self.expires_at <= now and self.state is not State.ERROR:
+            passed.append(Due.LIFETIME)
+            self._expire()
+            return passed
+        if self.timer <= now:
+            self.timer = NEVER
+            passed.append(Due.TIMER)
+        if self.resend_at <= now:
+            passed.append(self._ask_again(now))
+        return passed
+
+    def _expire(self) -> None:
+        self._move(Event.LIFETIME)
+        if self.state is State.ERROR:
+            self._broken(Failure(LIFETIME.number, LIFETIME.description))
+
+    def _ask_again(self, now: int) -> Due:
+        if self.asked >= RESEND_ASKS:
+            self.resend_at = NEVER
+            return Due.GAP
+        self.asked += 1
+        self.resend_at = now + (RESEND_AFTER << self.asked)
+        return Due.RESEND
+
+    def owes_ack(self, now: int) -> bool:
+        """Say whether a dedicated ACK must go now; else set a deadline for it when something is unacknowledged."""
+        behind = self.inbound.accepted - self.told
+        if behind <= 0:
+            return False
+        if behind >= ACK_EVERY or self.state not in (State.STARTED_INBOUND, State.CONVERSING):
+            return True
+        if self.ack_at == NEVER:
+            self.ack_at = now + ACK_AFTER
+        return False
+
+    def acknowledge(self) -> int:
+        """Return the number to acknowledge with whatever is transmitted now."""
+        self.told = self.inbound.accepted
+        self.ack_at = NEVER
+        return self.told
+
+    # -- inside ---------------------------------------------------------------------------------------
+
+    def _number(self) -> int:
+        number = self.next_out
+        self.next_out = number + 1
+        return number
+
+    def _move(self, event: Event) -> None:
+        target = TRANSITIONS.get((self.state, event))
+        if target is None:
+            refuse(self.state, event)
+            raise AssertionError(f"no rule for {event.name} in {self.state.name}")
+        self.state = target
+
+
+_WHAT = {
+    State.STARTED_INBOUND: "its first message has not arrived yet",
+    State.DISCONNECTED_OUTBOUND: "this side has ended it",
+    State.DISCONNECTED_INBOUND: "the peer has ended it",
+    State.ERROR: "it was ended with an error",
+    State.CLOSED: "it is over",
+}
+
+
+def refuse(state: State, event: Event) -> None:
+    """Raise what a local event is refused with in this state, if it is.
+
+    Raises:
+        DialogEnded: with Service Broker's code for the verb.
+    """
+    code = REFUSALS.get((state, event))
+    if code is not None:
+        verb = event.name.replace("_", " ")
+        raise DialogEnded(f"{verb} is not possible on this dialog: {_WHAT.get(state, state.name)} ({code})", code=code)
+
+
+def check_timer(state: State) -> None:
+    """Raise when no timer may be set in this state.
+
+    Raises:
+        DialogEnded: 8458.
+    """
+    if state not in TIMER_STATES:
+        raise DialogEnded(f"no timer on this dialog: {_WHAT.get(state, state.name)} (8458)", code=TIMER_REFUSED)
+
+
+def prefix_of(endpoint: Endpoint) -> Prefix:
+    """Make what every envelope of this endpoint begins with."""
+    return Prefix(
+        endpoint.conversation,
+        endpoint.initiator,
+        endpoint.contract,
+        endpoint.service,
+        endpoint.peer,
+        endpoint.key,
+        endpoint.resends,
+        endpoint.started_until,
+        -1 if endpoint.expires_at >= NEVER else endpoint.expires_at,
+    )
+
+
+GONE = NOT_CONVERSING
+"""What a late message is answered with."""

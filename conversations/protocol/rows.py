@@ -1,0 +1,228 @@
+"""Rows of the state topic: their keys and their encoding.
+
+A key begins with one letter for its kind. ``identity`` is a conversation id and a side: 17 bytes.
+
+    E identity            an endpoint, or the tombstone of a closed one
+    G origin 0 key        a conversation group
+    H identity number     held: arrived ahead of a gap (the original record)
+    D identity number     delayed: not transmittable yet (the encoded envelope)
+    W number              waiting: read, not handled (in order of arrival)
+    K digest              a command that took effect (its idempotency)
+    P                     the partition itself
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import schemas
+from conversations.protocol.endpoint import NEVER, Endpoint, Failure
+from conversations.protocol.registry import DEFAULT, Schema
+from conversations.protocol.sequencing import Inbound
+from conversations.protocol.states import State
+from conversations.protocol.varint import encode_long
+
+ENDPOINT, GROUP, HELD, DELAYED, WAITING, COMMAND = b"E", b"G", b"H", b"D", b"W", b"K"
+PARTITION = b"P"
+
+_ENDPOINT, _TOMBSTONE, _GROUP, _WAITING, _PARTITION = (
+    Schema(schemas.load(name, schemas.newest(name))) for name in ("endpoint", "tombstone", "group", "waiting", "partition")
+)
+
+def identity(conversation: bytes, initiator: bool) -> bytes:
+    """Name one side of a conversation, in the bytes an envelope begins with."""
+    return conversation + (b"\1" if initiator else b"\0")
+
+
+def other_side(name: bytes) -> bytes:
+    """Name the opposite side."""
+    return name[:16] + (b"\0" if name[16] else b"\1")
+
+
+def numbered(kind: bytes, name: bytes, number: int) -> bytes:
+    """Key of a held or delayed row; sorts by number."""
+    return kind + name + number.to_bytes(8, "big")
+
+
+def group_key(origin: str, key: str) -> bytes:
+    """Key of a group row."""
+    return b"G" + origin.encode() + b"\0" + key.encode()
+
+
+# -- endpoints --------------------------------------------------------------------------------------------
+
+
+def encode_constant(endpoint: Endpoint) -> bytes:
+    """Encode the part of an endpoint's row that does not change; kept by the owner."""
+    texts = (endpoint.contract, endpoint.peer, endpoint.key, endpoint.peer_key, endpoint.origin)
+    parts = [_ENDPOINT.head]
+    for text in texts:
+        data = text.encode()
+        parts += [encode_long(len(data)), data]
+    expires_at = -1 if endpoint.expires_at >= NEVER else endpoint.expires_at
+    return b"".join((*parts, encode_long(expires_at), encode_long(endpoint.started_until)))
+
+
+def encode_endpoint(endpoint: Endpoint, constant: bytes) -> bytes:
+    """Encode an endpoint's row by hand; ``constant`` is its ``encode_constant``."""
+    number = encode_long
+    error = endpoint.error
+    return b"".join((
+        constant, number(endpoint.state), number(endpoint.inbound.next), number(endpoint.next_out),
+        number(endpoint.acked), number(endpoint.told), number(endpoint.end_seq),
+        b"\1" if endpoint.timer == NEVER else number(endpoint.timer), number(endpoint.asked),
+        number(endpoint.discarded), number(endpoint.dead_lettered),
+        b"\0\0" if error is None else _failure(error),
+    ))  # fmt: skip
+
+
+def _failure(error: Failure) -> bytes:
+    text = error.description.encode()
+    return encode_long(error.code) + encode_long(len(text)) + text
+
+
+def is_tombstone(row: bytes) -> bool:
+    """Tell a tombstone from an endpoint."""
+    return row.startswith(_TOMBSTONE.head)
+
+
+def decode_endpoint(name: bytes, row: bytes, service: str) -> Endpoint:
+    """Decode an endpoint's row; what is held is restored from the held rows by the caller.
+
+    Raises:
+        UndecodableRecord: it is no endpoint row.
+    """
+    fields = DEFAULT.decode(row, _ENDPOINT)
+    endpoint = Endpoint(
+        name[:16],
+        name[16] == 1,
+        contract=fields["contract"],
+        service=service,
+        peer=fields["peer"],
+        key=fields["key"],
+        peer_key=fields["peer_key"],
+        expires_at=NEVER if fields["expires_at"] < 0 else fields["expires_at"],
+    )
+    endpoint.origin = fields["origin"]
+    endpoint.started_until = fields["started_until"]
+    endpoint.restore(State(fields["state"]), Inbound(fields["next_in"]), fields)
+    return endpoint
+
+
+@dataclass(slots=True)
+class Tombstone:
+    """What is remembered of a closed endpoint."""
+
+    key: str
+    origin: str
+    forget_at: int
+    accepted: int
+    transmitted: int
+    discarded: int
+    dead_lettered: int
+    told: bool
+    code: int
+
+
+def encode_tombstone(tombstone: Tombstone) -> bytes:
+    """Encode a tombstone."""
+    return _TOMBSTONE.encode(asdict(tombstone))
+
+
+def decode_tombstone(row: bytes) -> Tombstone:
+    """Decode a tombstone.
+
+    Raises:
+        UndecodableRecord: it is none.
+    """
+    return Tombstone(**DEFAULT.decode(row, _TOMBSTONE))
+
+
+# -- groups, waiting records, the partition -------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class GroupRow:
+    """A conversation group: its state and its endpoints, the one that opened it first."""
+
+    version: int = 0
+    state: bytes = b""
+    members: list[bytes] = field(default_factory=list)
+
+
+def encode_group(row: GroupRow) -> bytes:
+    """Encode a group row."""
+    return _GROUP.encode({"version": row.version, "state": row.state, "members": row.members})
+
+
+def decode_group(row: bytes) -> GroupRow:
+    """Decode a group row.
+
+    Raises:
+        UndecodableRecord: it is none.
+    """
+    return GroupRow(**DEFAULT.decode(row, _GROUP))
+
+
+@dataclass(slots=True)
+class WaitingRow:
+    """A record that was read and not handled yet, with its original bytes."""
+
+    topic: str
+    offset: int
+    log_time: int
+    accepted: bool
+    attempts: int
+    key: bytes
+    header: bytes
+    value: bytes
+
+
+def encode_waiting(row: WaitingRow) -> bytes:
+    """Encode a waiting row."""
+    return _WAITING.encode(asdict(row))
+
+
+def decode_waiting(row: bytes) -> WaitingRow:
+    """Decode a waiting row.
+
+    Raises:
+        UndecodableRecord: it is none.
+    """
+    return WaitingRow(**DEFAULT.decode(row, _WAITING))
+
+
+@dataclass(slots=True)
+class PartitionRow:
+    """What the owner of a queue partition remembers of the partition itself."""
+
+    queue: int = 0
+    commands: int = 0
+    queue_id: str = ""
+    commands_id: str = ""
+    state_id: str = ""
+    queue_time: int = 0
+    clean: bool = True
+    bound: int = 0
+    unclean_starts: int = 0
+    rollbacks: int = 0
+    state_version: int = 0
+
+
+def encode_partition(row: PartitionRow) -> bytes:
+    """Encode the partition row."""
+    return _PARTITION.encode(_fields(row))
+
+
+def _fields(row: PartitionRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in PartitionRow.__slots__}
+
+
+def decode_partition(row: bytes) -> PartitionRow:
+    """Decode the partition row.
+
+    Raises:
+        UndecodableRecord: it is none.
+    """
+    return PartitionRow(**DEFAULT.decode(row, _PARTITION))

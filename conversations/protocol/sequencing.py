@@ -1,0 +1,62 @@
+"""In-order, once: what to do with a numbered message of one direction."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+NONE = -1
+"""The number before the first: nothing accepted, nothing sent."""
+
+
+class Arrival(Enum):
+    """What a sequence number means to the receiver."""
+
+    NEXT = 1
+    """The one waited for; it is accepted by this call."""
+    DUPLICATE = 2
+    """Accepted or held before."""
+    AHEAD = 3
+    """Something before it is missing; it is held."""
+    TOO_FAR = 4
+    """Holding it would pass the limit."""
+
+
+class Inbound:
+    """The numbers of one direction as its receiver sees them: accepted without a hole, then held ones."""
+
+    __slots__ = ("held", "next")
+
+    def __init__(self, next_number: int = 0, held: set[int] | None = None) -> None:
+        self.next = next_number
+        """The number that is accepted next; everything below it is accepted."""
+        self.held: set[int] = held or set()
+
+    def __bool__(self) -> bool:
+        raise TypeError("ask for .next or .held: an inbound direction is neither true nor false")
+
+    @property
+    def accepted(self) -> int:
+        """The last accepted number, ``NONE`` before the first."""
+        return self.next - 1
+
+    def arrive(self, number: int, limit: int) -> Arrival:
+        """Take note of a number; at most ``limit`` are held at a time."""
+        if number == self.next:
+            self.next = number + 1
+            self.held.discard(number)
+            return Arrival.NEXT
+        if number < self.next or number in self.held:
+            return Arrival.DUPLICATE
+        if len(self.held) >= limit or number - self.next > 2 * limit:
+            return Arrival.TOO_FAR
+        self.held.add(number)
+        return Arrival.AHEAD
+
+    def ready(self) -> int | None:
+        """Return the held number that may be accepted now, if any."""
+        return self.next if self.next in self.held else None
+
+    def jump(self, number: int) -> None:
+        """Accept everything up to ``number``, missing ones included: an ERROR needs no predecessor."""
+        if number >= self.next:
+            self.next = number + 1
