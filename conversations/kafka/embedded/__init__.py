@@ -1,0 +1,9 @@
+"""A real Kafka broker as a child process, for demos, tests and laptops.
+
+Its jars come once from Maven Central, by coordinate, verified against the lock shipped here (docs/decisions/0002).
+"""
+
+from conversations.kafka.embedded.broker import EmbeddedBroker
+from conversations.kafka.embedded.errors import BrokerError
+
+__all__ = ["BrokerError", "EmbeddedBroker"]

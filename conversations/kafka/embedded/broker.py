@@ -1,0 +1,232 @@
+"""A real Kafka broker in a child process: KRaft, one node, 127.0.0.1 only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from conversations.kafka.embedded.cache import cache_directory
+from conversations.kafka.embedded.data import (
+    check_room,
+    needs_format,
+    new_cluster_id,
+    read_cluster_id,
+    write_marker,
+)
+from conversations.kafka.embedded.diagnosis import diagnose
+from conversations.kafka.embedded.errors import BrokerError, PortTaken
+from conversations.kafka.embedded.jars import ensure_jars
+from conversations.kafka.embedded.java import Java, find_java
+from conversations.kafka.embedded.process import ServerProcess
+from conversations.kafka.embedded.server import HOST, Layout, format_command, render, run_command
+from conversations.kafka.embedded.sockets import accepts, check_free, free_ports
+
+START_TIMEOUT = 90.0  # seconds; 3 s on an idle laptop, far more on a busy build machine
+FORMAT_TIMEOUT = 60.0
+PORT_ATTEMPTS = 4
+POLL = 0.05
+LOG_DAYS = 7
+
+
+class EmbeddedBroker:
+    """A Kafka broker for demos, tests and laptops; a context manager.
+
+    ``data`` is kept if given, else a temporary directory that goes when the broker stops. ``port`` is a free one unless
+    given. The broker ends with the process that started it, also when that is killed. Several may run at once. Starting
+    takes about 4 s, and once 45 MB of downloads. Starting raises BrokerError, whose subclasses name the fix.
+    """
+
+    def __init__(self, data: Path | None = None, port: int | None = None) -> None:
+        self._kept = data
+        self._wanted_port = port
+        self._port: int | None = port
+        self._scratch: Path | None = None
+        self._server: ServerProcess | None = None
+        self._log: Path | None = None
+        self._jars: list[Path] = []
+        self._java: Java | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def port(self) -> int:
+        """The port clients connect to; known once started, and the same after a restart."""
+        if self._port is None:
+            raise BrokerError("The broker has not been started: use `with EmbeddedBroker() as broker:`")
+        return self._port
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients need as ``bootstrap.servers``."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def data(self) -> Path:
+        """The data directory, kept or temporary."""
+        path = self._kept or self._scratch
+        if path is None:
+            raise BrokerError("The broker has not been started: use `with EmbeddedBroker() as broker:`")
+        return path
+
+    @property
+    def log_path(self) -> Path:
+        """The server's log. A temporary broker's log goes when it is stopped in order, and stays otherwise."""
+        if self._log is None:
+            raise BrokerError("The broker has not been started: use `with EmbeddedBroker() as broker:`")
+        return self._log
+
+    @property
+    def running(self) -> bool:
+        """Whether the server process lives."""
+        return self._server is not None and self._server.exit_code is None
+
+    def start(self) -> None:
+        """Start and wait until clients are served. Raises BrokerError and leaves nothing behind but the log."""
+        if self.running:
+            return
+        self._java = find_java()
+        self._jars = ensure_jars()
+        try:
+            layout = self._prepare()
+            self._run(layout)
+        except BaseException:
+            self._end(keep_log=True)
+            raise
+
+    def stop(self) -> None:
+        """Stop in order and remove a temporary data directory. Harmless when not running."""
+        crashed = self._server is not None and self._server.exit_code is not None
+        self._end(keep_log=crashed)
+
+    def kill(self) -> None:
+        """SIGKILL the server, as a crash would; its data stays for ``restart()``."""
+        if self._server is not None:
+            self._server.kill()
+            self._server = None
+
+    def restart(self) -> None:
+        """Start again on the same port and data, after ``kill()`` or from a running state."""
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+        self._wanted_port = self.port
+        self.start()
+
+    def _prepare(self) -> Layout:
+        """Data directory, log file and format."""
+        if self._kept is None and self._scratch is None:
+            self._scratch = Path(tempfile.mkdtemp(prefix="kafka-dialogs-"))
+        layout = Layout(self.data.resolve())
+        layout.data.mkdir(parents=True, exist_ok=True)
+        to_be_formatted = needs_format(layout)
+        check_room(layout.data)
+        if self._log is None:
+            self._log = layout.log if self._kept else new_log()
+        if to_be_formatted:
+            write_marker(layout)
+            self._format(layout)
+        return layout
+
+    def _format(self, layout: Layout) -> None:
+        layout.properties.write_text(render(layout, *free_ports(2)), encoding="utf-8")
+        command = format_command(self._found_java, self._jars, layout, new_cluster_id())
+        since = log_size(self.log_path)
+        with self.log_path.open("ab") as output:
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=FORMAT_TIMEOUT, check=False
+            )
+        if done.returncode != 0:
+            raise diagnose(self.log_path, since, "Kafka could not format its data directory")
+
+    def _run(self, layout: Layout) -> None:
+        """Start the server; with ports of our own choice try again when another program was faster."""
+        for attempt in range(PORT_ATTEMPTS):
+            port, controller_port = free_ports(2)
+            if self._wanted_port is not None:
+                port = self._wanted_port
+                check_free(port)
+            layout.properties.write_text(render(layout, port, controller_port), encoding="utf-8")
+            since = log_size(self.log_path)
+            self._server = ServerProcess(
+                run_command(self._found_java, self._jars, layout), self.log_path, self._scratch
+            )
+            try:
+                self._wait_until_ready(port, read_cluster_id(layout), since)
+            except PortTaken:
+                if attempt == PORT_ATTEMPTS - 1:
+                    raise
+            else:
+                self._port = port
+                return
+
+    def _wait_until_ready(self, port: int, cluster_id: str, since: int) -> None:
+        deadline = time.monotonic() + START_TIMEOUT
+        while time.monotonic() < deadline:
+            if not self.running:
+                raise diagnose(self.log_path, since, "Kafka ended while starting")
+            if accepts(port) and serves(port, cluster_id):
+                return
+            time.sleep(POLL)
+        raise diagnose(self.log_path, since, f"Kafka did not answer within {START_TIMEOUT:.0f} s")
+
+    def _end(self, *, keep_log: bool) -> None:
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = None
+            if self._log is not None and not keep_log:
+                self._log.unlink(missing_ok=True)
+            self._log = self._log if keep_log else None
+        self._port = self._wanted_port
+
+    @property
+    def _found_java(self) -> Java:
+        if self._java is None:
+            self._java = find_java()
+        return self._java
+
+
+def serves(port: int, cluster_id: str) -> bool:
+    """Whether our own cluster, and not another program, answers on the port and has a broker to work with."""
+    client = AdminClient({"bootstrap.servers": f"{HOST}:{port}", "log_level": 0})
+    try:
+        metadata = client.list_topics(timeout=5)
+    except KafkaException:
+        return False
+    return bool(metadata.brokers) and metadata.cluster_id == cluster_id
+
+
+def new_log() -> Path:
+    """A new log file in the cache; logs that crashed brokers left there a week ago are removed."""
+    directory = cache_directory() / "logs"
+    directory.mkdir(exist_ok=True)
+    oldest = time.time() - LOG_DAYS * 86400
+    for path in directory.glob("broker-*.log"):
+        if path.stat().st_mtime < oldest:
+            path.unlink(missing_ok=True)
+    handle, name = tempfile.mkstemp(prefix="broker-", suffix=".log", dir=directory)
+    os.close(handle)
+    return Path(name)
+
+
+def log_size(log: Path) -> int:
+    """Bytes in a log so far, 0 when there is none."""
+    return log.stat().st_size if log.exists() else 0

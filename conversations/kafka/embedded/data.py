@@ -1,0 +1,76 @@
+"""Data directories of embedded brokers: who made them, and whether this version may use them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import uuid
+from pathlib import Path
+
+from conversations.kafka.embedded.errors import DataNotOurs, DiskFull
+from conversations.kafka.embedded.server import KAFKA_VERSION, Layout
+
+LEAST_FREE = 256 * 1024 * 1024  # bytes: some topics and their indexes; less makes Kafka stop in the middle of a test
+
+
+def new_cluster_id() -> str:
+    """A random cluster id in Kafka's form: 22 characters of URL-safe base64."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+
+
+def needs_format(layout: Layout) -> bool:
+    """Whether the directory is empty and has to be formatted; False when this version of Kafka formatted it before.
+
+    Raises DataNotOurs for everything else.
+    """
+    if layout.marker.exists():
+        formatted_by = read_marker(layout)
+        if formatted_by != KAFKA_VERSION:
+            raise DataNotOurs(
+                f"{layout.data} was formatted by Kafka {formatted_by}; this is Kafka {KAFKA_VERSION}. "
+                "Use another --data directory, or remove this one if its data is not needed"
+            )
+        return not meta_properties(layout)  # a start that died while formatting
+    if meta_properties(layout) or (layout.data / "meta.properties").exists():
+        raise DataNotOurs(
+            f"{layout.data} holds the data of a Kafka broker that was not started by this program. "
+            "Use another --data directory"
+        )
+    if layout.data.exists() and any(layout.data.iterdir()):
+        raise DataNotOurs(f"{layout.data} is not empty and not a broker's data. Use a new or an empty --data directory")
+    return True
+
+
+def meta_properties(layout: Layout) -> bool:
+    """Whether Kafka's own mark of a formatted directory is there."""
+    return (layout.logs / "meta.properties").exists()
+
+
+def read_cluster_id(layout: Layout) -> str:
+    """The cluster id a formatted directory was given."""
+    lines = (layout.logs / "meta.properties").read_text(encoding="utf-8").splitlines()
+    return next(line.partition("=")[2] for line in lines if line.startswith("cluster.id=")).strip()
+
+
+def read_marker(layout: Layout) -> str:
+    """The Kafka version that formatted the directory, "an unknown version" when the marker is unreadable."""
+    try:
+        return str(json.loads(layout.marker.read_text(encoding="utf-8"))["kafka"])
+    except (ValueError, KeyError, TypeError, OSError):
+        return "an unknown version"
+
+
+def write_marker(layout: Layout) -> None:
+    """Mark the directory as ours. Written before formatting, so that a died format can be repeated."""
+    layout.marker.write_text(json.dumps({"kafka": KAFKA_VERSION}) + "\n", encoding="utf-8")
+
+
+def check_room(directory: Path) -> None:
+    """Raises DiskFull when the disk of an existing directory has too little room to begin with."""
+    free = shutil.disk_usage(directory).free
+    if free < LEAST_FREE:
+        raise DiskFull(
+            f"Only {free / 1e6:.0f} MB are free for {directory}; a broker needs {LEAST_FREE / 1e6:.0f} MB to begin with. "
+            "Free some space, or choose a --data directory on another disk"
+        )

@@ -1,0 +1,39 @@
+"""What a failed start means, read from the server's log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conversations.kafka.embedded.errors import BrokerError, DataInUse, DiskFull, PortTaken, StartFailed
+
+TAIL_LINES = 12
+TAIL_BYTES = 64 * 1024
+
+
+def tail(log: Path, since: int = 0) -> list[str]:
+    """Last lines of a log, at most 64 KiB, none of them from before byte ``since``."""
+    with log.open("rb") as file:
+        end = file.seek(0, 2)
+        file.seek(max(since, end - TAIL_BYTES))
+        return file.read().decode("utf-8", "replace").splitlines()
+
+
+def diagnose(log: Path, since: int, what: str) -> BrokerError:
+    """The error for a start that failed: a known cause with its fix, else ``what`` with the last lines of the log."""
+    lines = tail(log, since)
+    text = "\n".join(lines)
+    if "Address already in use" in text:
+        return PortTaken(
+            "Another program took the broker's port. Choose another --port, or leave it out to get a free one",
+            log_path=log,
+        )
+    if "No space left on device" in text or "Disk quota exceeded" in text:
+        return DiskFull("The disk is full. Free some space, or choose a --data directory on another disk", log_path=log)
+    if "Failed to acquire lock on file .lock" in text:
+        return DataInUse(
+            "Another broker works on this data directory. Stop it (conversations broker status names the ones started "
+            "by name), or choose another --data directory",
+            log_path=log,
+        )
+    last = "\n".join(f"  {line}" for line in lines[-TAIL_LINES:]) or "  (nothing)"
+    return StartFailed(f"{what}. Its last words:\n{last}", log_path=log)

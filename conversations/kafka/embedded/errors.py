@@ -1,0 +1,66 @@
+"""What can go wrong with the embedded broker; every message names the fix.
+
+BrokerError
+ ├─ JavaMissing       no Java at all
+ ├─ JavaTooOld        Java found, but older than Kafka needs
+ ├─ DownloadFailed    the jars could not be fetched
+ ├─ JarCorrupted      a jar is not the one our lock names, also after a second download
+ ├─ PortTaken         something else listens on the wanted port
+ ├─ DiskFull          no room for the jars or the data
+ ├─ DataNotOurs       the data directory belongs to something else, or to another Kafka version
+ ├─ DataInUse         another broker works on the data directory
+ ├─ StartFailed       Kafka ended or kept silent; its last log lines are in the message
+ └─ NameTaken         a broker of this name is running
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class BrokerError(Exception):
+    """The embedded broker cannot do what was asked; ``log_path`` is its log when it got as far as having one."""
+
+    def __init__(self, message: str, *, log_path: Path | None = None) -> None:
+        super().__init__(f"{message}\nThe broker's log: {log_path}" if log_path else message)
+        self.log_path = log_path
+
+
+class JavaMissing(BrokerError):
+    """No Java was found."""
+
+
+class JavaTooOld(BrokerError):
+    """Every Java found is older than Kafka needs."""
+
+
+class DownloadFailed(BrokerError):
+    """The jars could not be fetched."""
+
+
+class JarCorrupted(BrokerError):
+    """A downloaded jar is not the one our lock names."""
+
+
+class PortTaken(BrokerError):
+    """Something else listens on the wanted port."""
+
+
+class DiskFull(BrokerError):
+    """No room is left on a disk."""
+
+
+class DataNotOurs(BrokerError):
+    """The data directory belongs to something else, or to another Kafka version."""
+
+
+class DataInUse(BrokerError):
+    """Another broker works on the data directory."""
+
+
+class StartFailed(BrokerError):
+    """Kafka ended, or did not answer in time, while starting."""
+
+
+class NameTaken(BrokerError):
+    """A broker of this name is running already."""

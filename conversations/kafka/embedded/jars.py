@@ -1,0 +1,156 @@
+"""The broker's jars: fetched once by coordinate, verified against our own lock at every start."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.resources
+import shutil
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import tenacity
+
+from conversations.kafka.embedded import maven
+from conversations.kafka.embedded.cache import cache_directory
+from conversations.kafka.embedded.errors import DiskFull, DownloadFailed, JarCorrupted
+from conversations.kafka.embedded.progress import Progress, progress
+
+LOCK_NAME = "jars.lock"
+PARALLEL_DOWNLOADS = 6
+NETWORK_ATTEMPTS = 4
+
+
+@dataclass(frozen=True)
+class Jar:
+    """One line of the lock: ``group:artifact:version``, sha256 in hex, size in bytes."""
+
+    coordinate: str
+    sha256: str
+    size: int
+
+    @property
+    def file_name(self) -> str:
+        _, artifact, version = self.coordinate.split(":")
+        return f"{artifact}-{version}.jar"
+
+
+def parse_lock(text: str) -> tuple[Jar, ...]:
+    """The jars of a lock: one ``coordinate sha256 size`` per line; ``#`` starts a comment."""
+    rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
+    return tuple(Jar(coordinate, sha256, int(size)) for coordinate, sha256, size in rows)
+
+
+def broker_jars() -> tuple[Jar, ...]:
+    """The jars of the embedded broker, from the lock shipped with this package."""
+    package = importlib.resources.files(__package__ or "conversations.kafka.embedded")
+    return parse_lock((package / LOCK_NAME).read_text(encoding="utf-8"))
+
+
+def ensure_jars(jars: tuple[Jar, ...] | None = None, directory: Path | None = None) -> list[Path]:
+    """Paths of verified jars, fetching what is missing or damaged. Offline when nothing is.
+
+    By default the broker's jars, in ``jars/`` of the cache directory. One process fetches at a time. Raises
+    DownloadFailed, JarCorrupted, DiskFull.
+    """
+    jars = broker_jars() if jars is None else jars
+    directory = cache_directory() / "jars" if directory is None else directory
+    directory.mkdir(parents=True, exist_ok=True)
+    if any(not is_intact(jar, directory) for jar in jars):
+        with fetch_lock(directory):  # somebody else may have fetched meanwhile: look again
+            fetch([jar for jar in jars if not is_intact(jar, directory)], directory)
+    return [directory / jar.file_name for jar in jars]
+
+
+def is_intact(jar: Jar, directory: Path) -> bool:
+    """Whether the jar is there with the bytes the lock names."""
+    path = directory / jar.file_name
+    return path.is_file() and path.stat().st_size == jar.size and digest(path) == jar.sha256
+
+
+def digest(path: Path) -> str:
+    """sha256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def fetch_lock(directory: Path) -> Iterator[None]:
+    """Keep other processes from fetching into the directory; waits for them without limit."""
+    with (directory / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def fetch(jars: list[Jar], directory: Path) -> None:
+    """Fetch jars in parallel. The caller holds the fetch lock."""
+    for leftover in directory.glob(".fetch-*"):  # of a process that died while fetching
+        shutil.rmtree(leftover, ignore_errors=True)
+    if not jars:
+        return
+    total = sum(jar.size for jar in jars)
+    title = f"Fetching Kafka: {len(jars)} jars, {total / 1e6:.0f} MB, once"
+    with progress(title, total) as bar, ThreadPoolExecutor(PARALLEL_DOWNLOADS) as pool:
+        try:
+            for _ in pool.map(lambda jar: fetch_one(jar, directory, bar), jars):
+                pass
+        except OSError as error:
+            pool.shutdown(cancel_futures=True)
+            if error.errno in maven.DISK_FULL:
+                raise DiskFull(f"No room for Kafka's jars in {directory}: free {total / 1e6:.0f} MB there") from error
+            raise
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def fetch_one(jar: Jar, directory: Path, bar: Progress) -> None:
+    """Bring one jar in place: from the user's Maven repository if it has the right bytes, else by download.
+
+    A download with wrong bytes is thrown away and repeated once. Raises DownloadFailed, JarCorrupted, OSError.
+    """
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
+        local = maven.local_copy(jar.coordinate)
+        if local and local.stat().st_size == jar.size and digest(local) == jar.sha256:
+            copy = Path(shutil.copyfile(local, Path(scratch) / jar.file_name))
+            bar.advance(jar.size)
+            copy.replace(directory / jar.file_name)
+            return
+    found = ""
+    for _ in range(2):
+        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
+            path = download(jar, Path(scratch), bar)
+            found = digest(path)
+            if found == jar.sha256:
+                path.replace(directory / jar.file_name)
+                return
+    raise JarCorrupted(
+        f"{jar.coordinate} arrives with sha256 {found}, but {LOCK_NAME} names {jar.sha256}. "
+        "A proxy or mirror on the way alters or cuts downloads: fetch from another network, then start again"
+    )
+
+
+def download(jar: Jar, scratch: Path, bar: Progress) -> Path:
+    """One download, tried again with growing waits while the network fails. Raises DownloadFailed, OSError."""
+    attempts = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(maven.NetworkError),
+        stop=tenacity.stop_after_attempt(NETWORK_ATTEMPTS),
+        wait=tenacity.wait_exponential_jitter(initial=0.5, max=5),
+        reraise=True,
+    )
+
+    def attempt() -> Path:
+        return maven.download(jar.coordinate, Path(tempfile.mkdtemp(dir=scratch)), bar.advance)
+
+    try:
+        return attempts(attempt)
+    except maven.NetworkError as error:
+        raise DownloadFailed(
+            f"Cannot download {jar.coordinate} ({error}). The first start needs the network to Maven Central; later ones "
+            f"need none. Behind a proxy set HTTPS_PROXY; or fill ~/.m2 with `mvn dependency:get -Dartifact={jar.coordinate}`; "
+            "or copy the jars directory of another machine's cache"
+        ) from error
