@@ -172,7 +172,9 @@ def tail_start(value: bytes) -> int:
         UndecodableRecord: it is of another schema, or the prefix is broken.
     """
     if not value.startswith(_HEAD):
-        raise UndecodableRecord(f"not a record of the current envelope schema: it begins with {value[:HEAD_SIZE].hex()}")
+        raise UndecodableRecord(
+            f"not a record of the current envelope schema: it begins with {value[:HEAD_SIZE].hex()}"
+        )
     try:
         return _read_prefix(value)[1]
     except (IndexError, UnicodeDecodeError) as error:
@@ -221,7 +223,9 @@ def _read_prefix(value: bytes) -> tuple[Prefix, int]:
     accept_until, after = read_long(value, at + 1)
     expires_at, after = read_long(value, after)
     identity = value[10:26], value[26] == 1
-    return Prefix(*identity, contract, from_service, to_service, reply_key, value[at] == 1, accept_until, expires_at), after
+    return Prefix(
+        *identity, contract, from_service, to_service, reply_key, value[at] == 1, accept_until, expires_at
+    ), after
 
 
 def _read_sent_at(value: bytes, at: int) -> tuple[int, int]:

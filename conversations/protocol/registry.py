@@ -24,7 +24,7 @@ HEAD_SIZE = 10
 
 _REFUSALS = (
     EOFError, IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError, MemoryError, RecursionError,
-    struct.error, fastavro.read.SchemaResolutionError,
+    struct.error,
 )  # fmt: skip
 
 
@@ -108,9 +108,14 @@ class Registry:
         body = io.BytesIO(value)
         body.seek(HEAD_SIZE)
         try:
-            datum: Any = fastavro.schemaless_reader(body, writer.parsed, resolve, return_record_name=True, return_record_name_override=True)
+            datum: Any = fastavro.schemaless_reader(
+                body, writer.parsed, resolve, return_record_name=True, return_record_name_override=True
+            )
+        except fastavro.read.SchemaResolutionError as error:
+            why = f"written with schema {writer.fingerprint.hex()}, it holds what this version's {reader.name} has not"
+            raise UndecodableRecord(why) from error
         except _REFUSALS as error:
-            raise UndecodableRecord(f"not a {reader.name}: {type(error).__name__}: {error}") from error
+            raise UndecodableRecord(f"not a {reader.name}: {type(error).__name__}: {str(error)[:200]}") from error
         fields: dict[str, Any] = datum
         return fields
 

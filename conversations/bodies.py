@@ -1,0 +1,160 @@
+"""Bodies of messages: from Python to bytes and back, by message type."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Protocol
+
+import fastavro
+from pydantic import TypeAdapter, ValidationError
+
+from conversations.errors import DeclarationError, InvalidBody
+from conversations.protocol.contract import MessageType
+from conversations.protocol.envelope import message_run
+
+
+class BodyCodec(Protocol):
+    """Encodes and decodes the bodies of one message type."""
+
+    run: bytes
+    """The encoded message type and content type of an envelope."""
+    content_type: str
+
+    def encode(self, body: Any) -> bytes:
+        """Encode a body.
+
+        Raises:
+            InvalidBody: it is not what the message type says; names the field.
+        """
+
+    def decode(self, data: bytes) -> Any:
+        """Decode a body.
+
+        Raises:
+            InvalidBody: it is not what the message type says; names the field.
+        """
+
+
+class _BytesBody:
+    content_type = "application/octet-stream"
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.run = message_run(name, self.content_type)
+
+    def encode(self, body: Any) -> bytes:
+        if type(body) is not bytes:
+            raise InvalidBody(f"{self._name}: the body must be bytes, not {type(body).__name__}")
+        return body
+
+    def decode(self, data: bytes) -> bytes:
+        return data
+
+
+class _NoBody:
+    content_type = ""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.run = message_run(name, self.content_type)
+
+    def encode(self, body: Any) -> bytes:
+        if body is not None:
+            raise InvalidBody(f"{self._name}: the message type has no body; send None")
+        return b""
+
+    def decode(self, data: bytes) -> None:
+        if data:
+            raise InvalidBody(f"{self._name}: the message type has no body, {len(data)} bytes arrived")
+
+
+class _TypedBody:
+    content_type = "application/json"
+
+    def __init__(self, name: str, body: type) -> None:
+        self._name = name
+        self._body = body
+        adapter: TypeAdapter[Any] = TypeAdapter(body)
+        self._to_json = adapter.serializer.to_json
+        self._validate = adapter.validator.validate_json
+        self.run = message_run(name, self.content_type)
+
+    def encode(self, body: Any) -> bytes:
+        if not isinstance(body, self._body):
+            raise InvalidBody(f"{self._name}: the body must be a {self._body.__name__}, not {type(body).__name__}")
+        try:
+            data: bytes = self._to_json(body, warnings=False)
+            # Models can be built or changed without validation; what is sent must be valid.
+            self._validate(data)
+        except (ValidationError, ValueError) as error:
+            raise InvalidBody(f"{self._name}: {describe(error)}") from error
+        return data
+
+    def decode(self, data: bytes) -> Any:
+        try:
+            return self._validate(data)
+        except (ValidationError, ValueError) as error:
+            raise InvalidBody(f"{self._name}: {describe(error)}") from error
+
+
+class _AvroBody:
+    content_type = "avro/binary"
+
+    def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
+        self._name = name
+        try:
+            self._schema = fastavro.parse_schema(dict(schema))
+        except Exception as error:
+            raise DeclarationError(f"message type {name!r}: not an Avro schema: {error}") from error
+        self.run = message_run(name, self.content_type)
+
+    def encode(self, body: Any) -> bytes:
+        out = io.BytesIO()
+        try:
+            fastavro.schemaless_writer(out, self._schema, body, strict=True)
+        except Exception as error:  # fastavro raises whatever the datum's own operations raise
+            raise InvalidBody(f"{self._name}: {error}") from error
+        return out.getvalue()
+
+    def decode(self, data: bytes) -> Any:
+        source = io.BytesIO(data)
+        try:
+            body = fastavro.schemaless_reader(source, self._schema, None)
+        except Exception as error:  # as above: any exception means the bytes are not of this schema
+            raise InvalidBody(f"{self._name}: {error or type(error).__name__}") from error
+        if source.tell() != len(data):
+            raise InvalidBody(f"{self._name}: {len(data) - source.tell()} bytes follow the body")
+        return body
+
+
+def describe(error: Exception) -> str:
+    """Say what is wrong with a body: the path of each field and why, without the values."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    parts = []
+    for problem in error.errors(include_url=False, include_input=False, include_context=False)[:5]:
+        path = ".".join(str(part) for part in problem["loc"]) or "body"
+        parts.append(f"{path}: {problem['msg']}")
+    return "; ".join(parts)
+
+
+@lru_cache(maxsize=4096)
+def codec_of(declared: MessageType) -> BodyCodec:
+    """Return the codec of a message type.
+
+    Raises:
+        DeclarationError: its body is neither a class Pydantic can handle, an Avro schema, "bytes" nor None.
+    """
+    body = declared.body
+    if body == "bytes" or body is bytes:
+        return _BytesBody(declared.name)
+    if body is None:
+        return _NoBody(declared.name)
+    if isinstance(body, Mapping):
+        return _AvroBody(declared.name, body)
+    try:
+        return _TypedBody(declared.name, body)
+    except Exception as error:  # Pydantic raises several kinds for classes it has no schema for
+        raise DeclarationError(f"message type {declared.name!r}: {body!r} is not a body Pydantic knows: {error}") from error

@@ -1,0 +1,408 @@
+"""What a handler holds: the dialog, its group, facts about the message. Everything it asks for is kept in a draft.
+
+Nothing leaves a draft before the handler has returned: when it raises, the draft is thrown away, which undoes the
+message (the savepoint of Service Broker's poison-message procedure). Wrong requests raise at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from enum import Enum, auto
+from typing import Any, Generic, NamedTuple, Protocol
+from uuid import UUID
+
+from typing_extensions import TypeVar
+
+from conversations.errors import BodyTooLarge, DialogEnded, LocalError, UnknownContract
+from conversations.handlers import Side
+from conversations.protocol.contract import Contract
+from conversations.protocol.endpoint import NEVER, Endpoint, check_timer, refuse
+from conversations.protocol.envelope import Envelope
+from conversations.protocol.states import OPEN_STATES, TRANSITIONS, Event, State
+
+S = TypeVar("S", default=dict[str, Any])
+
+DESCRIPTION_LIMIT = 3_000
+"""Characters of an error's description (Service Broker's limit)."""
+
+
+class Verb(Enum):
+    """What a handler asked for."""
+
+    BEGIN = auto()
+    SEND = auto()
+    END = auto()
+    END_WITH_ERROR = auto()
+    SET_TIMER = auto()
+
+
+class Party(Protocol):
+    """An endpoint as the owner of its partition holds it."""
+
+    identity: bytes
+    endpoint: Endpoint
+    side: Side
+
+
+class Ask(NamedTuple):
+    """One request of a handler."""
+
+    verb: Verb
+    party: Party
+    first: Any = None
+    second: Any = None
+
+
+class Room(Protocol):
+    """What a draft needs of the partition it is made on."""
+
+    now: int
+    body_limit: int
+
+    def new_party(self, opener: Party, to: str, contract: Contract, expires_at: int, related: bool) -> Party:
+        """Make the initiator endpoint of a new dialog; it is not known to anybody before the draft is applied."""
+
+    def members(self, party: Party) -> list[Party]:
+        """Endpoints of the party's group that are not closed, the one that opened the group first."""
+
+    def opener(self, party: Party) -> Party:
+        """The endpoint that opened the group."""
+
+    def load_state(self, party: Party) -> Any:
+        """Decode the state of the party's group afresh."""
+
+    def initiates(self, contract: Contract) -> bool:
+        """Say whether the service declares that it begins dialogs under this contract."""
+
+
+class Draft:
+    """What one run of a handler asks for, in order, and what the group's state became."""
+
+    __slots__ = ("_state", "_states", "asks", "has_state", "party", "room")
+
+    def __init__(self, room: Room, party: Party) -> None:
+        self.room = room
+        self.party = party
+        self.asks: list[Ask] = []
+        self.has_state = False
+        self._state: Any = None
+        self._states: dict[bytes, State] | None = None
+
+    def state_of(self, party: Party) -> State:
+        """Return the state the endpoint will have once the draft is applied."""
+        if self._states is None:
+            return party.endpoint.state
+        return self._states.get(party.identity, party.endpoint.state)
+
+    def move(self, party: Party, event: Event) -> None:
+        """Check a local event against the state so far, and remember what it makes of it.
+
+        Raises:
+            DialogEnded: the state does not allow it.
+        """
+        state = self.state_of(party)
+        refuse(state, event)
+        target = TRANSITIONS[state, event]
+        if target is not state:
+            if self._states is None:
+                self._states = {}
+            self._states[party.identity] = target
+
+    @property
+    def state(self) -> Any:
+        """The group's state; decoded on first use."""
+        if not self.has_state:
+            self._state = self.room.load_state(self.party)
+            self.has_state = True
+        return self._state
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        self._state = value
+        self.has_state = True
+
+
+class MessageInfo:
+    """Facts about the message being handled."""
+
+    __slots__ = ("_draft", "_envelope", "attempt")
+
+    def __init__(self, draft: Draft, envelope: Envelope | None, attempt: int) -> None:
+        self._draft = draft
+        self._envelope = envelope
+        self.attempt = attempt
+        """1 for the first run of the handler, one more after each failure."""
+
+    @property
+    def _received(self) -> Envelope:
+        if self._envelope is None:
+            raise LocalError("no message is being handled: this is a timer, or an error found on this side")
+        return self._envelope
+
+    @property
+    def id(self) -> str:
+        """The same for every delivery of this message: an idempotency key for effects outside Kafka."""
+        endpoint = self._draft.party.endpoint
+        side = "t" if endpoint.initiator else "i"
+        return f"{UUID(bytes=endpoint.conversation)}:{side}:{self._received.seq}"
+
+    @property
+    def type(self) -> str:
+        """Name of the message type."""
+        return self._received.message_type
+
+    @property
+    def sequence(self) -> int:
+        """Number of the message in its direction, from 0."""
+        return self._received.seq
+
+    @property
+    def sent_at(self) -> datetime:
+        """When its sender's owner transmitted it."""
+        return moment(self._received.sent_at)
+
+    @property
+    def expires_at(self) -> datetime:
+        """End of the dialog's lifetime; the end of time when it is unlimited."""
+        expires_at = self._draft.party.endpoint.expires_at
+        return datetime.max.replace(tzinfo=UTC) if expires_at >= NEVER else moment(expires_at)
+
+    @property
+    def from_service(self) -> str:
+        """The peer service."""
+        return self._draft.party.endpoint.peer
+
+
+class Dialog(Generic[S]):
+    """One dialog, as the handler of a message on one of its group's dialogs sees it."""
+
+    __slots__ = ("_draft", "_envelope", "_party", "attempt")
+
+    def __init__(self, draft: Draft, party: Party, envelope: Envelope | None = None, attempt: int = 1) -> None:
+        self._draft = draft
+        self._party = party
+        self._envelope = envelope
+        self.attempt = attempt
+
+    def __repr__(self) -> str:
+        return f"Dialog({self.id}, {self.contract}, with {self.peer})"
+
+    @property
+    def id(self) -> str:
+        """Conversation id, the same on both sides."""
+        return str(UUID(bytes=self._party.endpoint.conversation))
+
+    @property
+    def contract(self) -> str:
+        """Name of the contract."""
+        return self._party.endpoint.contract
+
+    @property
+    def peer(self) -> str:
+        """Name of the other service."""
+        return self._party.endpoint.peer
+
+    @property
+    def is_initiator(self) -> bool:
+        """True on the side that began the dialog."""
+        return self._party.endpoint.initiator
+
+    @property
+    def is_open(self) -> bool:
+        """True while this side can send."""
+        return self._draft.state_of(self._party) in OPEN_STATES
+
+    @property
+    def group(self) -> Group[S]:
+        """The conversation group: the lock this handler holds, and the state under it."""
+        return Group(self._draft, self._party)
+
+    @property
+    def message(self) -> MessageInfo:
+        """Facts about the message being handled."""
+        return MessageInfo(self._draft, self._envelope, self.attempt)
+
+    def now(self) -> datetime:
+        """Return the time this step began; use it instead of the machine's clock where retries must agree."""
+        return moment(self._draft.room.now)
+
+    def send(self, body: object, /, *, type: str | None = None) -> None:  # noqa: A002 - the field's own word
+        """Send a message to the peer once this handler has returned.
+
+        Args:
+            body: what the message type says: a model, a mapping for an Avro schema, bytes, or None.
+            type: name of the message type, where the body's class does not tell.
+
+        Raises:
+            DialogEnded: the dialog is over (8429).
+            NotInContract, WrongDirection: the contract does not let this side send it (8431, 8432, 8434).
+            InvalidBody: the body is not valid (9615); BodyTooLarge: it is larger than a message may be (8459).
+        """
+        draft, party = self._draft, self._party
+        if draft.state_of(party) is not State.CONVERSING:
+            draft.move(party, Event.SEND)
+        run, encode = party.side.outgoing(body, type)
+        data = encode(body)
+        if len(data) > draft.room.body_limit:
+            raise BodyTooLarge(f"the body has {len(data)} bytes; a message may have {draft.room.body_limit} (8459)")
+        draft.asks.append(Ask(Verb.SEND, party, run, data))
+
+    def end(self) -> None:
+        """End this side: the peer is told after everything sent before; cancels the timer.
+
+        Raises:
+            DialogEnded: it is over already (8427).
+        """
+        self._draft.move(self._party, Event.END)
+        self._draft.asks.append(Ask(Verb.END, self._party))
+
+    def end_with_error(self, code: int, description: str) -> None:
+        """End this side with an error: what this handler meant to send on the dialog is dropped, the peer is told.
+
+        Raises:
+            DialogEnded: it is over already (8427).
+            LocalError: the code is not positive, or there is no description (8419, 8422).
+        """
+        check_error(code, description)
+        self._draft.move(self._party, Event.END_WITH_ERROR)
+        asks = self._draft.asks
+        asks[:] = [ask for ask in asks if ask.party is not self._party or ask.verb is not Verb.SEND]
+        asks.append(Ask(Verb.END_WITH_ERROR, self._party, code, description[:DESCRIPTION_LIMIT]))
+
+    def set_timer(self, after: timedelta) -> None:
+        """Call ``on_timer`` after this time; a dialog has one timer, setting it again moves it.
+
+        Raises:
+            DialogEnded: the dialog is over (8458).
+            LocalError: the time is negative, or not a timedelta.
+        """
+        check_timer(self._draft.state_of(self._party))
+        self._draft.asks.append(Ask(Verb.SET_TIMER, self._party, self._draft.room.now + micros(after, "a timer")))
+
+    def cancel_timer(self) -> None:
+        """Cancel the timer; harmless without one."""
+        if self._draft.state_of(self._party) is not State.CLOSED:
+            self._draft.asks.append(Ask(Verb.SET_TIMER, self._party, NEVER))
+
+
+class Group(Generic[S]):
+    """A conversation group: dialogs of one service handled one at a time, with shared state."""
+
+    __slots__ = ("_draft", "_party")
+
+    def __init__(self, draft: Draft, party: Party) -> None:
+        self._draft = draft
+        self._party = party
+
+    @property
+    def key(self) -> str:
+        """Key of the group; by default the id of the conversation that opened it."""
+        return self._party.endpoint.key
+
+    @property
+    def state(self) -> S:
+        """State of the group; what it is when the handler returns is committed with everything else."""
+        state: S = self._draft.state
+        return state
+
+    @state.setter
+    def state(self, value: S) -> None:
+        self._draft.state = value
+
+    @property
+    def opened_by(self) -> Dialog[S]:
+        """The dialog that opened the group."""
+        return Dialog(self._draft, self._draft.room.opener(self._party))
+
+    def dialogs(self, contract: Contract | None = None) -> Sequence[Dialog[S]]:
+        """Return the group's dialogs that are not over, the one that opened it first."""
+        return [
+            Dialog(self._draft, party)
+            for party in self._draft.room.members(self._party)
+            if self._draft.state_of(party) is not State.CLOSED
+            and (contract is None or party.endpoint.contract == contract.name)
+        ]
+
+    def begin_dialog(
+        self, to: str, contract: Contract, *, lifetime: timedelta | None = None, related: bool = True
+    ) -> Dialog[S]:
+        """Begin a dialog with another service.
+
+        Args:
+            to: name of the service.
+            contract: one of the contracts this service initiates.
+            lifetime: instead of the contract's.
+            related: False begins it in a group of its own, which may be owned by another worker.
+
+        Raises:
+            UnknownContract: the service does not declare that it initiates this contract (8425).
+            LocalError: the lifetime is not positive (8411).
+        """
+        room = self._draft.room
+        if not room.initiates(contract):
+            raise UnknownContract(f"the service does not initiate contract {contract.name!r}: add it to initiates=[...] (8425)")
+        party = room.new_party(self._party, to, contract, expiry(room.now, lifetime, contract), related)
+        self._draft.asks.append(Ask(Verb.BEGIN, party, related))
+        return Dialog(self._draft, party)
+
+    def end_with_error(self, code: int, description: str) -> None:
+        """End every dialog of the group that is not over with an error.
+
+        Raises:
+            LocalError: as ``Dialog.end_with_error``.
+        """
+        check_error(code, description)
+        for dialog in self.dialogs():
+            try:
+                dialog.end_with_error(code, description)
+            except DialogEnded:
+                continue  # ended here, its END not acknowledged yet
+
+
+def check_error(code: int, description: str) -> None:
+    """Check the parts of an application's error.
+
+    Raises:
+        LocalError: 8419 or 8422.
+    """
+    if not isinstance(code, int) or isinstance(code, bool) or not 0 < code < 1 << 31:
+        raise LocalError(f"an error code is a positive number, not {code!r} (8419)", code=8419)
+    if not isinstance(description, str) or not description:
+        raise LocalError("an error needs a description (8422)", code=8422)
+
+
+def micros(duration: timedelta, what: str) -> int:
+    """Turn a duration into microseconds.
+
+    Raises:
+        LocalError: it is not a timedelta, or negative.
+    """
+    if not isinstance(duration, timedelta):
+        raise LocalError(f"{what} takes a timedelta, not {duration!r}")
+    amount = duration // timedelta(microseconds=1)
+    if amount < 0:
+        raise LocalError(f"{what} takes a positive duration, not {duration}")
+    return amount
+
+
+def expiry(now: int, lifetime: timedelta | None, contract: Contract) -> int:
+    """Return when a dialog begun now ends its life.
+
+    Raises:
+        LocalError: the lifetime is not positive (8411).
+    """
+    chosen = lifetime if lifetime is not None else contract.lifetime
+    if chosen is None:
+        return NEVER
+    amount = micros(chosen, "a lifetime")
+    if amount == 0:
+        raise LocalError("a lifetime must be more than zero (8411)", code=8411)
+    return min(now + amount, NEVER - 1)
+
+
+def moment(at: int) -> datetime:
+    """Turn microseconds since the epoch into a datetime in UTC."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at)
+
+

@@ -1,0 +1,108 @@
+"""State of conversation groups: a class, its version, and how older versions become the current one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from conversations.bodies import describe
+from conversations.errors import DeclarationError, StateUpgradeError
+
+Upgrade = Callable[[Any], Any]
+
+
+class StateCodec:
+    """Turns group state into bytes and back.
+
+    Args:
+        service: whose state, for messages.
+        state: class of the state; None is a dict.
+        version: version of what ``encode`` writes, from 1.
+    """
+
+    def __init__(self, service: str, state: type | None, version: int) -> None:
+        self._service = service
+        self.version = version
+        self._class: Any = dict if state is None else state
+        self._upgrades: dict[int, Upgrade] = {}
+        if version < 1:
+            raise DeclarationError(f"service {service!r}: state_version counts from 1")
+        try:
+            adapter: TypeAdapter[Any] = TypeAdapter(dict[str, Any] if state is None else state)
+        except Exception as error:  # Pydantic raises several kinds for classes it has no schema for
+            raise DeclarationError(f"service {service!r}: {state!r} is no class Pydantic can store: {error}") from error
+        self._to_json = adapter.serializer.to_json
+        self._validate_json = adapter.validator.validate_json
+        self._validate = adapter.validator.validate_python
+
+    def upgrade(self, version: int) -> Callable[[Upgrade], Upgrade]:
+        """Register the step from ``version`` to the next."""
+
+        def register(function: Upgrade) -> Upgrade:
+            self._upgrades[version] = function
+            return function
+
+        return register
+
+    def check(self) -> None:
+        """Check that every older version leads to the current one, and that a new group can start with empty state.
+
+        Raises:
+            DeclarationError: names the missing upgrade, or the fields without a default.
+        """
+        missing = [str(v) for v in range(1, self.version) if v not in self._upgrades]
+        if missing:
+            raise DeclarationError(
+                f"service {self._service!r} has state version {self.version} but no upgrade from version "
+                f"{', '.join(missing)}; register it with @service.upgrade_state({missing[0]})"
+            )
+        try:
+            self.new()
+        except Exception as error:  # a class of the application's own may raise anything
+            raise DeclarationError(
+                f"service {self._service!r}: a new group begins with {self._class.__name__}(), which fails: {describe(error)}; "
+                "give every field a default"
+            ) from error
+
+    def new(self) -> Any:
+        """Return the state of a new group."""
+        return self._class()
+
+    def encode(self, state: Any) -> bytes:
+        """Encode state as JSON.
+
+        Raises:
+            ValueError: it is not what its class says.
+        """
+        if not isinstance(state, self._class):
+            raise ValueError(f"group.state must be a {self._class.__name__}, not {type(state).__name__}")
+        data: bytes = self._to_json(state, warnings="error")
+        return data
+
+    def decode(self, data: bytes, version: int) -> Any:
+        """Decode state, upgrading what an older version wrote.
+
+        Raises:
+            StateUpgradeError: it was written by a newer version, an upgrade failed, or it does not load.
+        """
+        if not data:
+            return self.new()
+        if version > self.version:
+            raise StateUpgradeError(
+                f"service {self._service!r}: stored state has version {version}, this code version {self.version}"
+            )
+        try:
+            if version == self.version:
+                return self._validate_json(data)
+            plain = json.loads(data)
+            for step in range(version, self.version):
+                plain = self._upgrades[step](plain)
+            return self._validate(plain)
+        except (ValidationError, ValueError, KeyError, TypeError) as error:
+            raise StateUpgradeError(
+                f"service {self._service!r}: stored state of version {version} does not load as version {self.version}: "
+                f"{describe(error)}"
+            ) from error

@@ -1,0 +1,49 @@
+"""What a service does on one side of a contract: how it sends, and which function handles what arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from conversations.bodies import BodyCodec, codec_of
+from conversations.protocol.contract import Contract
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """One registered function."""
+
+    function: Callable[..., Any]
+    is_async: bool
+    time_limit: float
+    """Seconds it may run."""
+    name: str
+
+
+@dataclass(slots=True)
+class Side:
+    """What a service does on one side of one contract; made by ``Service.check``."""
+
+    contract: Contract
+    initiator: bool
+    senders: dict[type, tuple[bytes, Callable[[Any], bytes]]] = field(default_factory=dict)
+    """Body class to the encoded run and the encoder, for what this side may send."""
+    receivers: dict[str, tuple[BodyCodec, Handler | None]] = field(default_factory=dict)
+    """Message type name to its codec and handler (None: ignored), for what this side may receive."""
+    on_end: Handler | None = None
+    on_error: Handler | None = None
+    on_timer: Handler | None = None
+
+    def outgoing(self, body: object, name: str | None) -> tuple[bytes, Callable[[Any], bytes]]:
+        """Find how to send ``body``.
+
+        Raises:
+            NotInContract, WrongDirection: as ``Contract.outgoing``.
+        """
+        if name is None:
+            sender = self.senders.get(type(body))
+            if sender is not None:
+                return sender
+        codec = codec_of(self.contract.outgoing(body, name, self.initiator))
+        return codec.run, codec.encode

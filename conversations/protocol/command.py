@@ -1,0 +1,133 @@
+"""Commands: what clients, operators and the owner itself ask of an endpoint, as records of a commands topic.
+
+The operations of one command take effect together, so begin, sends and end are atomic without a transaction in the
+client (design decision 0004).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import schemas
+from conversations.errors import UndecodableRecord
+from conversations.protocol.registry import DEFAULT, Registry, Schema
+
+__all__ = [
+    "Begin",
+    "Cleanup",
+    "Command",
+    "End",
+    "EndWithError",
+    "Operation",
+    "Send",
+    "SetTimer",
+    "Tick",
+    "UndecodableRecord",
+    "decode_command",
+    "encode_command",
+]
+
+CURRENT = Schema(schemas.load("command", schemas.newest("command")))
+"""The schema this code writes and reads into."""
+
+
+@dataclass(slots=True)
+class Begin:
+    """Begin the dialog; ``lifetime`` in microseconds, 0 the contract's default, -1 unlimited; no target key: the same."""
+
+    to_service: str
+    contract: str
+    lifetime: int = 0
+    target_key: str = ""
+
+
+@dataclass(slots=True)
+class Send:
+    """Send one message; the body is as its message type says."""
+
+    message_type: str
+    content_type: str
+    body: bytes
+
+
+@dataclass(slots=True)
+class End:
+    """End the conversation."""
+
+
+@dataclass(slots=True)
+class EndWithError:
+    """End the conversation with an application error, code above 0."""
+
+    code: int
+    description: str
+
+
+@dataclass(slots=True)
+class Cleanup:
+    """Drop the endpoint without telling the peer."""
+
+
+@dataclass(slots=True)
+class SetTimer:
+    """Set the dialog timer, microseconds from when the command is handled; a negative number cancels it."""
+
+    after: int
+
+
+@dataclass(slots=True)
+class Tick:
+    """Let queue time pass on an idle partition."""
+
+
+Operation: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer | Tick
+
+_NAMESPACE = "conversations."
+_OPERATIONS: dict[str, type[Operation]] = {
+    _NAMESPACE + operation.__name__: operation
+    for operation in (Begin, Send, End, EndWithError, Cleanup, SetTimer, Tick)
+}
+
+
+@dataclass(slots=True)
+class Command:
+    """Operations on one endpoint; ids are 16 bytes, ``issued_at`` microseconds since 1970, texts empty for none."""
+
+    command_id: bytes
+    conversation_id: bytes
+    from_initiator: bool
+    key: str
+    idempotency_key: str
+    issued_by: str
+    issued_at: int
+    operations: tuple[Operation, ...]
+
+
+def encode_command(command: Command) -> bytes:
+    """Encode a command.
+
+    Raises:
+        ValueError, TypeError, OverflowError: a field does not fit the schema.
+    """
+    fields = {name: getattr(command, name) for name in Command.__slots__}
+    fields["operations"] = [_operation_fields(operation) for operation in command.operations]
+    return CURRENT.encode(fields)
+
+
+def decode_command(value: bytes, registry: Registry = DEFAULT) -> Command:
+    """Decode a command of any schema version that ``registry`` knows.
+
+    Raises:
+        UndecodableRecord: the bytes are no command, or one with an operation this version does not know.
+    """
+    fields = registry.decode(value, CURRENT)
+    operations = tuple(_OPERATIONS[name](**values) for name, values in fields.pop("operations"))
+    return Command(operations=operations, **fields)
+
+
+def _operation_fields(operation: Operation) -> tuple[str, dict[str, Any]]:
+    if isinstance(operation, EndWithError) and not -(1 << 31) <= operation.code < 1 << 31:
+        raise OverflowError(f"{operation.code} does not fit in 32 bits")
+    name = type(operation).__name__
+    return _NAMESPACE + name, {slot: getattr(operation, slot) for slot in type(operation).__slots__}

@@ -1,0 +1,241 @@
+"""A service: what it accepts and initiates, and which function handles which message. Declaring does no I/O."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Generic, Protocol, TypeVar, overload
+
+from typing_extensions import TypeVar as DefaultTypeVar
+
+from conversations.bodies import codec_of
+from conversations.dialog import Dialog
+from conversations.errors import DeclarationError, PeerError
+from conversations.group_state import StateCodec, Upgrade
+from conversations.handlers import Handler, Side
+from conversations.protocol.contract import Contract, MessageType, as_message_type
+from conversations.protocol.topics import check_name
+
+M = TypeVar("M")
+M_contra = TypeVar("M_contra", contravariant=True)
+S = DefaultTypeVar("S", default=dict[str, Any])
+
+DEFAULT_TIME_LIMIT = timedelta(seconds=60)
+
+
+class OnMessage(Protocol[M, S]):
+    """Registers a handler of ``(body, dialog)``."""
+
+    @overload
+    def __call__(self, handler: Callable[[M, Dialog[S]], None], /) -> Callable[[M, Dialog[S]], None]: ...
+    @overload
+    def __call__(self, handler: Callable[[M, Dialog[S]], Awaitable[None]], /) -> Callable[[M, Dialog[S]], Awaitable[None]]: ...
+
+
+class OnDialog(Protocol[S]):
+    """Registers a handler of ``(dialog)``."""
+
+    @overload
+    def __call__(self, handler: Callable[[Dialog[S]], None], /) -> Callable[[Dialog[S]], None]: ...
+    @overload
+    def __call__(self, handler: Callable[[Dialog[S]], Awaitable[None]], /) -> Callable[[Dialog[S]], Awaitable[None]]: ...
+
+
+class Service(Generic[S]):
+    """A named party: the contracts it accepts and initiates, the class of its group state, and its handlers.
+
+    Args:
+        name: first part of its topics' names.
+        accepts: contracts others may begin dialogs with it under.
+        initiates: contracts it begins dialogs under.
+        state: class of ``group.state``: a Pydantic model (or anything Pydantic can validate); without it, a dict.
+        state_version: goes up when stored state must be upgraded; see ``upgrade_state``.
+        ignores: message types (class or name) it may receive and does nothing about.
+
+    Raises:
+        DeclarationError: two contracts of one name differ, or a name is not usable.
+    """
+
+    @overload
+    def __init__(
+        self: Service[dict[str, Any]],
+        name: str,
+        *,
+        accepts: Sequence[Contract] = (),
+        initiates: Sequence[Contract] = (),
+        ignores: Sequence[type | str] = (),
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        name: str,
+        *,
+        state: type[S],
+        state_version: int = 1,
+        accepts: Sequence[Contract] = (),
+        initiates: Sequence[Contract] = (),
+        ignores: Sequence[type | str] = (),
+    ) -> None: ...
+    def __init__(
+        self,
+        name: str,
+        *,
+        state: type[Any] | None = None,
+        state_version: int = 1,
+        accepts: Sequence[Contract] = (),
+        initiates: Sequence[Contract] = (),
+        ignores: Sequence[type | str] = (),
+    ) -> None:
+        self.name = check_name("service", name)
+        self.accepts = _by_name(name, accepts)
+        self.initiates = _by_name(name, initiates)
+        self.ignores = frozenset(t if isinstance(t, str) else as_message_type(t).name for t in ignores)
+        self.state = StateCodec(name, state, state_version)
+        self._messages: dict[tuple[str | None, str], Handler] = {}
+        self._events: dict[tuple[str, str | None], Handler] = {}
+
+    def __repr__(self) -> str:
+        return f"Service({self.name!r})"
+
+    # -- registering --------------------------------------------------------------------------------
+
+    @overload
+    def on(self, message: type[M], /, *, contract: Contract | None = None, time_limit: timedelta = ...) -> OnMessage[M, S]: ...
+    @overload
+    def on(
+        self, message: str | MessageType, /, *, contract: Contract | None = None, time_limit: timedelta = ...
+    ) -> OnMessage[Any, S]: ...
+    def on(
+        self,
+        message: type | str | MessageType,
+        /,
+        *,
+        contract: Contract | None = None,
+        time_limit: timedelta = DEFAULT_TIME_LIMIT,
+    ) -> Any:
+        """Register the handler of a message type: ``(body, dialog)``, ``def`` or ``async def``.
+
+        Args:
+            message: the body class, or the name on the wire.
+            contract: only in dialogs under this contract; otherwise wherever the type arrives.
+            time_limit: a run that takes longer is a failure; its effects are refused.
+
+        Raises:
+            DeclarationError: the type has a handler already, or no contract of the service lets it arrive.
+        """
+        name = message if isinstance(message, str) else as_message_type(message).name
+
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            key = (contract.name if contract else None, name)
+            if key in self._messages:
+                raise DeclarationError(f"service {self.name!r} has a handler for {name!r} already: {self._messages[key].name}")
+            self._check_receivable(name, contract)
+            self._messages[key] = _handler(function, 2, time_limit)
+            return function
+
+        return register
+
+    def on_end(self, *contracts: Contract, time_limit: timedelta = DEFAULT_TIME_LIMIT) -> OnDialog[S]:
+        """Register ``(dialog)``, called when the peer has ended; afterwards this side ends too."""
+        return self._on_event("end", contracts, 1, time_limit)
+
+    def on_timer(self, *contracts: Contract, time_limit: timedelta = DEFAULT_TIME_LIMIT) -> OnDialog[S]:
+        """Register ``(dialog)``, called when the dialog's timer fires."""
+        return self._on_event("timer", contracts, 1, time_limit)
+
+    def on_error(self, *contracts: Contract, time_limit: timedelta = DEFAULT_TIME_LIMIT) -> OnMessage[PeerError, S]:
+        """Register ``(error, dialog)``, called when the dialog broke; afterwards this side ends too."""
+        return self._on_event("error", contracts, 2, time_limit)
+
+    def _on_event(self, event: str, contracts: Sequence[Contract], arity: int, time_limit: timedelta) -> Any:
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            handler = _handler(function, arity, time_limit)
+            for name in [contract.name for contract in contracts] or [None]:
+                if (event, name) in self._events:
+                    raise DeclarationError(f"service {self.name!r} has an on_{event} for {name or 'all contracts'} already")
+                self._events[event, name] = handler
+            return function
+
+        return register
+
+    def upgrade_state(self, version: int) -> Callable[[Upgrade], Upgrade]:
+        """Register the function that turns stored state of ``version`` (as plain JSON) into that of ``version + 1``."""
+        return self.state.upgrade(version)
+
+    # -- checking -----------------------------------------------------------------------------------
+
+    def check(self) -> dict[tuple[str, bool], Side]:
+        """Check that everything receivable has a handler; return what to do by (contract, this side initiates).
+
+        Raises:
+            DeclarationError: names each gap and how to close it.
+        """
+        gaps: list[str] = []
+        sides = {}
+        for initiator, contracts in ((False, self.accepts), (True, self.initiates)):
+            for contract in contracts.values():
+                sides[contract.name, initiator] = self._side(contract, initiator, gaps)
+        self.state.check()
+        if gaps:
+            raise DeclarationError(
+                f"service {self.name!r} cannot handle what it may receive:\n"
+                + "\n".join(f"  {gap}" for gap in gaps)
+                + "\nRegister a handler with @service.on(...) or name the type in ignores=[...]."
+            )
+        return sides
+
+    def _side(self, contract: Contract, initiator: bool, gaps: list[str]) -> Side:
+        side = Side(contract, initiator)
+        for sent in contract.sendable(initiator).values():
+            codec = codec_of(sent)
+            if isinstance(sent.body, type):
+                side.senders[sent.body] = (codec.run, codec.encode)
+        for name, received in contract.sendable(not initiator).items():
+            handler = self._messages.get((contract.name, name)) or self._messages.get((None, name))
+            if handler is None and name not in self.ignores:
+                gaps.append(f"{name} (contract {contract.name}, sent by the {'target' if initiator else 'initiator'})")
+            side.receivers[name] = (codec_of(received), handler)
+        side.on_end = self._event("end", contract)
+        side.on_error = self._event("error", contract)
+        side.on_timer = self._event("timer", contract)
+        return side
+
+    def _event(self, event: str, contract: Contract) -> Handler | None:
+        return self._events.get((event, contract.name)) or self._events.get((event, None))
+
+    def _check_receivable(self, name: str, contract: Contract | None) -> None:
+        receivable = {
+            received
+            for initiator, contracts in ((False, self.accepts), (True, self.initiates))
+            for declared in contracts.values()
+            if contract is None or declared.name == contract.name
+            for received in declared.sendable(not initiator)
+        }
+        if name not in receivable:
+            raise DeclarationError(
+                f"service {self.name!r} never receives {name!r}: no contract it accepts or initiates lets the other side "
+                f"send it. It may receive: {', '.join(sorted(receivable)) or 'nothing'}."
+            )
+
+
+def _by_name(service: str, contracts: Sequence[Contract]) -> Mapping[str, Contract]:
+    named: dict[str, Contract] = {}
+    for contract in contracts:
+        if named.setdefault(contract.name, contract) is not contract:
+            raise DeclarationError(f"service {service!r} names two different contracts {contract.name!r}")
+    return named
+
+
+def _handler(function: Callable[..., Any], arity: int, time_limit: timedelta) -> Handler:
+    name = getattr(function, "__qualname__", repr(function))
+    if not callable(function):
+        raise DeclarationError(f"{name} is not a function")
+    try:
+        inspect.signature(function).bind(*range(arity))
+    except TypeError as error:
+        expected = "(body, dialog)" if arity == 2 else "(dialog)"  # noqa: PLR2004 - the arity of the longer signature
+        raise DeclarationError(f"handler {name} must take {expected}: {error}") from error
+    if time_limit <= timedelta(0):
+        raise DeclarationError(f"handler {name}: the time limit must be more than zero")
+    return Handler(function, inspect.iscoroutinefunction(function), time_limit.total_seconds(), name)
