@@ -88,8 +88,9 @@ def decode_tail(prefix: Prefix, value: bytes, start: int) -> Envelope:  # noqa: 
             at += 2
         else:
             ack, at = read_long(value, at)
-        if value[at] == 1:
-            transmitted = -1
+        byte = value[at]
+        if byte < 128:
+            transmitted = _SMALL[byte]
             at += 1
         else:
             transmitted, at = read_long(value, at)

@@ -47,6 +47,8 @@ def read_long(value: bytes, at: int) -> tuple[int, int]:
     Raises:
         UndecodableRecord: the bytes end inside it, or it is no 64-bit number.
     """
+    if at < len(value) and (byte := value[at]) < 128:
+        return byte >> 1 ^ -(byte & 1), at + 1
     number = shift = 0
     for end in range(at, min(at + 10, len(value))):
         byte = value[end]

@@ -1,0 +1,77 @@
+"""What one record costs to encode and decode, in microseconds: ``python -m bench.micro_codec``."""
+
+import io
+import timeit
+from collections.abc import Callable
+from typing import Any
+
+import fastavro
+
+from conversations.protocol.envelope import (
+    Envelope,
+    Kind,
+    Prefix,
+    decode,
+    decode_tail,
+    encode,
+    encode_ack,
+    encode_end,
+    encode_long,
+    encode_message,
+    encode_prefix,
+    header_matches,
+    header_of,
+    message_run,
+)
+from conversations.protocol.envelope_avro import CURRENT, decode_avro, from_fields
+from conversations.protocol.registry import HEAD_SIZE
+
+NOW = 1_763_000_000_000_000
+PREFIX = Prefix(
+    bytes(range(16)), True, "//example.com/Orders", "Shop", "Warehouse", "customer-17", True, NOW, NOW + 86_400_000_000
+)
+ENVELOPE = Envelope(
+    PREFIX, Kind.MESSAGE, 100, 99, sent_at=NOW, message_type="//example.com/Orders/Submit",
+    content_type="application/json", body=b"x" * 100,
+)  # fmt: skip
+
+
+def unchecked(value: bytes) -> Envelope:
+    """fastavro alone: without the walk that makes it strict."""
+    body = io.BytesIO(value)
+    body.seek(HEAD_SIZE)
+    fields: Any = fastavro.schemaless_reader(body, CURRENT.parsed, None)
+    return from_fields(fields)
+
+
+def best(call: Callable[[], object]) -> float:
+    """Microseconds per call, best of seven runs."""
+    return min(timeit.repeat(call, number=20_000, repeat=7)) / 20_000 * 1e6
+
+
+def main() -> None:
+    prefix, sent_at = encode_prefix(PREFIX), encode_long(NOW)
+    run = message_run(ENVELOPE.message_type, ENVELOPE.content_type)
+    value, start, body = encode(ENVELOPE), len(prefix), ENVELOPE.body
+    end, header = encode_end(prefix, 101, 99, sent_at), header_of(value, start)
+    assert value == encode_message(prefix, 100, 99, sent_at, run, body)
+    calls = {
+        "encode (fastavro)": lambda: encode(ENVELOPE),
+        "encode_message": lambda: encode_message(prefix, 100, 99, sent_at, run, body),
+        "encode_end": lambda: encode_end(prefix, 101, 99, sent_at),
+        "encode_ack": lambda: encode_ack(prefix, 99, sent_at),
+        "fastavro, unchecked": lambda: unchecked(value),
+        "decode_avro (fastavro, strict)": lambda: decode_avro(value),
+        "decode (no prefix at hand)": lambda: decode(value),
+        "decode_tail": lambda: decode_tail(PREFIX, value, start),
+        "decode_tail of an END": lambda: decode_tail(PREFIX, end, start),
+        "header_of": lambda: header_of(value, start),
+        "header_matches": lambda: header_matches(header, value, start),
+    }
+    print(f"record of {len(value)} bytes: prefix {start}, body {len(body)}; us per call, best of 7")
+    for name, call in calls.items():
+        print(f"{best(call):8.2f}  {name}")
+
+
+if __name__ == "__main__":
+    main()
