@@ -92,6 +92,9 @@ def decode_tail(prefix: Prefix, value: bytes, start: int) -> Envelope:  # noqa: 
         if byte < 128:
             transmitted = _SMALL[byte]
             at += 1
+        elif (high := value[at + 1]) < 128:
+            transmitted = (byte & 127 | high << 7) >> 1 ^ -(byte & 1)
+            at += 2
         else:
             transmitted, at = read_long(value, at)
         sent_at = _SENT_AT.get(value[at : at + 9])  # one byte for nothing skipped, eight of today's microseconds
