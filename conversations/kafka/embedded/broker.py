@@ -46,7 +46,7 @@ class EmbeddedBroker:
     """
 
     def __init__(self, data: Path | None = None, port: int | None = None) -> None:
-        self._kept = data
+        self._kept = data.expanduser().resolve() if data else None
         self._wanted_port = port
         self._port: int | None = port
         self._scratch: Path | None = None
@@ -131,8 +131,8 @@ class EmbeddedBroker:
     def _prepare(self) -> Layout:
         """Data directory, log file and format."""
         if self._kept is None and self._scratch is None:
-            self._scratch = Path(tempfile.mkdtemp(prefix="kafka-dialogs-"))
-        layout = Layout(self.data.resolve())
+            self._scratch = Path(tempfile.mkdtemp(prefix="kafka-dialogs-")).resolve()
+        layout = Layout(self.data)
         layout.data.mkdir(parents=True, exist_ok=True)
         to_be_formatted = needs_format(layout)
         check_room(layout.data)
@@ -180,7 +180,7 @@ class EmbeddedBroker:
         while time.monotonic() < deadline:
             if not self.running:
                 raise diagnose(self.log_path, since, "Kafka ended while starting")
-            if accepts(port) and serves(port, cluster_id):
+            if accepts(port) and serves(f"{HOST}:{port}", cluster_id):
                 return
             time.sleep(POLL)
         raise diagnose(self.log_path, since, f"Kafka did not answer within {START_TIMEOUT:.0f} s")
@@ -204,14 +204,14 @@ class EmbeddedBroker:
         return self._java
 
 
-def serves(port: int, cluster_id: str) -> bool:
-    """Whether our own cluster, and not another program, answers on the port and has a broker to work with."""
-    client = AdminClient({"bootstrap.servers": f"{HOST}:{port}", "log_level": 0})
+def serves(bootstrap: str, cluster_id: str | None = None) -> bool:
+    """Whether Kafka answers on the address within 5 s and has a broker to work with; of that cluster, if given."""
+    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     try:
         metadata = client.list_topics(timeout=5)
     except KafkaException:
         return False
-    return bool(metadata.brokers) and metadata.cluster_id == cluster_id
+    return bool(metadata.brokers) and cluster_id in {None, metadata.cluster_id}
 
 
 def new_log() -> Path:

@@ -10,7 +10,9 @@ BrokerError
  ├─ DataNotOurs       the data directory belongs to something else, or to another Kafka version
  ├─ DataInUse         another broker works on the data directory
  ├─ StartFailed       Kafka ended or kept silent; its last log lines are in the message
- └─ NameTaken         a broker of this name is running
+ ├─ EndedByItself     Kafka ended while it should have served
+ ├─ NameTaken         a broker of this name is running
+ └─ NotRunning        no broker of this name is running
 """
 
 from __future__ import annotations
@@ -19,10 +21,14 @@ from pathlib import Path
 
 
 class BrokerError(Exception):
-    """The embedded broker cannot do what was asked; ``log_path`` is its log when it got as far as having one."""
+    """The embedded broker cannot do what was asked.
+
+    ``message`` says what and how to mend it; ``log_path`` is the broker's log when it got as far as having one.
+    """
 
     def __init__(self, message: str, *, log_path: Path | None = None) -> None:
         super().__init__(f"{message}\nThe broker's log: {log_path}" if log_path else message)
+        self.message = message
         self.log_path = log_path
 
 
@@ -64,3 +70,16 @@ class StartFailed(BrokerError):
 
 class NameTaken(BrokerError):
     """A broker of this name is running already."""
+
+
+class EndedByItself(BrokerError):
+    """Kafka ended while it should have served."""
+
+
+class NotRunning(BrokerError):
+    """No broker of this name is running."""
+
+
+def by_name(kind: str) -> type[BrokerError]:
+    """The error class of that name, BrokerError for an unknown one; to pass errors between processes."""
+    return next((each for each in BrokerError.__subclasses__() if each.__name__ == kind), BrokerError)

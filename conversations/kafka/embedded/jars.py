@@ -150,7 +150,8 @@ def download(jar: Jar, scratch: Path, bar: Progress) -> Path:
         return attempts(attempt)
     except maven.NetworkError as error:
         raise DownloadFailed(
-            f"Cannot download {jar.coordinate} ({error}). The first start needs the network to Maven Central; later ones "
-            f"need none. Behind a proxy set HTTPS_PROXY; or fill ~/.m2 with `mvn dependency:get -Dartifact={jar.coordinate}`; "
-            "or copy the jars directory of another machine's cache"
+            f"Cannot download {jar.coordinate} ({error}). The first start needs the network, to Maven Central; later ones "
+            "need none. Behind a proxy set HTTPS_PROXY; or let Maven with its own mirrors fetch the artifacts of "
+            f"{LOCK_NAME} into ~/.m2 (mvn dependency:get -Dartifact={jar.coordinate}); or copy the jars directory of "
+            "another machine's cache"
         ) from error

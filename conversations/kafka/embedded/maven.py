@@ -49,9 +49,16 @@ def download(coordinate: str, directory: Path, advance: Advance) -> Path:
     except OSError as error:  # requests' errors are OSErrors without a number
         if error.errno is not None:
             raise
-        raise NetworkError(f"{type(error).__name__}: {error}") from error
+        raise NetworkError(f"{type(error).__name__}: {root_cause(error)}") from error
     except RuntimeError as error:  # jgo's word for any answer but 200
         raise NetworkError(str(error)) from error
+
+
+def root_cause(error: BaseException) -> BaseException:
+    """The first of a chain of errors: HTTP libraries wrap "connection refused" three times."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return error
 
 
 def resolve(coordinates: list[str], directory: Path) -> list[tuple[str, Path]]:

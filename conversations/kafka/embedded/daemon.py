@@ -1,0 +1,42 @@
+"""The process that holds a named broker: ``python -m conversations.kafka.embedded.daemon NAME [DATA] [PORT]``.
+
+Answers with one line of JSON on standard output, the broker's record or an error, and then serves until SIGTERM.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from pathlib import Path
+
+from conversations.kafka.embedded.errors import BrokerError
+from conversations.kafka.embedded.named import Record, serve
+
+
+def answer(told: dict[str, object]) -> None:
+    """Tell the command that started us, once; it may go away afterwards."""
+    os.write(1, json.dumps(told).encode() + b"\n")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+
+
+def main(name: str, data: str, port: str) -> int:
+    """Serve; 1 when the broker could not start or ended by itself."""
+
+    def ready(record: Record) -> None:
+        answer(dataclasses.asdict(record))
+
+    try:
+        serve(name, Path(data) if data else None, int(port) if port else None, ready)
+    except BrokerError as error:
+        answer({"error": error.message, "kind": type(error).__name__, "log": str(error.log_path or "")})
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:4]))

@@ -1,0 +1,46 @@
+"""The top of the command line; each group of commands has its own module."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from ops.cli import broker
+from ops.cli.output import EXIT_CODES
+
+app = typer.Typer(
+    name="conversations",
+    help="Exactly-once, in-order dialogs on Apache Kafka: run services, and see what they are doing.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(broker.app, name="broker")
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and end."""
+    if wanted:
+        typer.echo(f"kafka-dialogs {version('kafka-dialogs')}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of every command."""
+
+
+def main() -> None:
+    """Entry point of ``conversations`` and ``conv``. Ctrl-C ends any command with code 130 and no traceback."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

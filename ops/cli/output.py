@@ -1,0 +1,46 @@
+"""How every command speaks: text for people or one JSON object for programs, and the exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from typing import Annotated
+
+import typer
+
+from conversations.errors import LogError
+from conversations.kafka.embedded import BrokerError
+
+
+class Exit(IntEnum):
+    """What a command's end means to a script."""
+
+    FINE = 0
+    HUMAN = 1  # something waits for a person
+    USAGE = 2  # the command line makes no sense
+    UNREACHABLE = 3  # Kafka does not answer
+
+
+EXIT_CODES = "Exit codes: 0 fine, 1 needs a person, 2 wrong usage, 3 Kafka unreachable."
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+
+def show(data: Mapping[str, object], text: str, *, as_json: bool) -> None:
+    """Print a result: ``data`` as one line of JSON, or ``text``."""
+    typer.echo(json.dumps(data) if as_json else text)
+
+
+@contextlib.contextmanager
+def failures(*, as_json: bool) -> Iterator[None]:
+    """Turn expected errors into a message on stderr (JSON on stdout when asked for) and the right exit code."""
+    try:
+        yield
+    except (BrokerError, LogError) as error:
+        if as_json:
+            typer.echo(json.dumps({"error": str(error), "kind": type(error).__name__}))
+        else:
+            typer.secho(f"error: {error}", err=True, fg=typer.colors.RED)
+        code = Exit.UNREACHABLE if isinstance(error, LogError) else Exit.HUMAN
+        raise typer.Exit(code) from error
