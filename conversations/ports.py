@@ -7,9 +7,12 @@ process. One contract suite (``tests/contracts``) runs against both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import NamedTuple, Protocol
 
 Headers = list[tuple[str, bytes]]
+Produced = tuple[str, int, bytes | None, bytes | None, Headers | None]
+"""A record to append, as a plain tuple: what an ``Out`` is too, and faster to make."""
 
 
 class Record(Protocol):
@@ -109,7 +112,7 @@ class Log(Protocol):
     def drop(self, partition: int) -> None:
         """Stop every input of a partition that stays assigned: it is set aside for a human."""
 
-    def commit(self, outs: Iterable[Out], offsets: Mapping[int, int]) -> Mapping[int, int]:
+    def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
         """Append ``outs`` and the queue offsets of the touched partitions in one transaction.
 
         ``offsets`` maps each touched partition to its queue position, moved or not: it is the fence.
@@ -160,6 +163,13 @@ class Stores(Protocol):
 
     def open(self, partition: int, state_topic_id: str) -> Store:
         """Open the local copy; one made from another topic id, or too old to trust, comes back empty."""
+
+
+class CommandSink(Protocol):
+    """Where clients append commands to the commands topic of a service."""
+
+    def append(self, service: str, key: bytes, value: bytes) -> Future[None]:
+        """Append one command; the future ends when it is durable, or with ``NotAccepted``. Thread-safe."""
 
 
 class Clock(Protocol):

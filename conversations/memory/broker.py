@@ -8,7 +8,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from conversations.errors import DestinationFailed, Fenced
-from conversations.ports import Clock, Headers, Out
+from conversations.ports import Clock, Headers, Out, Produced
 from conversations.protocol.topics import (
     DEFAULT_NAMESPACE,
     QUEUE,
@@ -147,7 +147,7 @@ class MemoryBroker:
         self.append(Out(service_topic(self.namespace, service, kind), partition, key, value, headers))
 
     def commit(
-        self, service: str, member: Member, outs: Sequence[Out], offsets: Mapping[int, int]
+        self, service: str, member: Member, outs: Sequence[Produced], offsets: Mapping[int, int]
     ) -> dict[int, int]:
         """Append and move the group's offsets together.
 
@@ -163,18 +163,17 @@ class MemoryBroker:
             if any(group.owners.get(partition) is not member for partition in offsets):
                 raise Fenced("another member owns the partition")
             missing = {
-                out.topic: "unknown topic or partition"
-                for out in outs
-                if out.partition >= len(self.topics.get(out.topic, ()))
+                out[0]: "unknown topic or partition" for out in outs if out[1] >= len(self.topics.get(out[0], ()))
             }
             for out in outs:
-                if out.topic not in missing:
-                    self.append(out, visible=not missing)
+                if out[0] not in missing:
+                    self.append(Out(*out), visible=not missing)
             if missing:
                 raise DestinationFailed(missing)
             group.offsets.update(offsets)
             state = service_topic(self.namespace, service, "state")
-            return {partition: len(self.topics[state][partition]) for partition in {o.partition for o in outs if o.topic == state}}
+            touched = {out[1] for out in outs if out[0] == state}
+            return {partition: len(self.topics[state][partition]) for partition in touched}
 
     def queue(self, service: str) -> list[list[MemoryRecord]]:
         """Return the queue topic of a service, by partition."""

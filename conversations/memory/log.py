@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from conversations.errors import InputLost
 from conversations.memory.broker import MemoryBroker, MemoryRecord
-from conversations.ports import Listener, Out, Positions, Record, Restored
+from conversations.ports import Listener, Positions, Produced, Record, Restored
 from conversations.protocol.topics import COMMANDS, QUEUE, STATE, service_topic
 
 
@@ -142,9 +142,9 @@ class MemoryLog:
         self._inputs.pop((partition, QUEUE), None)
         self._inputs.pop((partition, COMMANDS), None)
 
-    def commit(self, outs: Iterable[Out], offsets: Mapping[int, int]) -> Mapping[int, int]:
+    def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
         """Append and move offsets together; see ``ports.Log``."""
-        return self.broker.commit(self.service, self, list(outs), offsets)
+        return self.broker.commit(self.service, self, outs, offsets)
 
     def partitions(self, service: str) -> int | None:
         """Partition count of a service."""

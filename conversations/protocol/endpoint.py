@@ -30,6 +30,10 @@ RESEND_ASKS = 3
 TIMER_REFUSED = 8458
 
 
+OVER = frozenset({State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED})
+"""States in which nothing more of the peer reaches a handler."""
+
+
 class Reaction(Enum):
     """What the owner has to do with a received envelope."""
 
@@ -142,6 +146,8 @@ class Endpoint:
         self.end_seq, self.asked = fields["end_seq"], fields["asked"]
         self.timer = NEVER if fields["timer"] < 0 else fields["timer"]
         self.discarded, self.dead_lettered = fields["discarded"], fields["dead_lettered"]
+        if fields["held"]:
+            self.resend_at = 0  # when it was due is not kept: ask now
         if fields["code"]:
             self.error = Failure(fields["code"], fields["description"])
 
@@ -212,19 +218,21 @@ class Endpoint:
         return Reaction.NOTHING
 
     def _sequenced(self, envelope: Envelope, now: int, held_limit: int) -> Reaction:
+        over = self.state in OVER
+        if over and envelope.seq > self.inbound.next:
+            return Reaction.DISCARD
         arrival = self.inbound.arrive(envelope.seq, held_limit)
         if arrival is Arrival.NEXT:
             if self.resend_at != NEVER:
                 self._gap_moved(now)
             return self._in_order(envelope.kind)
-        if self.state in (State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED):
-            return Reaction.DISCARD
         if arrival is Arrival.AHEAD:
             if self.resend_at == NEVER:
                 self.asked, self.resend_at = 0, now + RESEND_AFTER
             return Reaction.HOLD
         if arrival is Arrival.TOO_FAR:
             return Reaction.OVERFLOW
+        # The peer may not have seen the acknowledgement: owe it again.
         self.told = min(self.told, self.inbound.accepted - 1)
         return Reaction.DUPLICATE
 

@@ -72,7 +72,7 @@ def encode_endpoint(endpoint: Endpoint, constant: bytes) -> bytes:
         constant, number(endpoint.state), number(endpoint.inbound.next), number(endpoint.next_out),
         number(endpoint.acked), number(endpoint.told), number(endpoint.end_seq),
         b"\1" if endpoint.timer == NEVER else number(endpoint.timer), number(endpoint.asked),
-        number(endpoint.discarded), number(endpoint.dead_lettered),
+        number(len(endpoint.inbound.held)), number(endpoint.discarded), number(endpoint.dead_lettered),
         b"\0\0" if error is None else _failure(error),
     ))  # fmt: skip
 

@@ -1,0 +1,43 @@
+"""Conversation ids: UUIDv7, so that their age can be read off."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from conversations.errors import LocalError
+
+RANDOM_BITS = 74
+_SEPARATOR = "@"
+
+
+def uuid7(now: int, random: int) -> UUID:
+    """Make a UUIDv7 from the time (microseconds since the epoch) and 74 random bits (RFC 9562, section 5.7)."""
+    value = (now // 1_000 & (1 << 48) - 1) << 80 | 0x7 << 76 | (random >> 62 & 0xFFF) << 64
+    return UUID(int=value | 0b10 << 62 | random & (1 << 62) - 1)
+
+
+def drawn_at(conversation: bytes) -> int | None:
+    """Return when a UUIDv7 was drawn, in microseconds since the epoch; None for another kind of UUID."""
+    if conversation[6] >> 4 != 7:  # noqa: PLR2004 - the version digit
+        return None
+    return int.from_bytes(conversation[:6], "big") * 1_000
+
+
+def handle(conversation: bytes, key: str) -> str:
+    """Write down how to address a dialog: its id, and its key when that is another."""
+    name = str(UUID(bytes=conversation))
+    return name if key == name else f"{name}{_SEPARATOR}{key}"
+
+
+def read_handle(text: str) -> tuple[bytes, str]:
+    """Read what ``handle`` wrote: conversation id and key.
+
+    Raises:
+        LocalError: it is not the id of a dialog (8426).
+    """
+    name, _, key = text.partition(_SEPARATOR)
+    try:
+        conversation = UUID(name)
+    except (ValueError, AttributeError):
+        raise LocalError(f"{text!r} is not the id of a dialog (8426)", code=8426) from None
+    return conversation.bytes, key or str(conversation)

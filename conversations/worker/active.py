@@ -1,0 +1,142 @@
+"""What an owner holds in memory of an endpoint, a group, and a record on its way through a lane."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from conversations.handlers import Side
+from conversations.protocol.command import Command
+from conversations.protocol.endpoint import NEVER, Endpoint, prefix_of
+from conversations.protocol.envelope import Envelope, Prefix, encode_prefix
+from conversations.protocol.rows import GroupRow, Tombstone, encode_constant
+from conversations.protocol.sequencing import NONE
+
+NO_ROW = -1
+
+
+class Active:
+    """One side of a conversation while its owner has it in memory; ``endpoint`` is None until there is one."""
+
+    __slots__ = (
+        "_endpoint", "_side", "constant", "delayed", "delaying", "dirty", "from_peer", "from_peer_bytes", "from_peer_size", "identity", "key", "lane",
+        "out", "out_partition", "out_topic", "scheduled", "tombstone",
+    )  # fmt: skip
+
+    def __init__(self, identity: bytes, key: bytes, lane: Lane) -> None:
+        self.identity = identity
+        self.key = key
+        """Record key of this side."""
+        self.lane = lane
+        self._endpoint: Endpoint | None = None
+        self._side: Side | None = None
+        self.tombstone: Tombstone | None = None
+        self.from_peer: Prefix | None = None
+        """What the peer's envelopes begin with."""
+        self.from_peer_bytes: bytes = b"\0"  # a first byte no envelope has
+        self.from_peer_size = 1
+        self.out = b""
+        """What this side's envelopes begin with, encoded; empty until needed."""
+        self.out_topic = ""
+        self.out_partition = NONE
+        self.constant = b""
+        """Constant part of the state row, encoded; empty until needed."""
+        self.dirty = False
+        self.delayed = 0
+        """Envelopes kept as rows because their destination cannot take them."""
+        self.scheduled = NEVER
+        """The earliest entry for this endpoint in the owner's heap of deadlines."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The endpoint; only asked for where there is one."""
+        if self._endpoint is None:
+            raise LookupError("there is no endpoint here")
+        return self._endpoint
+
+    @property
+    def exists(self) -> bool:
+        """True when there is an endpoint, or was until it closed."""
+        return self._endpoint is not None
+
+    @property
+    def side(self) -> Side:
+        """What the service does on this side of the contract."""
+        if self._side is None:
+            raise LookupError("there is no endpoint here")
+        return self._side
+
+    def place(self, endpoint: Endpoint, side: Side) -> None:
+        """Put an endpoint here."""
+        self._endpoint = endpoint
+        self._side = side
+        self.out = self.constant = b""
+
+    def learn(self, prefix: Prefix) -> None:
+        """Remember what the peer's envelopes begin with."""
+        self.from_peer = prefix
+        self.from_peer_bytes = encode_prefix(prefix)
+        self.from_peer_size = len(self.from_peer_bytes)
+
+    def out_prefix(self) -> bytes:
+        """Encode what this side's envelopes begin with, once."""
+        if not self.out:
+            self.out = encode_prefix(prefix_of(self.endpoint))
+        return self.out
+
+    def row_constant(self) -> bytes:
+        """Encode the constant part of the state row, once."""
+        if not self.constant:
+            self.constant = encode_constant(self.endpoint)
+        return self.constant
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """One thing to do in a lane, in its order."""
+
+    active: Active | None
+    envelope: Envelope | None = None
+    command: Command | None = None
+    deadline: bool = False
+    topic: str = ""
+    offset: int = NONE
+    log_time: int = 0
+    key: bytes = b""
+    header: bytes = b""
+    value: bytes = b""
+    accepted: bool = False
+    """The endpoint took the envelope's number already."""
+    attempts: int = 0
+    row: int = NO_ROW
+    """Number of the waiting row that holds it, once there is one."""
+
+
+class Lane:
+    """A conversation group at work: its items in order, one handler at a time."""
+
+    __slots__ = ("closed", "group", "group_dirty", "items", "key", "name", "run")
+
+    def __init__(self, name: tuple[str, str]) -> None:
+        self.name = name
+        """(origin, key) of the group."""
+        self.key = name[1].encode()
+        self.items: deque[Item] = deque()
+        self.run: Any = None
+        """The ``lanes.Run`` that works on it, if any."""
+        self.group: GroupRow | None = None
+        """The group's row once it was asked for; empty when there is none."""
+        self.group_dirty = False
+        self.closed = False
+
+
+@dataclass(slots=True)
+class Flight:
+    """What one step of one partition puts into its transaction; kept until the commit is certain."""
+
+    outs: list[Any] = field(default_factory=list)
+    rows: dict[bytes, bytes | None] = field(default_factory=dict)
+    queue: int = 0
+    notices: list[Any] = field(default_factory=list)
+    """Callables to run once the step is committed."""
