@@ -6,7 +6,6 @@ minor version are read as soon as their schema is registered, by Avro's schema r
 
 from __future__ import annotations
 
-import io
 import struct
 from typing import Any
 
@@ -26,6 +25,24 @@ _REFUSALS = (
     EOFError, IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError, MemoryError, RecursionError,
     struct.error,
 )  # fmt: skip
+
+
+class _Memory:
+    """As much of a file as fastavro asks for; the protocol does not import ``io``."""
+
+    __slots__ = ("at", "value")
+
+    def __init__(self, value: bytes = b"", at: int = 0) -> None:
+        self.value = value
+        self.at = at
+
+    def read(self, size: int) -> bytes:
+        start = self.at
+        self.at = start + size
+        return self.value[start : start + size]
+
+    def write(self, data: bytes) -> None:
+        self.value += data
 
 
 class Schema:
@@ -48,10 +65,9 @@ class Schema:
         Raises:
             ValueError, TypeError, KeyError, OverflowError: ``datum`` does not fit the schema.
         """
-        out = io.BytesIO()
-        out.write(self.head)
-        fastavro.schemaless_writer(out, self.parsed, datum)
-        return out.getvalue()
+        out = _Memory()
+        fastavro.schemaless_writer(out, self.parsed, datum)  # type: ignore[arg-type]
+        return self.head + out.value
 
 
 class Registry:
@@ -105,11 +121,14 @@ class Registry:
             raise UndecodableRecord(f"a {writer.name}, not a {reader.name}")
         strict.check(writer.parsed, writer.names, value, HEAD_SIZE)
         resolve = None if writer.fingerprint == reader.fingerprint else reader.parsed
-        body = io.BytesIO(value)
-        body.seek(HEAD_SIZE)
+        body = _Memory(value, HEAD_SIZE)
         try:
             datum: Any = fastavro.schemaless_reader(
-                body, writer.parsed, resolve, return_record_name=True, return_record_name_override=True
+                body,  # type: ignore[arg-type]
+                writer.parsed,
+                resolve,
+                return_record_name=True,
+                return_record_name_override=True,
             )
         except fastavro.read.SchemaResolutionError as error:
             why = f"written with schema {writer.fingerprint.hex()}, it holds what this version's {reader.name} has not"
