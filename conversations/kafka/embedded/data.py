@@ -15,8 +15,10 @@ LEAST_FREE = 256 * 1024 * 1024  # bytes: some topics and their indexes; less mak
 
 
 def new_cluster_id() -> str:
-    """A random cluster id in Kafka's form: 22 characters of URL-safe base64."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    """A random cluster id in Kafka's form: 22 characters of URL-safe base64, never starting like an option."""
+    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
+        pass
+    return made
 
 
 def needs_format(layout: Layout) -> bool:

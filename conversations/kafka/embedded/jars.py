@@ -23,6 +23,7 @@ from conversations.kafka.embedded.progress import Progress, progress
 LOCK_NAME = "jars.lock"
 PARALLEL_DOWNLOADS = 6
 NETWORK_ATTEMPTS = 4
+WAITS = tenacity.wait_random_exponential(multiplier=0.5, max=5)  # seconds between them
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def download(jar: Jar, scratch: Path, bar: Progress) -> Path:
     attempts = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(maven.NetworkError),
         stop=tenacity.stop_after_attempt(NETWORK_ATTEMPTS),
-        wait=tenacity.wait_exponential_jitter(initial=0.5, max=5),
+        wait=WAITS,
         reraise=True,
     )
 

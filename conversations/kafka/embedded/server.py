@@ -105,7 +105,7 @@ def render(layout: Layout, port: int, controller_port: int) -> str:
 def format_command(java: Java, jars: Sequence[Path], layout: Layout, cluster_id: str) -> list[str]:
     """Command that prepares an empty data directory."""
     settings = str(layout.properties)
-    return [*jvm(java, jars), "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", settings]
+    return [*jvm(java, jars), "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", settings]
 
 
 def run_command(java: Java, jars: Sequence[Path], layout: Layout) -> list[str]:

@@ -1,0 +1,46 @@
+"""Write and read a few records, to see that a broker is one."""
+
+import uuid
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+PATIENCE = 30.0
+
+
+def new_topic(bootstrap: str) -> str:
+    """A topic of its own for a test."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # kept while the answer is awaited
+    (created,) = admin.create_topics([NewTopic(name, 1, 1)]).values()
+    created.result(PATIENCE)
+    return name
+
+
+def produce_in_transaction(bootstrap: str, topic: str, *values: bytes) -> None:
+    """Write values in one committed transaction."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
+    producer.init_transactions(PATIENCE)
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic, value)
+    producer.commit_transaction(PATIENCE)
+
+
+def read(bootstrap: str, topic: str, count: int) -> list[bytes]:
+    """The first committed values of a topic, read by a member of a KIP-848 group."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": uuid.uuid4().hex,
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        consumer.subscribe([topic])
+        messages = consumer.consume(count, PATIENCE)
+        return [message.value() or b"" for message in messages]
+    finally:
+        consumer.close()

@@ -1,0 +1,144 @@
+"""The embedded broker is a real one, keeps what it should, and never outlives its owner."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conversations.kafka.embedded import EmbeddedBroker
+from conversations.kafka.embedded.broker import serves
+from conversations.kafka.embedded.errors import DataInUse, NameTaken, NotRunning, PortTaken
+from conversations.kafka.embedded.jars import ensure_jars
+from conversations.kafka.embedded.named import find_all, start_detached, stop
+from conversations.kafka.embedded.sockets import accepts
+from tests.integration.records import new_topic, produce_in_transaction, read
+
+pytestmark = pytest.mark.kafka
+
+
+def test_a_throw_away_broker_serves_transactions_and_leaves_nothing_behind() -> None:
+    with EmbeddedBroker() as broker:
+        topic = new_topic(broker.bootstrap)
+        produce_in_transaction(broker.bootstrap, topic, b"1", b"2")
+        assert read(broker.bootstrap, topic, 2) == [b"1", b"2"]
+        data, log, port = broker.data, broker.log_path, broker.port
+        assert log.exists()
+    assert not data.exists()
+    assert not log.exists()
+    assert not accepts(port)
+
+
+def test_data_is_kept_over_stop_and_kill_and_a_second_broker_on_it_is_refused(tmp_path: Path) -> None:
+    with EmbeddedBroker(data=tmp_path / "kafka") as broker:
+        topic = new_topic(broker.bootstrap)
+        produce_in_transaction(broker.bootstrap, topic, b"before the stop")
+    with EmbeddedBroker(data=tmp_path / "kafka") as broker:
+        assert read(broker.bootstrap, topic, 1) == [b"before the stop"]
+        address = broker.bootstrap
+        with pytest.raises(DataInUse, match="Another broker works"):
+            EmbeddedBroker(data=tmp_path / "kafka").start()
+        broker.kill()
+        assert not broker.running
+        broker.restart()
+        assert broker.bootstrap == address
+        assert read(broker.bootstrap, topic, 1) == [b"before the stop"]
+    assert (tmp_path / "kafka" / "broker.log").exists()
+
+
+def test_two_brokers_do_not_know_of_each_other_and_a_taken_port_is_refused() -> None:
+    with EmbeddedBroker() as one, EmbeddedBroker() as two:
+        topic = new_topic(one.bootstrap)
+        produce_in_transaction(one.bootstrap, topic, b"1")
+        assert two.port != one.port
+        assert serves(two.bootstrap)
+        with pytest.raises(PortTaken, match=str(one.port)):
+            EmbeddedBroker(port=one.port).start()
+
+
+OWNER = """
+import sys
+from conversations.kafka.embedded import EmbeddedBroker
+with EmbeddedBroker() as broker:
+    print(broker.port, broker.data, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to find the supervisor")
+def test_the_broker_dies_with_an_owner_killed_by_sigkill_and_its_data_goes() -> None:
+    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    assert owner.stdin is not None
+    port, data = owner.stdout.readline().split()
+    supervisor = int(children(owner.pid)[0])
+    os.kill(owner.pid, signal.SIGKILL)
+    owner.wait()
+    owner.stdin.close()
+    owner.stdout.close()
+    wait_for_end(supervisor)
+    assert not accepts(int(port))
+    assert not Path(data).exists()
+
+
+def children(pid: int) -> list[str]:
+    """Process ids of a process's children."""
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+
+
+def wait_for_end(pid: int) -> None:
+    """Wait for a process that is not our child."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        assert select.select([descriptor], [], [], 30)[0], "it lives on"
+    finally:
+        os.close(descriptor)
+
+
+def test_a_corrupted_jar_is_repaired_before_the_broker_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = ensure_jars()
+    monkeypatch.setenv("CONVERSATIONS_CACHE", str(tmp_path))
+    (tmp_path / "jars").mkdir()
+    for jar in source:
+        (tmp_path / "jars" / jar.name).hardlink_to(jar)
+    victim = tmp_path / "jars" / next(jar.name for jar in source if jar.name.startswith("slf4j-api"))
+    right = victim.read_bytes()
+    victim.unlink()
+    victim.write_bytes(right[: len(right) // 2])
+    with EmbeddedBroker() as broker:
+        assert serves(broker.bootstrap)
+    assert victim.read_bytes() == right
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of its own, for tests that name brokers, with the jars of the real one."""
+    jars = ensure_jars()[0].parent
+    monkeypatch.setenv("CONVERSATIONS_CACHE", str(tmp_path))
+    (tmp_path / "jars").symlink_to(jars)
+
+
+def test_a_named_broker_lives_on_until_it_is_stopped(own_cache: None) -> None:
+    record = start_detached("one", None, None)
+    try:
+        assert serves(record.bootstrap)
+        assert find_all() == [(record, True)]
+        with pytest.raises(NameTaken, match="--name"):
+            start_detached("one", None, None)
+    finally:
+        stopped = stop("one")
+    assert stopped == record
+    assert find_all() == []
+    assert not accepts(int(record.bootstrap.partition(":")[2]))
+    assert not Path(record.data).exists()
+    with pytest.raises(NotRunning):
+        stop("one")
+
+
+def test_a_detached_brokers_failure_is_told_to_the_command_that_started_it(own_cache: None) -> None:
+    with EmbeddedBroker() as other, pytest.raises(PortTaken, match=str(other.port)):
+        start_detached("one", None, other.port)
+    assert find_all() == []

@@ -1,0 +1,110 @@
+"""Settings, ports, diagnosis and the supervisor: the parts of the broker that need no broker."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conversations.kafka.embedded import supervisor
+from conversations.kafka.embedded.diagnosis import diagnose
+from conversations.kafka.embedded.errors import BrokerError, DataInUse, DiskFull, PortTaken, StartFailed, by_name
+from conversations.kafka.embedded.java import Java
+from conversations.kafka.embedded.process import ServerProcess
+from conversations.kafka.embedded.server import HEAP, SETTINGS, Layout, render, run_command
+from conversations.kafka.embedded.sockets import BELOW_EPHEMERAL, check_free, free_ports
+
+
+def test_every_listener_is_on_the_loopback_interface(tmp_path: Path) -> None:
+    lines = dict(line.split("=", 1) for line in render(Layout(tmp_path), 1111, 2222).splitlines())
+    assert lines["listeners"] == "PLAINTEXT://127.0.0.1:1111,CONTROLLER://127.0.0.1:2222"
+    assert lines["controller.quorum.voters"] == "1@127.0.0.1:2222"
+    assert SETTINGS.items() <= lines.items()
+
+
+def test_the_heap_is_bounded(tmp_path: Path) -> None:
+    command = run_command(Java(Path("java"), 17, "PATH"), [Path("a.jar"), Path("b.jar")], Layout(tmp_path))
+    assert HEAP in command
+    assert os.pathsep.join(["a.jar", "b.jar"]) in command
+
+
+def test_free_ports_differ_and_lie_below_those_of_outgoing_connections() -> None:
+    ports = free_ports(5)
+    assert len(set(ports)) == 5
+    assert all(port in BELOW_EPHEMERAL for port in ports)
+
+
+def test_a_port_somebody_listens_on_is_refused() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(PortTaken, match="--port"):
+            check_free(other.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("java.net.BindException: Address already in use", PortTaken),
+        ("java.io.IOException: No space left on device", DiskFull),
+        ("org.apache.kafka.common.KafkaException: Failed to acquire lock on file .lock in /data", DataInUse),
+        ("java.lang.IllegalStateException: something new", StartFailed),
+    ],
+)
+def test_a_failed_start_is_explained_from_the_log_of_this_run_only(
+    tmp_path: Path, line: str, kind: type[BrokerError]
+) -> None:
+    log = tmp_path / "broker.log"
+    log.write_text("java.net.BindException: Address already in use\n")
+    since = log.stat().st_size
+    log.write_text(log.read_text() + f"starting\n{line}\n")
+    error = diagnose(log, since, "Kafka ended while starting")
+    assert type(error) is kind
+    assert str(log) in str(error)
+
+
+def test_errors_travel_between_processes_by_name() -> None:
+    assert by_name("PortTaken") is PortTaken
+    assert by_name("Nonsense") is BrokerError
+
+
+def ended(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+CHILD = "import os, sys; print(os.getpid(), flush=True); sys.stdin.read(); import signal; signal.pause()"
+
+
+def supervised(scratch: Path) -> tuple[subprocess.Popen[str], int]:
+    command = [sys.executable, supervisor.__file__, str(scratch), "--", sys.executable, "-c", CHILD]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    return process, int(process.stdout.readline())
+
+
+@pytest.mark.parametrize(("word", "scratch_stays"), [("stop\n", True), ("", False)])
+def test_the_child_ends_with_the_pipe_and_scratch_goes_only_when_nobody_else_can_remove_it(
+    tmp_path: Path, word: str, scratch_stays: bool
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    process, child = supervised(scratch)
+    process.communicate(word, timeout=20)
+    assert process.returncode == 128 + 15
+    assert ended(child)
+    assert scratch.exists() is scratch_stays
+
+
+def test_a_server_process_reports_its_exit_code_and_is_stopped_and_killed_harmlessly_twice(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    process = ServerProcess([sys.executable, "-c", "print('hello'); raise SystemExit(7)"], log, None)
+    process.stop()
+    process.stop()
+    process.kill()
+    assert process.exit_code in {7, 128 + 15}  # stop may be faster than the program
