@@ -1,5 +1,6 @@
 """The embedded broker is a real one, keeps what it should, and never outlives its owner."""
 
+import json
 import os
 import select
 import signal
@@ -142,3 +143,15 @@ def test_a_detached_brokers_failure_is_told_to_the_command_that_started_it(own_c
     with EmbeddedBroker() as other, pytest.raises(PortTaken, match=str(other.port)):
         start_detached("one", None, other.port)
     assert find_all() == []
+
+
+def test_ctrl_c_ends_a_foreground_broker_without_a_traceback(own_cache: None) -> None:
+    command = [sys.executable, "-m", "ops.cli.app", "broker", "start", "--foreground", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    record = json.loads(process.stdout.readline())
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "", "")
+    assert not accepts(int(record["bootstrap"].partition(":")[2]))
+    assert not Path(record["data"]).exists()
