@@ -1,0 +1,1 @@
+"""Jobs that read a service's topics with Spark: pure transforms, thin mains."""
