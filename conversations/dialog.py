@@ -35,6 +35,8 @@ class Verb(Enum):
     END = auto()
     END_WITH_ERROR = auto()
     SET_TIMER = auto()
+    CLEANUP = auto()
+    """Only operators ask for this."""
 
 
 class Party(Protocol):

@@ -66,6 +66,8 @@ class Due(Enum):
     RESEND = 4
     GAP = 5
     """The peer was asked often enough for what is missing."""
+    BROKEN = 6
+    """A restart interrupted ``on_error``."""
 
 
 class Transmit(NamedTuple):
@@ -92,7 +94,7 @@ class Endpoint:
 
     __slots__ = (
         "ack_at", "acked", "asked", "contract", "conversation", "dead_lettered", "discarded", "end_seq", "error",
-        "expires_at", "inbound", "initiator", "key", "next_out", "origin", "peer", "peer_key", "resend_at", "resends",
+        "expires_at", "firing", "inbound", "initiator", "key", "next_out", "origin", "peer", "peer_key", "recover", "resend_at", "resends",
         "service", "started_until", "state", "timer", "told",
     )  # fmt: skip
 
@@ -131,6 +133,10 @@ class Endpoint:
         self.end_seq = NONE
         """The number of our END or ERROR once we ended."""
         self.timer = NEVER
+        self.firing = False
+        """The timer's handler is at work; until it has finished the row keeps the timer, so that a crash fires it again."""
+        self.recover = False
+        """Broken before a restart, and nobody knows whether ``on_error`` ran: it did not finish."""
         self.ack_at = NEVER
         self.resend_at = NEVER
         self.asked = 0
@@ -146,10 +152,14 @@ class Endpoint:
         self.end_seq, self.asked = fields["end_seq"], fields["asked"]
         self.timer = NEVER if fields["timer"] < 0 else fields["timer"]
         self.discarded, self.dead_lettered = fields["discarded"], fields["dead_lettered"]
+        # When these were due is not kept: they are due at once.
         if fields["held"]:
-            self.resend_at = 0  # when it was due is not kept: ask now
+            self.resend_at = 0
+        if inbound.accepted > self.told and state in (State.STARTED_INBOUND, State.CONVERSING):
+            self.ack_at = 0
         if fields["code"]:
             self.error = Failure(fields["code"], fields["description"])
+        self.recover = state is State.ERROR
 
     # -- what the application wants -------------------------------------------------------------------
 
@@ -201,6 +211,13 @@ class Endpoint:
         """
         check_timer(self.state)
         self.timer = at
+        self.firing = False
+
+    def fired(self) -> None:
+        """The timer's handler has finished; it may have set the timer anew."""
+        if self.firing:
+            self.timer = NEVER
+            self.firing = False
 
     # -- what arrives ---------------------------------------------------------------------------------
 
@@ -284,6 +301,7 @@ class Endpoint:
     def _broken(self, why: Failure) -> None:
         self.error = why
         self.timer = self.resend_at = NEVER
+        self.firing = False
 
     # -- time -----------------------------------------------------------------------------------------
 
@@ -291,7 +309,9 @@ class Endpoint:
         """When ``due`` has something to say next; NEVER when only arrivals matter."""
         if self.state is State.CLOSED:
             return NEVER
-        soonest = min(self.timer, self.ack_at, self.resend_at)
+        if self.recover:
+            return 0
+        soonest = min(self.ack_at, self.resend_at) if self.firing else min(self.timer, self.ack_at, self.resend_at)
         return soonest if self.state is State.ERROR else min(soonest, self.expires_at)
 
     def due(self, now: int) -> list[Due]:
@@ -306,8 +326,11 @@ class Endpoint:
             passed.append(Due.LIFETIME)
             self._expire()
             return passed
-        if self.timer <= now:
-            self.timer = NEVER
+        if self.recover:
+            self.recover = False
+            passed.append(Due.BROKEN)
+        if self.timer <= now and not self.firing:
+            self.firing = True
             passed.append(Due.TIMER)
         if self.resend_at <= now:
             passed.append(self._ask_again(now))

@@ -20,7 +20,7 @@ class Active:
     """One side of a conversation while its owner has it in memory; ``endpoint`` is None until there is one."""
 
     __slots__ = (
-        "_endpoint", "_side", "constant", "delayed", "delaying", "dirty", "from_peer", "from_peer_bytes", "from_peer_size", "identity", "key", "lane",
+        "_endpoint", "_side", "constant", "dirty", "from_peer", "from_peer_bytes", "from_peer_size", "identity", "key", "lane",
         "out", "out_partition", "out_topic", "scheduled", "tombstone",
     )  # fmt: skip
 
@@ -43,8 +43,6 @@ class Active:
         self.constant = b""
         """Constant part of the state row, encoded; empty until needed."""
         self.dirty = False
-        self.delayed = 0
-        """Envelopes kept as rows because their destination cannot take them."""
         self.scheduled = NEVER
         """The earliest entry for this endpoint in the owner's heap of deadlines."""
 

@@ -1,0 +1,86 @@
+"""Dialogs on Apache Kafka: two-way, typed, long-lived conversations, exactly once in order.
+
+Everything public is here. Names load on first use, so that ``conversations.protocol`` imports without librdkafka.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the lazy names below, for type checkers and editors
+    from conversations.client import Client, ClientDialog, Pending
+    from conversations.config import Kafka, Limits, WorkerSettings
+    from conversations.dialog import Dialog, Group, MessageInfo
+    from conversations.errors import (
+        BodyTooLarge,
+        ConversationError,
+        DeclarationError,
+        DialogEnded,
+        InvalidBody,
+        LocalError,
+        LogError,
+        NotAccepted,
+        NotInContract,
+        NoWorkerHere,
+        PeerError,
+        RequestTimeout,
+        StateUpgradeError,
+        UnknownContract,
+        WrongDirection,
+    )
+    from conversations.local import local
+    from conversations.protocol.contract import Contract, MessageType, message_type
+    from conversations.service import Service
+
+_HOMES = {
+    "client": ("Client", "ClientDialog", "Pending"),
+    "config": ("Kafka", "Limits", "WorkerSettings"),
+    "dialog": ("Dialog", "Group", "MessageInfo"),
+    "errors": (
+        "BodyTooLarge",
+        "ConversationError",
+        "DeclarationError",
+        "DialogEnded",
+        "InvalidBody",
+        "LocalError",
+        "LogError",
+        "NoWorkerHere",
+        "NotAccepted",
+        "NotInContract",
+        "PeerError",
+        "RequestTimeout",
+        "StateUpgradeError",
+        "UnknownContract",
+        "WrongDirection",
+    ),
+    "local": ("local",),
+    "protocol.contract": ("Contract", "MessageType", "message_type"),
+    "service": ("Service",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [  # noqa: PLE0604 - names are strings, computed once from _HOMES
+    "BodyTooLarge", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError", "Dialog", "DialogEnded",
+    "Group", "InvalidBody", "Kafka", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NoWorkerHere",
+    "NotAccepted", "NotInContract", "PeerError", "Pending", "RequestTimeout", "Service", "StateUpgradeError",
+    "UnknownContract", "WorkerSettings", "WrongDirection", "local", "message_type",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use."""
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 - rarely asked for
+
+        return version("kafka-dialogs")
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,431 @@
+"""Speaking for a service from outside its handlers: web handlers, scripts, tests.
+
+A client appends commands to its own service's commands topic; the owner of the dialog numbers and transmits what they
+ask for. Every write is a block: the verbs only note what to do, leaving the block does the I/O, ``with`` and
+``async with`` alike, and a block that ends with an exception writes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import secrets
+import time
+from collections.abc import Generator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, overload
+from uuid import UUID
+
+from conversations import presence
+from conversations.bodies import codec_of
+from conversations.config import Kafka, Limits
+from conversations.dialog import DESCRIPTION_LIMIT, check_error, expiry, micros
+from conversations.errors import (
+    BodyTooLarge,
+    DialogEnded,
+    LocalError,
+    NotAccepted,
+    NotInContract,
+    NoWorkerHere,
+    PeerError,
+    RequestTimeout,
+    UnknownContract,
+)
+from conversations.ports import CommandSink
+from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
+from conversations.protocol.contract import Contract, as_message_type
+from conversations.protocol.endpoint import NEVER, Failure
+from conversations.protocol.identifiers import RANDOM_BITS, handle, read_handle, uuid7
+from conversations.service import Service
+
+M = TypeVar("M")
+N = TypeVar("N")
+R = TypeVar("R", covariant=True)
+
+DEFAULT_TIMEOUT = timedelta(seconds=30)
+REQUEST_LIFETIME = timedelta(minutes=1)
+"""A request's dialog lives at least this long, and not shorter than its time-out."""
+_DRAWS = 10_000
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000
+
+
+class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextManager["ClientDialog"]):
+    """One dialog seen by a client, as a block: what is asked for inside takes effect together when it is left."""
+
+    def __init__(self, client: Client, conversation: bytes, key: str, contract: Contract | None) -> None:
+        self._client = client
+        self._conversation = conversation
+        self._key = key
+        self._contract = contract
+        self._operations: list[Operation] = []
+        self._idempotency_key = ""
+        self._ended = False
+
+    @property
+    def id(self) -> str:
+        """Names the dialog for ``Client.dialog``, in this process or another: its conversation id, and its group if named."""
+        return handle(self._conversation, self._key)
+
+    def send(self, body: object, /, *, type: str | None = None, key: str | None = None) -> None:  # noqa: A002 - the field's own word
+        """Note a message to send.
+
+        Args:
+            body: what the message type says.
+            type: name of the message type, where the body's class does not tell.
+            key: makes a repetition of this block harmless for a day: the block takes effect once per dialog and key.
+
+        Raises:
+            DialogEnded, NotInContract, WrongDirection, InvalidBody, BodyTooLarge: nothing will be written.
+        """
+        self._check_open(8429)
+        message_type = self._outgoing(body, type)
+        codec = codec_of(message_type)
+        data = codec.encode(body)
+        limit = self._client.limits.body_bytes
+        if len(data) > limit:
+            raise BodyTooLarge(f"the body has {len(data)} bytes; a message may have {limit} (8459)")
+        if key is not None:
+            self._idempotency_key = key
+        self._operations.append(Send(message_type.name, codec.content_type, data))
+
+    def _outgoing(self, body: object, name: str | None) -> Any:
+        if self._contract is not None:
+            return self._contract.outgoing(body, name, from_initiator=True)
+        found = {t.name: t for contract in self._client.contracts() for t in contract.sendable(True).values()}
+        if name is None:
+            name = as_message_type(type(body)).name if type(body) is not bytes else None
+        if name in found:
+            return found[name]
+        raise NotInContract(
+            f"no contract that service {self._client.service_name!r} initiates has a message type for {body!r:.80}; "
+            "name it with type=, and make the client with the Service object"
+        )
+
+    def end(self) -> None:
+        """Note that this side ends.
+
+        Raises:
+            DialogEnded: it was ended in this block already (8427).
+        """
+        self._check_open(8427)
+        self._ended = True
+        self._operations.append(End())
+
+    def end_with_error(self, code: int, description: str) -> None:
+        """Note that this side ends with an error; messages noted in this block are dropped.
+
+        Raises:
+            DialogEnded: as ``end``. LocalError: no positive code, or no description.
+        """
+        self._check_open(8427)
+        check_error(code, description)
+        self._ended = True
+        self._operations = [operation for operation in self._operations if isinstance(operation, Begin)]
+        self._operations.append(EndWithError(code, description[:DESCRIPTION_LIMIT]))
+
+    def set_timer(self, after: timedelta) -> None:
+        """Note that the dialog's timer is set; the time runs from when the owner takes the command."""
+        self._check_open(8458)
+        self._operations.append(SetTimer(micros(after, "a timer")))
+
+    def cancel_timer(self) -> None:
+        """Note that the dialog's timer is cancelled."""
+        self._operations.append(SetTimer(-1))
+
+    def _check_open(self, code: int) -> None:
+        if self._ended:
+            raise DialogEnded(f"the dialog was ended in this block ({code})", code=code)
+
+    # -- leaving the block --------------------------------------------------------------------------
+
+    def _append(self) -> concurrent.futures.Future[None] | None:
+        operations, self._operations = self._operations, []
+        if not operations:
+            return None
+        command = Command(
+            secrets.token_bytes(16), self._conversation, True, self._key, self._idempotency_key,
+            self._client.service_name, _now(), tuple(operations),
+        )  # fmt: skip
+        return self._client.sink().append(self._client.service_name, self._key.encode(), encode_command(command))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Write what was noted and wait until Kafka has it.
+
+        Raises:
+            NotAccepted: Kafka did not confirm it in time.
+        """
+        if kind is not None:
+            return
+        future = self._append()
+        if future is not None:
+            try:
+                future.result(self._client.timeout.total_seconds())
+            except TimeoutError:
+                raise self._unconfirmed() from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """As ``__exit__``, without blocking the event loop."""
+        if kind is not None:
+            return
+        future = self._append()
+        if future is not None:
+            try:
+                async with asyncio.timeout(self._client.timeout.total_seconds()):
+                    await asyncio.wrap_future(future)
+            except TimeoutError:
+                raise self._unconfirmed() from None
+
+    def _unconfirmed(self) -> NotAccepted:
+        return NotAccepted(f"dialog {self.id}: not confirmed within {self._client.timeout.total_seconds():g} s")
+
+
+class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Client"]):
+    """Speaks for one service. Making one does no I/O; thread-safe; may be made before a fork.
+
+    Args:
+        service: the service, or its name; with the object, messages to existing dialogs are checked here.
+        kafka: the cluster.
+        timeout: how long a block waits for Kafka's confirmation.
+    """
+
+    def __init__(self, service: str | Service[Any], kafka: Kafka, *, timeout: timedelta = DEFAULT_TIMEOUT) -> None:
+        self._service = service if isinstance(service, Service) else None
+        self.service_name = service.name if isinstance(service, Service) else service
+        self.timeout = timeout
+        self.limits = Limits()
+        self._kafka = kafka
+        self._sink: CommandSink | None = None
+        self._used: dict[str, Contract] = {}
+
+    @property
+    def address(self) -> str:
+        """Tells clusters and namespaces apart."""
+        return f"{self._kafka.bootstrap}/{self._kafka.namespace}"
+
+    def sink(self) -> CommandSink:
+        """Connect on first use."""
+        if self._sink is None:
+            from conversations.kafka.commands import CommandProducer  # noqa: PLC0415 - librdkafka only when it is used
+
+            self._sink = CommandProducer(self._kafka)
+        return self._sink
+
+    def contracts(self) -> list[Contract]:
+        """Contracts this client may speak under."""
+        declared = list(self._service.initiates.values()) if self._service is not None else []
+        return declared or list(self._used.values())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close the connection; blocks have waited for their writes already."""
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        """As ``__exit__``, without blocking the event loop."""
+        await asyncio.to_thread(self.close)
+
+    def close(self) -> None:
+        """Close the connection; the next use opens another."""
+        sink, self._sink = self._sink, None
+        close = getattr(sink, "close", None)
+        if close is not None:
+            close()
+
+    @staticmethod
+    def new_id() -> str:
+        """Draw a conversation id (UUIDv7), for instance before a form is served: beginning with it twice begins once."""
+        return str(_draw())
+
+    def begin_dialog(
+        self, to: str, contract: Contract, *, id: str | None = None, group: str | None = None, lifetime: timedelta | None = None  # noqa: A002 - the word users know
+    ) -> ClientDialog:  # fmt: skip
+        """Begin a dialog, as a block.
+
+        Args:
+            to: name of the other service.
+            contract: the contract; the service must initiate it.
+            id: a UUIDv7; beginning with it again has no second effect.
+            group: key of the conversation group; by default the dialog's own.
+            lifetime: instead of the contract's.
+
+        Raises:
+            UnknownContract: the service does not initiate the contract (8425).
+            LocalError: the id is not a UUIDv7, or the lifetime not positive.
+        """
+        if self._service is not None and self._service.initiates.get(contract.name) is not contract:
+            raise UnknownContract(f"service {self.service_name!r} does not initiate contract {contract.name!r} (8425)")
+        conversation = _draw() if id is None else _checked(id)
+        self._used[contract.name] = contract
+        dialog = ClientDialog(self, conversation.bytes, group or str(conversation), contract)
+        now = _now()
+        until = expiry(now, lifetime, contract)
+        dialog._operations.append(Begin(to, contract.name, -1 if until >= NEVER else until - now))  # noqa: SLF001 - same module
+        return dialog
+
+    def dialog(self, id: str) -> ClientDialog:  # noqa: A002 - the word users know
+        """Speak on a dialog begun before, by its ``id``.
+
+        Raises:
+            LocalError: it is not the id of a dialog (8426).
+        """
+        conversation, key = read_handle(id)
+        return ClientDialog(self, conversation, key, None)
+
+    @overload
+    def request(self, to: str, contract: Contract, body: object, *, reply: type[M], timeout: timedelta) -> Pending[M]: ...
+    @overload
+    def request(
+        self, to: str, contract: Contract, body: object, *, reply: tuple[type[M], type[N]], timeout: timedelta
+    ) -> Pending[M | N]: ...
+    @overload
+    def request(
+        self, to: str, contract: Contract, body: object, *, reply: tuple[type[M], ...], timeout: timedelta
+    ) -> Pending[M]: ...
+    def request(
+        self, to: str, contract: Contract, body: object, *, reply: type[Any] | tuple[type[Any], ...], timeout: timedelta
+    ) -> Pending[Any]:
+        """Begin a dialog with one message and wait for one answer; the dialog ends with it.
+
+        Args:
+            to: name of the other service.
+            contract: the contract.
+            body: the message.
+            reply: class of the answer, or several.
+            timeout: how long ``result()`` or ``await`` waits.
+
+        Raises:
+            NoWorkerHere: no worker of this client's service runs in this process.
+            LocalError: as ``begin_dialog`` and ``send``; a reply type is not in the contract.
+        """
+        host = presence.find(self.address, self.service_name)
+        if host is None:
+            raise NoWorkerHere(
+                f"the reply to {self.service_name!r} arrives at its worker, and none runs in this process: "
+                "use local(...), or begin_dialog and a handler"
+            )
+        classes = reply if isinstance(reply, tuple) else (reply,)
+        names = {as_message_type(cls).name for cls in classes}
+        if not names <= contract.by_target.keys():
+            raise NotInContract(f"the target may not send {', '.join(sorted(names - contract.by_target.keys()))} in {contract.name!r}")
+        lifetime = max(timeout, REQUEST_LIFETIME)
+        dialog = self.begin_dialog(to, contract, id=_draw_for(host), lifetime=lifetime)
+        dialog.send(body)
+        pending: Pending[Any] = Pending(dialog, names, timeout, host)
+        pending.start()
+        return pending
+
+
+class Pending(Generic[R]):
+    """An answer under way: ``result()`` in a thread, ``await`` in a coroutine."""
+
+    def __init__(self, dialog: ClientDialog, names: set[str], timeout: timedelta, host: presence.Host) -> None:
+        self.dialog_id = dialog.id
+        self._dialog = dialog
+        self._names = names
+        self._deadline = time.monotonic() + timeout.total_seconds()
+        self._host = host
+        self._future: concurrent.futures.Future[R] = concurrent.futures.Future()
+        self._acknowledged = False
+
+    def start(self) -> None:
+        """Write the request; called once by ``Client.request``."""
+        conversation, _ = read_handle(self.dialog_id)
+        self._host.watch(conversation, self)
+        appended = self._dialog._append()  # noqa: SLF001 - same module
+        if appended is not None:
+            appended.add_done_callback(self._written)
+
+    def _written(self, appended: concurrent.futures.Future[None]) -> None:
+        error = appended.exception()
+        if error is not None and not self._future.done():
+            self._future.set_exception(error)
+
+    def wants(self, message_type: str) -> bool:
+        """Say whether a message is the answer."""
+        return message_type in self._names
+
+    def message(self, message_type: str, body: Any) -> None:
+        """The answer is here and committed."""
+        if self.wants(message_type) and not self._future.done():
+            self._future.set_result(body)
+
+    def acknowledged(self) -> None:
+        """The peer has the request."""
+        self._acknowledged = True
+
+    def over(self, failure: Failure | None) -> None:
+        """The dialog is over."""
+        if not self._future.done():
+            code, text = failure or (0, "the dialog ended without an answer")
+            self._future.set_exception(PeerError(code, text))
+
+    def result(self) -> R:
+        """Wait for the answer.
+
+        Raises:
+            PeerError: the peer, or the broker for it, ended the dialog with an error.
+            RequestTimeout: no answer in time; ``acknowledged`` says whether the peer had the request.
+            NotAccepted: Kafka did not take the request.
+        """
+        try:
+            return self._future.result(max(0.0, self._deadline - time.monotonic()))
+        except concurrent.futures.TimeoutError:
+            raise RequestTimeout(self.dialog_id, self._acknowledged) from None
+        finally:
+            self._forget()
+
+    def __await__(self) -> Generator[Any, None, R]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> R:
+        try:
+            async with asyncio.timeout(max(0.0, self._deadline - time.monotonic())):
+                return await asyncio.wrap_future(self._future)
+        except TimeoutError:
+            raise RequestTimeout(self.dialog_id, self._acknowledged) from None
+        finally:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._host.forget(read_handle(self.dialog_id)[0])
+
+
+def _draw() -> UUID:
+    return uuid7(_now(), secrets.randbits(RANDOM_BITS))
+
+
+def _draw_for(host: presence.Host) -> str:
+    """Draw an id whose replies arrive at this process."""
+    for _ in range(_DRAWS):
+        drawn = str(_draw())
+        if host.owns(drawn.encode()):
+            return drawn
+    raise NoWorkerHere("the worker in this process owns no partition now; it may be starting, or losing all of them to others")
+
+
+def _checked(text: str) -> UUID:
+    try:
+        found = UUID(text)
+    except (ValueError, AttributeError):
+        raise LocalError(f"{text!r} is not a conversation id (8426): use Client.new_id()", code=8426) from None
+    if found.version != 7:  # noqa: PLR2004 - the version digit
+        raise LocalError(f"{text!r} is not a UUIDv7: use Client.new_id(), so that its age can be read off", code=8426)
+    return found

@@ -1,0 +1,198 @@
+"""What a step of one partition puts into the transaction, and what follows once that is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from conversations.protocol import rows
+from conversations.protocol.command import Command, Tick, encode_command
+from conversations.protocol.envelope import Kind
+from conversations.protocol.states import State
+from conversations.protocol.topics import partition_of
+from conversations.worker import groups, speaking
+from conversations.worker.active import NO_ROW, Flight, Item, Lane
+from conversations.worker.partition import SECOND, Partition
+from conversations.worker.receiving import row_of
+from conversations.worker.working import waiting_key
+
+SWEEP = 2_000
+"""Rows forgotten per step at most."""
+TICK_AFTER = 3_600 * SECOND
+
+
+def collect(partition: Partition) -> bool:
+    """Close the step's flight; False when there is nothing to commit. What failed to commit before goes first."""
+    _note_slow(partition)
+    _sweep(partition)
+    if not partition.pending():
+        return False
+    flight = partition.flight
+    _spill(partition)
+    _encode_endpoints(partition)
+    _pass_bound(partition)
+    flight.rows[rows.PARTITION] = rows.encode_partition(partition.row)
+    flight.queue = partition.row.queue
+    topic, number = partition.owner.state_topic, partition.number
+    flight.outs += [(topic, number, key, value, None) for key, value in flight.rows.items()]
+    partition.flying = flight
+    partition.flight = Flight()
+    partition.moved = False
+    return True
+
+
+def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], None]]:
+    """Apply a committed step to the local store; return whom to tell."""
+    flight = partition.flying
+    if flight is None or partition.gone:
+        return []
+    partition.store.apply(flight.rows.items(), checkpoint if checkpoint is not None else partition.store.checkpoint() or 0)
+    partition.flying = None
+    _evict(partition)
+    return flight.notices
+
+
+def withdraw(partition: Partition, topics: set[str]) -> None:
+    """Take envelopes to topics that refuse records out of the step's flight; they become delayed rows of it."""
+    flight = partition.flying
+    if flight is None:
+        return
+    partition.flying, partition.flight = None, flight
+    before = set(flight.rows)
+    speaking.withdraw(partition, flight.outs, topics)
+    added = [key for key in flight.rows if key not in before]
+    topic, number = partition.owner.state_topic, partition.number
+    flight.outs += [(topic, number, key, flight.rows[key], None) for key in added]
+    partition.flying, partition.flight = flight, Flight()
+
+
+# -- endpoints -----------------------------------------------------------------------------------------------
+
+
+def _encode_endpoints(partition: Partition) -> None:
+    write = partition.flight.rows
+    now = partition.owner.now
+    dirty, partition.dirty = partition.dirty, []
+    for active in dirty:
+        active.dirty = False
+        endpoint = active.endpoint
+        if endpoint.told < endpoint.inbound.next - 1 and endpoint.owes_ack(now):
+            speaking.acknowledge(partition, active)
+            active.dirty = False
+        if endpoint.state is State.CLOSED and active.tombstone is not None:
+            active.tombstone.accepted = endpoint.inbound.accepted
+            write[b"E" + active.identity] = rows.encode_tombstone(active.tombstone)
+        else:
+            write[b"E" + active.identity] = rows.encode_endpoint(endpoint, active.constant or active.row_constant())
+            partition.schedule(active)
+    partition.dirty = []
+
+
+# -- lanes that are not finished -------------------------------------------------------------------------------
+
+
+def _note_slow(partition: Partition) -> None:
+    running, partition.running = partition.running, []
+    for run in running:
+        if run.lane.run is run:
+            partition.slow[run.lane] = run
+    for lane in [lane for lane, run in partition.slow.items() if lane.run is not run]:
+        del partition.slow[lane]
+        if lane.run is not None:
+            partition.slow[lane] = lane.run
+
+
+def _spill(partition: Partition) -> None:
+    """Keep what was read and is not handled as rows, so that the positions can move past it."""
+    for lane in partition.slow:
+        _spill_lane(partition, lane)
+    for lane in partition.ready:
+        _spill_lane(partition, lane)
+
+
+def _spill_lane(partition: Partition, lane: Lane) -> None:
+    fresh = []
+    for item in reversed(lane.items):
+        if item.row != NO_ROW:
+            break
+        fresh.append(item)
+    for item in reversed(fresh):
+        if not item.deadline:
+            _accept_early(partition, item)
+            item.row = partition.next_waiting
+            partition.next_waiting += 1
+            partition.waiting_bytes += len(item.value)
+            partition.write(waiting_key(item), rows.encode_waiting(row_of(item)))
+
+
+def _accept_early(partition: Partition, item: Item) -> None:
+    """Take the number of a message that will wait: an acknowledgement is a receipt, not the end of the work."""
+    active, envelope = item.active, item.envelope
+    if item.accepted or active is None or envelope is None or envelope.kind is not Kind.MESSAGE or not active.exists:
+        return
+    endpoint = active.endpoint
+    if endpoint.state is State.CONVERSING and envelope.seq == endpoint.inbound.next and not endpoint.inbound.held:
+        limit = partition.owner.settings.limits.held_messages
+        endpoint.receive(envelope, partition.owner.now, limit)
+        item.accepted = True
+        partition.touch(active)
+
+
+# -- log time ----------------------------------------------------------------------------------------------------
+
+
+def _sweep(partition: Partition) -> None:
+    """Forget tombstones and commands whose time has passed on the log's clock."""
+    log_time = partition.row.queue_time
+    for key in partition.tombstones.take(log_time, SWEEP):
+        row = partition.read(key)
+        if row is None or not rows.is_tombstone(row):
+            continue
+        tombstone = rows.decode_tombstone(row)
+        partition.write(key, None)
+        partition.actives.pop(rows.other_side(key[1:]), None)
+        groups.leave(partition, tombstone.origin, tombstone.key, key[1:])
+    for key in partition.commands.take(log_time, SWEEP):
+        partition.write(key, None)
+    _tick(partition)
+
+
+def _tick(partition: Partition) -> None:
+    """Ask for a tick on a queue that has been idle for an hour while tombstones wait for time to pass."""
+    now = partition.owner.now
+    last = max(partition.row.queue_time, partition.ticked)
+    if not len(partition.tombstones) or last == 0 or now - last < TICK_AFTER:
+        return
+    partition.ticked = now
+    owner = partition.owner
+    key = _key_of(partition)
+    command = Command(owner.new_conversation(), bytes(16), True, key, "", owner.name, now, (Tick(),))
+    partition.produce((owner.commands_topic, partition.number, key.encode(), encode_command(command), None))
+
+
+def _key_of(partition: Partition) -> str:
+    """Find a key that belongs to this partition, as every command needs one."""
+    count = partition.owner.destinations.partitions(partition.owner.name) or 1
+    return next(f"tick-{i}" for i in range(1 << 20) if partition_of(f"tick-{i}".encode(), count) == partition.number)
+
+
+def _pass_bound(partition: Partition) -> None:
+    """Once everything from before an unclean start is settled, the start no longer counts."""
+    row = partition.row
+    if row.unclean_starts and row.queue >= row.bound and not partition.slow and not partition.ready:
+        row.unclean_starts = 0
+
+
+def _evict(partition: Partition) -> None:
+    limit = partition.owner.settings.limits.cached_endpoints
+    if len(partition.actives) <= limit:
+        return
+    for peer, active in list(partition.actives.items()):
+        if len(partition.actives) <= limit * 3 // 4:
+            break
+        lane = active.lane
+        if active.dirty or lane.items or lane.run is not None or (active.exists and active.endpoint.ack_at < 1 << 61):
+            continue
+        del partition.actives[peer]
+        lane.group = None
+        partition.forget_lane(lane)
+

@@ -1,0 +1,88 @@
+"""Conversation groups: who belongs to one, and its state."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from conversations.protocol import rows
+from conversations.protocol.rows import GroupRow
+from conversations.protocol.states import State
+from conversations.worker.active import Active, Lane
+from conversations.worker.partition import Partition
+
+
+def group_of(partition: Partition, lane: Lane) -> GroupRow:
+    """Return the row of a lane's group, an empty one when there is none."""
+    if lane.group is None:
+        row = partition.read(rows.group_key(*lane.name))
+        lane.group = GroupRow() if row is None else rows.decode_group(row)
+    return lane.group
+
+
+def save(partition: Partition, lane: Lane) -> None:
+    """Write the group's row with the next transaction."""
+    group = group_of(partition, lane)
+    if not group.members:
+        group.members += _implied(partition, lane)
+    partition.write(rows.group_key(*lane.name), rows.encode_group(group))
+
+
+def join(partition: Partition, active: Active) -> None:
+    """Make a new endpoint a member of its group.
+
+    A group that only has the conversation it is named after needs no row: the name says it.
+    """
+    lane = active.lane
+    group = group_of(partition, lane)
+    named_after = str(UUID(bytes=active.identity[:16])) == lane.name[1]
+    if named_after and not group.members:
+        return
+    if not group.members:
+        group.members += _implied(partition, lane)
+    if active.identity not in group.members:
+        group.members.append(active.identity)
+    save(partition, lane)
+
+
+def leave(partition: Partition, origin: str, key: str, own: bytes) -> None:
+    """Take a forgotten endpoint out of its group; the last one takes the group's state with it."""
+    lane = partition.lane(origin, key)
+    group = group_of(partition, lane)
+    if own in group.members:
+        group.members.remove(own)
+    if group.members:
+        save(partition, lane)
+    else:
+        lane.group = None
+        if partition.read(rows.group_key(origin, key)) is not None:
+            partition.write(rows.group_key(origin, key), None)
+    partition.forget_lane(lane)
+
+
+def members(partition: Partition, active: Active) -> list[Active]:
+    """Endpoints of the group that are not closed, the one that opened it first."""
+    group = group_of(partition, active.lane)
+    names = group.members or _implied(partition, active.lane) or [active.identity]
+    found = [partition.find(rows.other_side(own), "", "") for own in names]
+    return [member for member in found if member.exists and member.endpoint.state is not State.CLOSED]
+
+
+def opener(partition: Partition, active: Active) -> Active:
+    """The endpoint that opened the group; the given one when that is forgotten."""
+    group = group_of(partition, active.lane)
+    names = group.members or _implied(partition, active.lane)
+    first = partition.find(rows.other_side(names[0]), "", "") if names else active
+    return first if first.exists else active
+
+
+def _implied(partition: Partition, lane: Lane) -> list[bytes]:
+    """The endpoint a group without a row consists of: that of the conversation it is named after."""
+    origin, key = lane.name
+    try:
+        own = rows.identity(UUID(key).bytes, origin == "")
+    except ValueError:
+        return []
+    peer = rows.other_side(own)
+    if peer in partition.actives and partition.actives[peer].exists:
+        return [own]
+    return [own] if partition.read(rows.ENDPOINT + own) is not None else []

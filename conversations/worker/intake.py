@@ -1,0 +1,150 @@
+"""From records to lanes: decode, check what can be checked without the endpoint, set aside what is not to be believed."""
+
+from __future__ import annotations
+
+from conversations.errors import UndecodableRecord
+from conversations.ports import Record
+from conversations.protocol import rows
+from conversations.protocol.command import decode_command
+from conversations.protocol.envelope import HEADER_NAME, IDENTITY, Envelope, Prefix, decode, decode_tail, header_matches, tail_start
+from conversations.protocol.topics import partition_of
+from conversations.worker import letters
+from conversations.worker.active import Active, Item
+from conversations.worker.partition import Partition
+
+MILLISECOND = 1_000
+
+
+class Unbelievable(Exception):
+    """The record must not touch an endpoint; says why."""
+
+
+def take(partition: Partition, record: Record) -> None:
+    """Put one record of the queue into its lane, or set it aside."""
+    value = record.value()
+    offset = record.offset()
+    partition.row.queue = offset + 1
+    partition.moved = True
+    log_time = record.timestamp()[1] * MILLISECOND
+    if log_time > partition.row.queue_time:
+        partition.row.queue_time = log_time
+    try:
+        if value is None:
+            raise Unbelievable("the record has no value")
+        active, envelope, header = _read(partition, record, value)
+    except (Unbelievable, UndecodableRecord) as error:
+        letters.set_aside(partition, record.topic(), offset, record.key(), value, str(error))
+        return
+    item = Item(active, envelope, None, False, record.topic(), offset, log_time, active.key, header, value)
+    lane = active.lane
+    lane.items.append(item)
+    if lane.run is None and len(lane.items) == 1:
+        partition.ready.append(lane)
+
+
+def _read(partition: Partition, record: Record, value: bytes) -> tuple[Active, Envelope, bytes]:
+    active = partition.actives.get(value[IDENTITY])
+    if active is not None and active.from_peer is not None and value.startswith(active.from_peer_bytes):
+        start = active.from_peer_size
+        envelope = decode_tail(active.from_peer, value, start)
+        if record.key() != active.key:
+            raise Unbelievable("misrouted: the key is not that of the endpoint")
+        return active, envelope, _check_header(record, value, start)
+    envelope = decode(value)
+    header = _check_header(record, value, tail_start(value))
+    return _unfamiliar(partition, record, envelope), envelope, header
+
+
+def _check_header(record: Record, value: bytes, start: int) -> bytes:
+    for name, header in record.headers() or ():
+        if name == HEADER_NAME:
+            if not header_matches(header, value, start):
+                raise Unbelievable("the record's header says something else than its body")
+            return header
+    raise Unbelievable(f"the record has no header {HEADER_NAME!r}")
+
+
+def _unfamiliar(partition: Partition, record: Record, envelope: Envelope) -> Active:
+    """Find the endpoint of a record whose beginning is not known by heart, and check that it belongs there."""
+    key = record.key()
+    owner = partition.owner
+    if key is None:
+        raise Unbelievable("misrouted: the record has no key")
+    count = owner.destinations.partitions(owner.name)
+    if count is not None and partition_of(key, count) != partition.number:
+        raise Unbelievable(f"misrouted: the key belongs to partition {partition_of(key, count)}")
+    prefix = envelope.prefix
+    if prefix.to_service != owner.name:
+        raise Unbelievable(f"misrouted: the envelope is for service {prefix.to_service!r}")
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        raise Unbelievable("misrouted: the key is not text") from None
+    peer = rows.identity(prefix.conversation_id, prefix.from_initiator)
+    active = partition.find(peer, text, prefix.from_service if prefix.from_initiator else "")
+    if active.key != key:
+        raise Unbelievable("misrouted: the key is not that of the endpoint")
+    if active.exists:
+        _check_prefix(active, prefix)
+        active.learn(prefix)
+    return active
+
+
+def _check_prefix(active: Active, prefix: Prefix) -> None:
+    endpoint = active.endpoint
+    expected = (endpoint.contract, endpoint.peer, endpoint.peer_key)
+    if (prefix.contract, prefix.from_service, prefix.reply_key) != expected:
+        raise Unbelievable(f"the envelope says {prefix.contract}, {prefix.from_service}, {prefix.reply_key}; the dialog is {expected}")
+
+
+def take_command(partition: Partition, record: Record) -> None:
+    """Put one command into the lane of its endpoint; forward it when it belongs to another partition."""
+    value, key = record.value(), record.key()
+    offset = record.offset()
+    partition.row.commands = offset + 1
+    partition.moved = True
+    owner = partition.owner
+    try:
+        if value is None or key is None:
+            raise Unbelievable("a command needs a key and a value")
+        command = decode_command(value)
+        if command.key.encode() != key or not command.operations:
+            raise Unbelievable("the command's key is not that of its record, or it asks for nothing")
+    except (Unbelievable, UndecodableRecord) as error:
+        letters.set_aside(partition, record.topic(), offset, key, value, str(error))
+        return
+    count = owner.destinations.partitions(owner.name)
+    if count is not None and partition_of(key, count) != partition.number:
+        partition.produce((owner.commands_topic, partition_of(key, count), key, value, record.headers()))
+        return
+    peer = rows.identity(command.conversation_id, not command.from_initiator)
+    active = partition.find(peer, command.key, "")
+    log_time = record.timestamp()[1] * MILLISECOND
+    partition.enqueue(active.lane, Item(active, None, command, False, record.topic(), offset, log_time, key, b"", value))
+
+
+def restore_waiting(partition: Partition) -> None:
+    """Put the records that waited before a restart back into their lanes, in the order they had arrived in."""
+    for row_key, data in partition.store.scan(rows.WAITING):
+        row = rows.decode_waiting(data)
+        number = int.from_bytes(row_key[1:], "big")
+        partition.next_waiting = max(partition.next_waiting, number + 1)
+        partition.waiting_bytes += len(row.value)
+        item = _waiting_item(partition, row)
+        item.row = number
+        if item.active is not None:
+            partition.enqueue(item.active.lane, item)
+
+
+def _waiting_item(partition: Partition, row: rows.WaitingRow) -> Item:
+    text = row.key.decode()
+    common = (row.topic, row.offset, row.log_time, row.key, row.header, row.value, row.accepted, row.attempts)
+    if row.topic == partition.owner.commands_topic:
+        command = decode_command(row.value)
+        active = partition.find(rows.identity(command.conversation_id, not command.from_initiator), text, "")
+        return Item(active, None, command, False, *common)
+    envelope = decode(row.value)
+    prefix = envelope.prefix
+    peer = rows.identity(prefix.conversation_id, prefix.from_initiator)
+    active = partition.find(peer, text, prefix.from_service if prefix.from_initiator else "")
+    return Item(active, envelope, None, False, *common)

@@ -1,0 +1,378 @@
+"""The worker: poll, decide, let handlers run, commit; take partitions up and give them back."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from random import SystemRandom
+from typing import Any
+
+from conversations.config import WorkerSettings
+from conversations.errors import (
+    DeclarationError,
+    DestinationFailed,
+    Fenced,
+    InDoubt,
+    InputLost,
+    Interrupted,
+    LogError,
+    StateUpgradeError,
+)
+from conversations.lanes import Mark, Scheduler, Threads
+from conversations.memory.clock import SystemClock
+from conversations.ports import Clock, Log, Record, Restore, Stores
+from conversations.protocol.endpoint import NEVER
+from conversations.protocol.topics import DEFAULT_NAMESPACE
+from conversations.service import Service
+from conversations.worker import collecting, intake, letters, speaking, working
+from conversations.worker.active import Item
+from conversations.worker.owner import Counts, Owner
+from conversations.worker.partition import Partition
+
+log = logging.getLogger("conversations.worker")
+
+IDLE = 0.1
+"""Seconds a poll waits when nothing is under way."""
+BUSY = 0.005
+"""Seconds a poll waits while slow handlers run, whose results should not wait long."""
+RESTORE_SLICE = 50_000
+COMMIT_TRIES = 20
+
+
+class Restoring:
+    """A partition whose state is being copied from its topic."""
+
+    def __init__(self, partition: Partition, restore: Restore) -> None:
+        self.partition = partition
+        self.restore = restore
+        self.rows = 0
+
+
+class Worker:
+    """Owns partitions of one service's queue and handles what arrives in them.
+
+    Args:
+        service: what to run; checked for completeness at once.
+        open_log: makes a connection to the service's topics; called again after an outcome in doubt.
+        stores: where local copies of state live.
+        settings: batch size, patience, limits.
+
+    Raises:
+        DeclarationError: the service cannot handle what it may receive.
+    """
+
+    def __init__(
+        self,
+        service: Service[Any],
+        open_log: Callable[[], Log],
+        stores: Stores,
+        *,
+        settings: WorkerSettings | None = None,
+        clock: Clock | None = None,
+        scheduler: Scheduler | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        random: Any = None,
+    ) -> None:
+        sides = service.check()
+        self.settings = settings or WorkerSettings()
+        self._open_log = open_log
+        self._stores = stores
+        self.owner = Owner(
+            service, sides, open_log(), clock or SystemClock(),
+            scheduler=scheduler or Threads(self.settings.concurrency, service.name),
+            settings=self.settings, namespace=namespace, random=random or SystemRandom(),
+        )  # fmt: skip
+        self.partitions: dict[int, Partition] = {}
+        self._restoring: dict[int, Restoring] = {}
+        self._backlog: list[Record] = []
+        self._committing = False
+        self._joined = False
+        self.stopping = threading.Event()
+        self.ready = threading.Event()
+        """Set while at least one partition is open and none is being restored."""
+
+    @property
+    def counts(self) -> Counts:
+        """What was done since the start."""
+        return self.owner.counts
+
+    # -- running ----------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Work until ``stop``; then finish what runs, commit, and give the partitions back.
+
+        Raises:
+            LogError: Kafka failed for good.
+            StateUpgradeError, DeclarationError: stored state and code do not fit.
+        """
+        try:
+            while not self.stopping.is_set():
+                self.step(IDLE)
+        finally:
+            self.close()
+
+    def stop(self) -> None:
+        """Ask ``run`` to end; may be called from any thread and from signal handlers."""
+        self.stopping.set()
+
+    def close(self) -> None:
+        """Give the partitions back cleanly; harmless when done already."""
+        self.owner.log.close()
+        self.owner.scheduler.close()
+
+    def step(self, timeout: float = 0.0) -> int:
+        """Do one step: read, handle, commit. Return how many records were read.
+
+        Raises:
+            LogError: Kafka failed for good.
+        """
+        if not self._joined:
+            self.owner.log.join(self)
+            self._joined = True
+        try:
+            records = self._poll(timeout)
+            self._advance_restores()
+            with self.owner.lock:
+                self.owner.now = self.owner.clock.now()
+                self._route(records)
+                self._wake()
+                mark = self._start()
+            self.owner.scheduler.wait(mark, self.settings.patience.total_seconds())
+            self._check_time_limits()
+            self._commit()
+        except InDoubt as error:
+            self._rejoin(error)
+            return 0
+        if self.owner.failure is not None:
+            raise self.owner.failure
+        return len(records)
+
+    def busy(self) -> bool:
+        """True while something is under way that the next step would carry on."""
+        return bool(self._restoring or self._backlog or any(p.slow or p.ready for p in self.partitions.values()))
+
+    # -- reading ----------------------------------------------------------------------------------------
+
+    def _poll(self, timeout: float) -> Sequence[Record]:
+        if self._backlog:
+            records, self._backlog = self._backlog, []
+            return records
+        if self.busy():
+            timeout = min(timeout, BUSY)
+        soonest = min((p.next_deadline() for p in self.partitions.values()), default=NEVER)
+        timeout = max(0.0, min(timeout, (soonest - self.owner.clock.now()) / 1_000_000))
+        try:
+            return self.owner.log.poll(timeout, self.settings.batch)
+        except InputLost as error:
+            self._set_partition_aside(error.partition, error.why)
+            return ()
+
+    def _route(self, records: Sequence[Record]) -> None:
+        queue = self.owner.queue_topic
+        partitions = self.partitions
+        for record in records:
+            partition = partitions.get(record.partition())
+            if partition is None:
+                continue  # given back since it was read; its next owner reads it again
+            if record.topic() == queue:
+                intake.take(partition, record)
+            else:
+                intake.take_command(partition, record)
+
+    def _wake(self) -> None:
+        owner = self.owner
+        for partition in self.partitions.values():
+            if partition.next_deadline() <= owner.now:
+                for active in partition.pop_due(owner.now):
+                    partition.enqueue(active.lane, Item(active, deadline=True))
+            if partition.delayed and (owner.destinations.due(owner.now) or not owner.destinations.blocked):
+                speaking.release_delayed(partition)
+        for topic in owner.destinations.due(owner.now):
+            if not any(p.delayed for p in self.partitions.values()):
+                owner.destinations.unblock(topic)
+
+    def _start(self) -> Mark:
+        mark = Mark()
+        for partition in self.partitions.values():
+            ready, partition.ready = partition.ready, []
+            for lane in ready:
+                if lane.run is None and lane.items:
+                    run = working.start(partition, lane)
+                    partition.running.append(run)
+                    self.owner.scheduler.start(run, mark)
+        return mark
+
+    def _check_time_limits(self) -> None:
+        now = time.monotonic()
+        for partition in self.partitions.values():
+            for lane, run in list(partition.slow.items()):
+                if run.overdue(now):
+                    with self.owner.lock:
+                        if lane.run is run:
+                            self.owner.scheduler.abandon(run)
+                            working.overdue(partition, lane)
+        if self.owner.scheduler.exhausted:
+            raise LogError("half of the handler threads are past their time limit and cannot be stopped; restart the worker")
+
+    # -- committing -------------------------------------------------------------------------------------
+
+    def _commit(self, partitions: Sequence[Partition] | None = None) -> None:
+        chosen = [p for p in (partitions or self.partitions.values()) if not p.gone]
+        with self.owner.lock:
+            flying = [partition for partition in chosen if collecting.collect(partition)]
+        if not flying:
+            return
+        self._committing = True
+        try:
+            flying, checkpoints = self._commit_until_done(flying)
+        finally:
+            self._committing = False
+        self.owner.counts.commits += 1
+        with self.owner.lock:
+            notices = [notice for p in flying for notice in collecting.landed(p, checkpoints.get(p.number))]
+        self._pace(flying)
+        for notice in notices:
+            notice()
+
+    def _commit_until_done(self, flying: list[Partition]) -> tuple[list[Partition], dict[int, int]]:
+        for _ in range(COMMIT_TRIES):
+            flying = [p for p in flying if not p.gone]
+            if not flying:
+                return [], {}
+            outs = [out for p in flying if p.flying is not None for out in p.flying.outs]
+            offsets = {p.number: p.flying.queue for p in flying if p.flying is not None}
+            try:
+                return flying, dict(self.owner.log.commit(outs, offsets))
+            except Fenced:
+                self.owner.counts.fenced += 1
+                self._backlog += self.owner.log.poll(0, self.settings.batch)
+            except DestinationFailed as error:
+                self._quarantine(flying, error)
+            except Interrupted as error:
+                log.warning("transaction aborted, trying again: %s", error)
+        raise LogError(f"a step could not be committed in {COMMIT_TRIES} tries")
+
+    def _quarantine(self, flying: list[Partition], error: DestinationFailed) -> None:
+        """Keep what a topic refuses as delayed rows, so that the rest can be committed."""
+        owner = self.owner
+        own = {owner.state_topic, owner.commands_topic, owner.dead_letter_topic, owner.events_topic} & error.topics.keys()
+        if own:
+            raise LogError(f"the service's own topics refuse records: {error}")
+        log.warning("destination cannot take records, keeping them: %s", error)
+        with owner.lock:
+            for topic in error.topics:
+                owner.destinations.block(topic, owner.now)
+            for partition in flying:
+                collecting.withdraw(partition, set(error.topics))
+
+    def _pace(self, partitions: Sequence[Partition]) -> None:
+        limit = self.settings.limits.waiting_bytes
+        for partition in partitions:
+            if partition.gone:
+                continue
+            if not partition.paused and partition.waiting_bytes > limit:
+                partition.paused = True
+                self.owner.log.pause(partition.number)
+            elif partition.paused and partition.waiting_bytes < limit // 2:
+                partition.paused = False
+                self.owner.log.resume(partition.number)
+
+    # -- ownership (ports.Listener) ---------------------------------------------------------------------
+
+    def assigned(self, partitions: Sequence[int]) -> None:
+        """Begin restoring; records flow once the state is there."""
+        state_id = self.owner.log.topic_ids()[self.owner.state_topic]
+        for number in partitions:
+            store = self._stores.open(number, state_id)
+            partition = Partition(number, self.owner, store)
+            self._restoring[number] = Restoring(partition, self.owner.log.restore(number, store.checkpoint()))
+        self.ready.clear()
+
+    def revoked(self, partitions: Sequence[int]) -> None:
+        """Wait a moment for running handlers, commit what is finished, mark clean, let go."""
+        owned = [self.partitions[n] for n in partitions if n in self.partitions]
+        if not self._committing:
+            deadline = time.monotonic() + self.settings.revocation.total_seconds()
+            for partition in owned:
+                self._drain(partition, deadline)
+            with self.owner.lock:
+                for partition in owned:
+                    partition.row.clean = not partition.slow
+                    partition.moved = True
+            try:
+                self._commit(owned)
+            except LogError as error:
+                log.warning("partitions %s given back without a last commit: %s", list(partitions), error)
+        self.lost(partitions)
+
+    def _drain(self, partition: Partition, deadline: float) -> None:
+        with self.owner.lock:
+            runs = [*partition.slow.values(), *partition.running]
+        for run in runs:
+            while not run.done and time.monotonic() < deadline and run.mark is not None:
+                run.mark.wait(0.05)
+
+    def lost(self, partitions: Sequence[int]) -> None:
+        """Forget partitions that belong to somebody else."""
+        with self.owner.lock:
+            for number in partitions:
+                restoring = self._restoring.pop(number, None)
+                if restoring is not None:
+                    restoring.restore.close()
+                    restoring.partition.stop()
+                partition = self.partitions.pop(number, None)
+                if partition is not None:
+                    partition.stop()
+
+    def _advance_restores(self) -> None:
+        for number, restoring in list(self._restoring.items()):
+            part = restoring.restore.advance(RESTORE_SLICE)
+            restoring.rows += len(part.rows)
+            restoring.partition.store.apply(part.rows, part.next_offset)
+            if part.done:
+                restoring.restore.close()
+                del self._restoring[number]
+                self._open(number, restoring)
+        if self.partitions and not self._restoring:
+            self.ready.set()
+
+    def _open(self, number: int, restoring: Restoring) -> None:
+        partition = restoring.partition
+        try:
+            with self.owner.lock:
+                positions = partition.open(restoring.restore.committed)
+                intake.restore_waiting(partition)
+            self.owner.log.open(number, positions)
+        except InputLost as error:
+            self._set_partition_aside(number, error.why)
+            return
+        except (StateUpgradeError, DeclarationError):
+            partition.stop()
+            raise
+        self.partitions[number] = partition
+        log.info("partition %d of %s is open, %d rows restored", number, self.owner.name, restoring.rows)
+
+    def _set_partition_aside(self, number: int, why: str) -> None:
+        """Stop a partition that a human must look at; the others go on."""
+        log.error("partition %d of %s is set aside: %s", number, self.owner.name, why)
+        self.owner.log.drop(number)
+        partition = self.partitions.pop(number, None)
+        if partition is None:
+            return
+        letters.event(partition, "PARTITION_SET_ASIDE", why=why)
+        self._commit([partition])
+        partition.stop()
+
+    def _rejoin(self, error: InDoubt) -> None:
+        """Nobody knows what was committed: forget everything and begin again from the topics."""
+        log.warning("commit in doubt, rejoining: %s", error)
+        self.lost([*self.partitions, *self._restoring])
+        self._backlog.clear()
+        self._joined = False
+        try:
+            self.owner.log.close()
+        except LogError as failure:
+            log.warning("closing the old connection failed: %s", failure)
+        self.owner.log = self._open_log()

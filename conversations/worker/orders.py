@@ -1,0 +1,178 @@
+"""Carrying out commands: what clients, operators and other partitions ask of an endpoint."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from conversations.dialog import Ask, Draft, Verb, check_error
+from conversations.errors import DialogEnded, LocalError, UnknownContract
+from conversations.protocol import rows
+from conversations.protocol.command import Begin, Cleanup, Command, End, EndWithError, Send, SetTimer, Tick, encode_command
+from conversations.protocol.endpoint import NEVER, Endpoint, check_timer
+from conversations.protocol.envelope import message_run
+from conversations.protocol.identifiers import drawn_at
+from conversations.protocol.states import Event
+from conversations.worker import letters, speaking
+from conversations.worker.active import Active, Item
+from conversations.worker.partition import COMMAND_LIFE, Partition
+from conversations.worker.room import Room
+
+_REPEATED = 8413  # Service Broker's "conversation handle in use" family: a begin with this id had another content
+
+
+class _Repeated(Exception):
+    """The command took effect before."""
+
+
+def carry_out(partition: Partition, item: Item, command: Command) -> None:
+    """Do all of a command's operations, or none: a refused command is dead-lettered with Service Broker's code."""
+    partition.owner.counts.commands += 1
+    if all(isinstance(operation, Tick) for operation in command.operations):
+        tick(partition, item)
+        return
+    try:
+        _check_age(partition, item, command)
+        draft = _draft(partition, command)
+        _remember(partition, command)
+    except _Repeated:
+        partition.owner.counts.duplicates += 1
+    except LocalError as error:
+        letters.dead_letter(partition, item, letters.COMMAND_REFUSED, failure=error, code=error.code)
+    else:
+        speaking.apply(partition, draft)
+
+
+def tick(partition: Partition, item: Item) -> None:
+    """Let log time pass on a queue nobody writes to: counts only when everything in the queue was read."""
+    if partition.owner.log.queue_end(partition.number) <= partition.row.queue:
+        partition.row.queue_time = max(partition.row.queue_time, item.log_time)
+        partition.moved = True
+
+
+def _draft(partition: Partition, command: Command) -> Draft:
+    own = rows.identity(command.conversation_id, command.from_initiator)
+    active = partition.find(rows.other_side(own), command.key, "")
+    first = command.operations[0]
+    if isinstance(first, Begin):
+        if active.exists or active.tombstone is not None:
+            _check_repeated(partition, command)
+            raise LocalError("a dialog with this id exists already", code=_REPEATED)
+        active = _begun(partition, active, command, first)
+    elif not active.exists:
+        gone = active.tombstone is not None
+        raise DialogEnded("the dialog is over (8429)" if gone else "no such dialog (8426)", code=8429 if gone else 8426)
+    draft = Draft(Room(partition), active)
+    for operation in command.operations:
+        _ask(draft, active, operation)
+    return draft
+
+
+def _begun(partition: Partition, known: Active, command: Command, begin: Begin) -> Active:
+    owner = partition.owner
+    side = owner.sides.get((begin.contract, True))
+    if side is None:
+        raise UnknownContract(f"service {owner.name!r} does not initiate contract {begin.contract!r} (8425)")
+    lifetime = begin.lifetime
+    if lifetime == 0:
+        default = side.contract.lifetime
+        lifetime = -1 if default is None else int(default.total_seconds() * 1_000_000)
+    endpoint = Endpoint(
+        command.conversation_id,
+        initiator=True,
+        contract=begin.contract,
+        service=owner.name,
+        peer=begin.to_service,
+        key=command.key,
+        peer_key=begin.target_key or command.key,
+        expires_at=NEVER if lifetime < 0 else owner.now + lifetime,
+    )
+    active = Active(known.identity, command.key.encode(), known.lane)
+    active.place(endpoint, side)
+    return active
+
+
+def _ask(draft: Draft, active: Active, operation: object) -> None:
+    match operation:
+        case Begin():
+            draft.asks.append(Ask(Verb.BEGIN, active, True))
+        case Send(message_type, content_type, body):
+            active.side.contract.outgoing(None, message_type, active.endpoint.initiator)
+            draft.move(active, Event.SEND)
+            draft.asks.append(Ask(Verb.SEND, active, message_run(message_type, content_type), body))
+        case End():
+            draft.move(active, Event.END)
+            draft.asks.append(Ask(Verb.END, active))
+        case EndWithError(code, description):
+            check_error(code, description)
+            draft.move(active, Event.END_WITH_ERROR)
+            draft.asks.append(Ask(Verb.END_WITH_ERROR, active, code, description))
+        case SetTimer(after):
+            check_timer(draft.state_of(active))
+            draft.asks.append(Ask(Verb.SET_TIMER, active, NEVER if after < 0 else draft.room.now + after))
+        case Cleanup():
+            draft.move(active, Event.CLEANUP)
+            draft.asks.append(Ask(Verb.CLEANUP, active))
+        case Tick():
+            pass
+
+
+# -- taking effect once -----------------------------------------------------------------------------------------
+
+
+def _check_age(partition: Partition, item: Item, command: Command) -> None:
+    oldest = max(item.log_time, partition.row.queue_time) - COMMAND_LIFE
+    drawn = drawn_at(command.conversation_id) if isinstance(command.operations[0], Begin) else None
+    if command.issued_at < oldest or (drawn is not None and drawn < oldest):
+        raise LocalError("the command is more than a day old: whether it took effect is not known any more", code=8426)
+
+
+def _remember(partition: Partition, command: Command) -> None:
+    """Keep what makes a repetition harmless, for a day of log time."""
+    for key in _keys(command):
+        _check(partition, key, command)
+        until = max(partition.row.queue_time, partition.owner.now) + COMMAND_LIFE
+        partition.write(key, until.to_bytes(8, "big") + _content(command))
+        partition.commands.add(until, key)
+
+
+def _check_repeated(partition: Partition, command: Command) -> None:
+    for key in _keys(command):
+        _check(partition, key, command)
+
+
+def _check(partition: Partition, key: bytes, command: Command) -> None:
+    row = partition.read(key)
+    if row is None:
+        return
+    if row[8:] != _content(command):
+        raise LocalError("a command with this id and another content took effect before", code=_REPEATED)
+    raise _Repeated
+
+
+def _keys(command: Command) -> list[bytes]:
+    keys = []
+    if isinstance(command.operations[0], Begin):
+        keys.append(rows.COMMAND + _digest(b"begin", command.conversation_id, command.from_initiator))
+    if command.idempotency_key:
+        keys.append(
+            rows.COMMAND
+            + _digest(b"key", command.conversation_id, command.from_initiator, command.idempotency_key.encode())
+        )
+    return keys
+
+
+def _digest(*parts: bytes | bool) -> bytes:
+    digest = blake2b(digest_size=16)
+    for part in parts:
+        data = bytes([part]) if isinstance(part, bool) else part
+        digest.update(len(data).to_bytes(4, "big") + data)
+    return digest.digest() + b"\0"
+
+
+def _content(command: Command) -> bytes:
+    plain = Command(
+        bytes(16), command.conversation_id, command.from_initiator, command.key, command.idempotency_key, "", 0,
+        command.operations,
+    )  # fmt: skip
+    return blake2b(encode_command(plain), digest_size=8).digest()
+

@@ -1,0 +1,142 @@
+"""What all partitions of one worker share: the service, its settings, the lock, where records go, what was counted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol
+
+from conversations.config import WorkerSettings
+from conversations.handlers import Side
+from conversations.lanes import Scheduler
+from conversations.ports import Clock, Log
+from conversations.protocol.endpoint import Failure
+from conversations.protocol.identifiers import RANDOM_BITS, uuid7
+from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE, STATE, events_topic, service_topic
+from conversations.service import Service
+
+SECOND = 1_000_000
+FIRST_BACKOFF = 4 * SECOND
+LAST_BACKOFF = 64 * SECOND
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a worker did since it started."""
+
+    handled: int = 0
+    """Messages whose handler finished, or that are ignored by declaration."""
+    failures: int = 0
+    """Runs of handlers that raised or took too long."""
+    duplicates: int = 0
+    """Envelopes that had taken effect before."""
+    dead_letters: int = 0
+    """Records given up on, with their bytes kept."""
+    set_aside: int = 0
+    """Records that could not be understood, with their bytes kept."""
+    commands: int = 0
+    begun: int = 0
+    """Dialogs begun here as initiator."""
+    accepted: int = 0
+    """Dialogs begun by others that were accepted."""
+    closed: int = 0
+    commits: int = 0
+    fenced: int = 0
+
+
+class Destinations:
+    """Where envelopes to other services go, and which topics cannot take any now."""
+
+    def __init__(self, namespace: str, count: Callable[[str], int | None]) -> None:
+        self._namespace = namespace
+        self._count = count
+        self._known: dict[str, int] = {}
+        self.blocked: dict[str, tuple[int, int]] = {}
+        """Topic to when to try again and how long to wait after that, in microseconds."""
+
+    def partitions(self, service: str) -> int | None:
+        """Partition count of a service, None while it is not known."""
+        count = self._known.get(service)
+        if count is None:
+            count = self._count(service)
+            if count is not None:
+                self._known[service] = count
+        return count
+
+    def topic(self, service: str) -> str:
+        """Queue topic of a service."""
+        return service_topic(self._namespace, service, QUEUE)
+
+    def block(self, topic: str, now: int) -> None:
+        """Send nothing to a topic for a while: 4, 8, 16, 32, then always 64 seconds."""
+        _, wait = self.blocked.get(topic, (0, FIRST_BACKOFF))
+        self.blocked[topic] = (now + wait, min(2 * wait, LAST_BACKOFF))
+
+    def unblock(self, topic: str) -> None:
+        """The topic took records again."""
+        self.blocked.pop(topic, None)
+
+    def due(self, now: int) -> list[str]:
+        """Topics that may be tried again."""
+        return [topic for topic, (at, _) in self.blocked.items() if at <= now]
+
+
+class Watcher(Protocol):
+    """A request that waits in this process for what arrives on its conversation."""
+
+    def wants(self, message_type: str) -> bool:
+        """Say whether this message answers the request: the dialog then ends in the same step."""
+
+    def message(self, message_type: str, body: object) -> None:
+        """A message was handled and the step is committed."""
+
+    def acknowledged(self) -> None:
+        """The peer has everything that was sent."""
+
+    def over(self, failure: Failure | None) -> None:
+        """The dialog is over, with an error or without, and the step is committed."""
+
+
+class Owner:
+    """Shared by the partitions of a worker; ``lock`` guards every endpoint, lane and flight."""
+
+    def __init__(
+        self,
+        service: Service[Any],
+        sides: dict[tuple[str, bool], Side],
+        log: Log,
+        clock: Clock,
+        *,
+        scheduler: Scheduler,
+        settings: WorkerSettings,
+        namespace: str,
+        random: Random,
+    ) -> None:
+        self.service = service
+        self.name = service.name
+        self.sides = sides
+        self.log = log
+        self.clock = clock
+        self.scheduler = scheduler
+        self.settings = settings
+        self.namespace = namespace
+        self.lock = threading.RLock()
+        self.counts = Counts()
+        self.now = clock.now()
+        self.failure: BaseException | None = None
+        """A bug in a lane's own code, to be raised by the polling thread."""
+        self.destinations = Destinations(namespace, lambda name: self.log.partitions(name))
+        self.watchers: dict[bytes, Watcher] = {}
+        """Requests of this process that wait for what arrives on a conversation."""
+        self.queue_topic = service_topic(namespace, service.name, QUEUE)
+        self.commands_topic = service_topic(namespace, service.name, COMMANDS)
+        self.dead_letter_topic = service_topic(namespace, service.name, DEAD_LETTER)
+        self.state_topic = service_topic(namespace, service.name, STATE)
+        self.events_topic = events_topic(namespace)
+        self._random = random
+
+    def new_conversation(self) -> bytes:
+        """Draw a conversation id."""
+        return uuid7(self.now, self._random.getrandbits(RANDOM_BITS)).bytes

@@ -1,0 +1,273 @@
+"""One owned queue partition: what is in memory of it, and what its next transaction carries.
+
+Everything here is touched under ``Owner.lock``: by the polling thread, and by lanes between handlers.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from conversations.errors import DeclarationError, InputLost, StateUpgradeError
+from conversations.lanes import Run
+from conversations.ports import Headers, Positions, Produced, Store
+from conversations.protocol import rows
+from conversations.protocol.endpoint import NEVER
+from conversations.protocol.rows import PartitionRow
+from conversations.protocol.states import State
+from conversations.worker.active import Active, Flight, Item, Lane
+from conversations.worker.buckets import Buckets
+from conversations.worker.owner import Owner
+
+SECOND = 1_000_000
+GRACE = 600 * SECOND
+"""Log time a tombstone outlives what could revive its dialog."""
+COMMAND_LIFE = 86_400 * SECOND
+"""Log time for which a command is known to have taken effect."""
+
+
+class Partition:
+    """An owned partition of the service's queue, with its endpoints, lanes, deadlines and pending writes."""
+
+    def __init__(self, number: int, owner: Owner, store: Store) -> None:
+        self.number = number
+        self.owner = owner
+        self.store = store
+        self.row = PartitionRow()
+        self.actives: dict[bytes, Active] = {}
+        """By what the peer's envelopes carry at ``IDENTITY``: conversation id and the sender's side."""
+        self.lanes: dict[tuple[str, str], Lane] = {}
+        self.ready: list[Lane] = []
+        """Lanes with something to do and no run yet."""
+        self.slow: dict[Lane, Run] = {}
+        """Lanes at work when the last step was committed."""
+        self.running: list[Run] = []
+        """Runs started in this step."""
+        self.deadlines: list[tuple[int, bytes]] = []
+        self.dirty: list[Active] = []
+        self.flight = Flight()
+        self.flying: Flight | None = None
+        self.moved = False
+        """The position moved, or the row must be written for another reason."""
+        self.tombstones = Buckets()
+        self.commands = Buckets()
+        self.delayed: dict[bytes, int] = {}
+        """Endpoints with envelopes kept as rows because their destination cannot take them, and how many."""
+        self.next_waiting = 0
+        self.waiting_bytes = 0
+        self.ticked = 0
+        """When time was last asked to pass on this partition."""
+        self.paused = False
+        self.gone = False
+        """Belongs to somebody else: whatever still runs for it is refused."""
+
+    # -- reading --------------------------------------------------------------------------------------
+
+    def read(self, key: bytes) -> bytes | None:
+        """Return a row as it will be once everything under way is committed."""
+        for flight in (self.flight, self.flying):
+            if flight is not None and key in flight.rows:
+                return flight.rows[key]
+        return self.store.get(key)
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Rows by key prefix, in key order, as they will be once everything under way is committed."""
+        found = dict(self.store.scan(prefix))
+        for flight in (self.flying, self.flight):
+            if flight is not None:
+                for key, value in flight.rows.items():
+                    if key.startswith(prefix):
+                        if value is None:
+                            found.pop(key, None)
+                        else:
+                            found[key] = value
+        return iter(sorted(found.items()))
+
+    def write(self, key: bytes, value: bytes | None) -> None:
+        """Put a row into the next transaction; None deletes it."""
+        self.flight.rows[key] = value
+
+    # -- finding ----------------------------------------------------------------------------------------
+
+    def lane(self, origin: str, key: str) -> Lane:
+        """Return the lane of a conversation group."""
+        name = (origin, key)
+        lane = self.lanes.get(name)
+        if lane is None:
+            lane = self.lanes[name] = Lane(name)
+        return lane
+
+    def find(self, peer_identity: bytes, key: str, origin: str) -> Active:
+        """Return what is known of an endpoint: in memory, in a row, or nothing yet.
+
+        Args:
+            peer_identity: conversation id and the *peer's* side.
+            key: this side's key, for an endpoint that does not exist yet.
+            origin: whose its group would be.
+        """
+        active = self.actives.get(peer_identity)
+        if active is not None:
+            return active
+        own = rows.other_side(peer_identity)
+        row = self.read(rows.ENDPOINT + own)
+        if row is None:
+            active = Active(own, key.encode(), self.lane(origin, key))
+        elif rows.is_tombstone(row):
+            tombstone = rows.decode_tombstone(row)
+            active = Active(own, tombstone.key.encode(), self.lane(tombstone.origin, tombstone.key))
+            active.tombstone = tombstone
+        else:
+            active = self._load(own, row)
+        self.actives[peer_identity] = active
+        return active
+
+    def _load(self, own: bytes, row: bytes) -> Active:
+        endpoint = rows.decode_endpoint(own, row, self.owner.name)
+        active = Active(own, endpoint.key.encode(), self.lane(endpoint.origin, endpoint.key))
+        side = self.owner.sides.get((endpoint.contract, endpoint.initiator))
+        if side is None:
+            raise DeclarationError(
+                f"service {self.owner.name!r} has an open dialog under contract {endpoint.contract!r}, which it does not "
+                f"{'initiate' if endpoint.initiator else 'accept'} any more"
+            )
+        active.place(endpoint, side)
+        if endpoint.resend_at != NEVER:
+            held = rows.HELD + own
+            endpoint.inbound.held = {int.from_bytes(key[-8:], "big") for key, _ in self.scan(held)}
+        active.scheduled = endpoint.next_deadline()  # the heap was filled from the row
+        return active
+
+    # -- lanes --------------------------------------------------------------------------------------------
+
+    def enqueue(self, lane: Lane, item: Item) -> None:
+        """Put an item at the end of a lane."""
+        lane.items.append(item)
+        if lane.run is None and len(lane.items) == 1:
+            self.ready.append(lane)
+
+    def touch(self, active: Active) -> None:
+        """Write the endpoint's row with the next transaction."""
+        if not active.dirty:
+            active.dirty = True
+            self.dirty.append(active)
+
+    def produce(self, record: Produced) -> None:
+        """Append a record with the next transaction."""
+        self.flight.outs.append(record)
+
+    def notify(self, notice: Callable[[], None]) -> None:
+        """Call something once the next transaction is committed."""
+        self.flight.notices.append(notice)
+
+    def dead_letter(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+        """Keep the bytes of something given up on, in the next transaction."""
+        self.produce((self.owner.dead_letter_topic, self.number, key, value, headers))
+
+    # -- time -----------------------------------------------------------------------------------------
+
+    def schedule(self, active: Active) -> None:
+        """Make sure the heap wakes the endpoint in time; an entry too early does no harm."""
+        deadline = active.endpoint.next_deadline()
+        if deadline < active.scheduled:
+            active.scheduled = deadline
+            heapq.heappush(self.deadlines, (deadline, active.identity))
+
+    def next_deadline(self) -> int:
+        """When something is due; NEVER when nothing is."""
+        return self.deadlines[0][0] if self.deadlines else NEVER
+
+    def pop_due(self, now: int) -> Iterator[Active]:
+        """Yield the endpoints whose deadline has passed."""
+        while self.deadlines and self.deadlines[0][0] <= now:
+            _, own = heapq.heappop(self.deadlines)
+            active = self.find(rows.other_side(own), "", "")
+            if not active.exists:
+                continue
+            active.scheduled = NEVER
+            if active.endpoint.next_deadline() <= now:
+                yield active
+            elif active.endpoint.state is not State.CLOSED:
+                self.schedule(active)
+
+    # -- opening ----------------------------------------------------------------------------------------
+
+    def open(self, committed: int | None) -> Positions:
+        """Take up the partition after its rows are restored; return where to read on.
+
+        Args:
+            committed: the consumer group's queue offset; only tells that there must be a row.
+
+        Raises:
+            InputLost: topics were re-created or the row is gone; a human must look.
+            StateUpgradeError: newer code wrote state here.
+        """
+        ids = self.owner.log.topic_ids()
+        queue_id, commands_id = ids[self.owner.queue_topic], ids[self.owner.commands_topic]
+        row = self.read(rows.PARTITION)
+        if row is None and committed is not None and committed > 0:
+            raise InputLost(self.number, "the consumer group has an offset, but the state topic has no row of the partition")
+        if row is not None:
+            self.row = rows.decode_partition(row)
+            self._check(queue_id, commands_id)
+        fresh = row is None
+        self.row.queue_id, self.row.commands_id = queue_id, commands_id
+        self.row.state_id = ids[self.owner.state_topic]
+        self.row.unclean_starts = 0 if self.row.clean else self.row.unclean_starts + 1
+        self.row.bound = self.owner.log.queue_end(self.number)
+        self.row.clean = False
+        self.moved = True
+        self._rebuild()
+        return Positions(None, None) if fresh else Positions(self.row.queue, self.row.commands)
+
+    def _check(self, queue_id: str, commands_id: str) -> None:
+        for what, mine, theirs in (("queue", self.row.queue_id, queue_id), ("commands", self.row.commands_id, commands_id)):
+            if mine != theirs:
+                raise InputLost(self.number, f"the {what} topic was re-created: it is not the one the state belongs to")
+        if self.row.state_version > self.owner.service.state.version:
+            raise StateUpgradeError(
+                f"service {self.owner.name!r}: stored state has version {self.row.state_version}, this code "
+                f"{self.owner.service.state.version}"
+            )
+
+    def _rebuild(self) -> None:
+        for key, row in self.store.scan(rows.ENDPOINT):
+            if rows.is_tombstone(row):
+                self.tombstones.add(rows.decode_tombstone(row).forget_at, key)
+            else:
+                deadline = rows.decode_endpoint(key[1:], row, self.owner.name).next_deadline()
+                if deadline != NEVER:
+                    heapq.heappush(self.deadlines, (deadline, key[1:]))
+        for key, _ in self.store.scan(rows.DELAYED):
+            self.delayed[key[1:18]] = self.delayed.get(key[1:18], 0) + 1
+        for key, row in self.store.scan(rows.COMMAND):
+            self.commands.add(int.from_bytes(row[:8], "big"), key)
+
+    # -- what goes into the transaction ---------------------------------------------------------------------
+
+    def pending(self) -> bool:
+        """True when the next transaction has something of this partition to carry."""
+        flight = self.flight
+        return bool(self.moved or self.dirty or flight.rows or flight.outs or flight.notices)
+
+    def forget_lane(self, lane: Lane) -> None:
+        """Drop an idle lane from memory."""
+        if not lane.items and lane.run is None:
+            self.lanes.pop(lane.name, None)
+
+    def stop(self) -> None:
+        """Refuse whatever still runs for this partition, and close its store."""
+        self.gone = True
+        self.store.close()
+
+    def lengths(self) -> dict[str, Any]:
+        """Return sizes for the health page."""
+        return {
+            "partition": self.number,
+            "position": self.row.queue,
+            "endpoints_in_memory": len(self.actives),
+            "tombstones": len(self.tombstones),
+            "waiting": sum(len(lane.items) for lane in self.slow),
+            "unclean_starts": self.row.unclean_starts,
+            "rollbacks": self.row.rollbacks,
+        }

@@ -1,0 +1,361 @@
+"""What an envelope does to its endpoint, and which handler that calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from conversations.bodies import BodyCodec
+from conversations.errors import InvalidBody
+from conversations.handlers import Handler, Side
+from conversations.protocol import codes, rows
+from conversations.protocol.codes import Code
+from conversations.protocol.endpoint import NEVER, Due, Endpoint, Failure, Reaction
+from conversations.protocol.envelope import Envelope, Kind, Prefix, decode, encode
+from conversations.protocol.sequencing import NONE
+from conversations.protocol.states import State
+from conversations.worker import groups, letters, speaking
+from conversations.worker.active import Active, Item
+from conversations.worker.partition import GRACE, Partition
+
+Finish = Callable[[Partition, Active], None]
+
+
+class Task(NamedTuple):
+    """A handler to run for an item, and what to do once it has finished."""
+
+    active: Active
+    handler: Handler
+    codec: BodyCodec | None = None
+    """Decodes the body for each run; None: the handler gets ``error``, or no argument but the dialog."""
+    error: Failure | None = None
+    finish: Finish | None = None
+
+
+def receive(partition: Partition, item: Item, active: Active, envelope: Envelope) -> Task | None:
+    """Take an envelope in its turn: bring the endpoint up to date and say which handler to run, if any."""
+    if item.accepted:
+        return deliver(partition, item, active, envelope)
+    if active.tombstone is not None:
+        _late(partition, item, active, envelope)
+        return None
+    if not active.exists and not _admit(partition, item, active, envelope):
+        return None
+    endpoint = active.endpoint
+    acked = endpoint.acked
+    reaction = endpoint.receive(envelope, partition.owner.now, partition.owner.settings.limits.held_messages)
+    if not active.dirty:
+        partition.touch(active)
+    if endpoint.acked != acked and partition.owner.watchers:
+        _tell_acknowledged(partition, endpoint)
+    if reaction is Reaction.DELIVER:
+        item.accepted = True
+        return deliver(partition, item, active, envelope)
+    return _react(partition, item, active, reaction)
+
+
+def _react(partition: Partition, item: Item, active: Active, reaction: Reaction) -> Task | None:
+    endpoint = active.endpoint
+    if reaction is Reaction.END:
+        item.accepted = True
+        return ended(partition, active)
+    if reaction is Reaction.ERROR:
+        item.accepted = True
+        return broken(partition, active)
+    if reaction is Reaction.HOLD:
+        partition.write(rows.numbered(rows.HELD, active.identity, _number(item)), _waiting(item))
+    elif reaction is Reaction.DUPLICATE:
+        partition.owner.counts.duplicates += 1
+    elif reaction is Reaction.OVERFLOW:
+        letters.dead_letter(partition, item, letters.HELD_AT_END)
+        return breach(partition, active, codes.NOT_CONVERSING, "Too many messages arrived ahead of a missing one.")
+    elif reaction is Reaction.RESEND:
+        return breach(partition, active, codes.NOT_CONVERSING, "A missing message is not kept by its sender.")
+    elif reaction is Reaction.DISCARD:
+        _discard(partition, item, active)
+    if endpoint.state is State.CLOSED:
+        close(partition, active)
+    return None
+
+
+def _discard(partition: Partition, item: Item, active: Active) -> None:
+    envelope = item.envelope
+    if envelope is not None and envelope.kind is Kind.MESSAGE:
+        active.endpoint.dead_lettered += 1
+        letters.dead_letter(partition, item, letters.AFTER_END)
+
+
+# -- messages ------------------------------------------------------------------------------------------------
+
+
+def deliver(partition: Partition, item: Item, active: Active, envelope: Envelope) -> Task | None:
+    """Say which handler takes a message whose number is accepted; a breach of the contract calls none."""
+    if active.endpoint.state is not State.CONVERSING and envelope.kind is Kind.MESSAGE:
+        # It was accepted while a handler ran that then ended the dialog.
+        _discard(partition, item, active)
+        return None
+    if envelope.kind is Kind.END:
+        return ended(partition, active) if active.endpoint.state is State.DISCONNECTED_INBOUND else None
+    if envelope.kind is Kind.ERROR:
+        return broken(partition, active) if active.endpoint.state is State.ERROR else None
+    receiver = active.side.receivers.get(envelope.message_type)
+    if receiver is None:
+        letters.dead_letter(partition, item, letters.BREACH, code=_breach_of(active.side, envelope.message_type).number)
+        return breach(partition, active, _breach_of(active.side, envelope.message_type))
+    codec, handler = receiver
+    if handler is None:
+        return _ignored(partition, item, active, codec)
+    return Task(active, handler, codec)
+
+
+def invalid(partition: Partition, item: Item, active: Active, error: InvalidBody) -> Task | None:
+    """A body that is not what its type says is a breach: no attempt, its bytes kept, the field told to the sender."""
+    code = codes.INVALID_AT_TARGET if not active.endpoint.initiator else codes.INVALID
+    letters.dead_letter(partition, item, letters.BREACH, failure=error, code=code.number)
+    return breach(partition, active, code, f"{code.description} {error}")
+
+
+def _ignored(partition: Partition, item: Item, active: Active, codec: BodyCodec) -> Task | None:
+    try:
+        body = codec.decode(item.envelope.body if item.envelope else b"")
+    except InvalidBody as error:
+        return invalid(partition, item, active, error)
+    handled(partition, item, active, body)
+    return None
+
+
+def handled(partition: Partition, item: Item, active: Active, body: object) -> None:
+    """A message is settled: tell a request that waits for it, which may end the dialog."""
+    partition.owner.counts.handled += 1
+    if not partition.owner.watchers:
+        return
+    watcher = partition.owner.watchers.get(active.identity[:16])
+    envelope = item.envelope
+    if watcher is None or envelope is None or not active.endpoint.initiator:
+        return
+    message_type = envelope.message_type
+    partition.notify(lambda: watcher.message(message_type, body))
+    if watcher.wants(message_type) and active.endpoint.state is State.CONVERSING:
+        speaking.end(partition, active)
+
+
+def _breach_of(side: Side, message_type: str) -> Code:
+    if message_type in side.contract.types:
+        return codes.SENT_BY_INITIATOR if side.initiator else codes.SENT_BY_TARGET
+    return codes.NOT_IN_CONTRACT
+
+
+def breach(partition: Partition, active: Active, code: Code, description: str = "") -> Task | None:
+    """Break the dialog on this side's initiative: the peer is told, then this side's ``on_error`` runs."""
+    speaking.fail(partition, active, code, description)
+    return broken(partition, active)
+
+
+# -- the end of a dialog -----------------------------------------------------------------------------------------
+
+
+def ended(partition: Partition, active: Active) -> Task | None:
+    """The peer ended: run ``on_end``, then end this side; without a handler end at once."""
+    handler = active.side.on_end
+    if handler is None:
+        finish_end(partition, active)
+        return None
+    return Task(active, handler, finish=finish_end)
+
+
+def broken(partition: Partition, active: Active) -> Task | None:
+    """The dialog broke: run ``on_error``, then end this side; without a handler end at once."""
+    handler = active.side.on_error
+    error = active.endpoint.error
+    if active.endpoint.state is not State.ERROR or error is None:
+        close(partition, active)
+        return None
+    if handler is None:
+        finish_end(partition, active)
+        return None
+    return Task(active, handler, error=error, finish=finish_end)
+
+
+def finish_end(partition: Partition, active: Active) -> None:
+    """End this side once its handler has run, unless the handler did."""
+    if active.endpoint.state in (State.DISCONNECTED_INBOUND, State.ERROR):
+        speaking.end(partition, active)
+    close(partition, active)
+
+
+def close(partition: Partition, active: Active) -> None:
+    """Keep what a finished endpoint held, and leave a tombstone."""
+    endpoint = active.endpoint
+    for number in sorted(endpoint.inbound.held):
+        key = rows.numbered(rows.HELD, active.identity, number)
+        row = partition.read(key)
+        if row is not None:
+            held = rows.decode_waiting(row)
+            letters.dead_letter(partition, item_of(active, held), letters.HELD_AT_END)
+            endpoint.dead_lettered += 1
+            partition.write(key, None)
+    endpoint.inbound.held.clear()
+    speaking.settled(partition, active)
+
+
+# -- time --------------------------------------------------------------------------------------------------------
+
+
+def due(partition: Partition, active: Active) -> list[Task]:
+    """Do what deadlines of an endpoint ask for; return the handlers to run."""
+    tasks: list[Task | None] = []
+    if not active.exists:
+        return []
+    for reason in active.endpoint.due(partition.owner.now):
+        partition.touch(active)
+        if reason is Due.ACK:
+            if active.endpoint.inbound.accepted > active.endpoint.told:
+                speaking.acknowledge(partition, active)
+        elif reason is Due.RESEND:
+            speaking.ask_resend(partition, active)
+        elif reason is Due.GAP:
+            tasks.append(breach(partition, active, codes.NOT_CONVERSING, "A message is missing and was not sent again."))
+        elif reason is Due.TIMER:
+            tasks.append(timer(active))
+        elif reason is Due.BROKEN:
+            tasks.append(broken(partition, active))
+        else:
+            speaking.settled(partition, active)
+            tasks.append(broken(partition, active))
+    return [task for task in tasks if task is not None]
+
+
+def timer(active: Active) -> Task | None:
+    """Say which handler a timer that fired calls."""
+    handler = active.side.on_timer
+    if handler is None:
+        active.endpoint.fired()
+        return None
+    return Task(active, handler, finish=_fired)
+
+
+def _fired(partition: Partition, active: Active) -> None:
+    active.endpoint.fired()
+    partition.touch(active)
+
+
+# -- endpoints that do not exist -------------------------------------------------------------------------------------
+
+
+def _admit(partition: Partition, item: Item, active: Active, envelope: Envelope) -> bool:
+    """Create the target endpoint a record asks for, or refuse it."""
+    if envelope.kind not in (Kind.MESSAGE, Kind.END):
+        return False
+    prefix = envelope.prefix
+    side = partition.owner.sides.get((prefix.contract, False)) if prefix.from_initiator else None
+    if not prefix.from_initiator or item.log_time >= prefix.accept_until:
+        _refuse(partition, item, active, envelope, codes.NOT_CONVERSING)
+        return False
+    if side is None:
+        _refuse(partition, item, active, envelope, codes.CONTRACT_NOT_ACCEPTED)
+        return False
+    endpoint = Endpoint(
+        prefix.conversation_id,
+        initiator=False,
+        contract=prefix.contract,
+        service=partition.owner.name,
+        peer=prefix.from_service,
+        key=item.key.decode(),
+        peer_key=prefix.reply_key,
+        expires_at=NEVER if prefix.expires_at < 0 else prefix.expires_at,
+    )
+    endpoint.started_until = prefix.accept_until
+    active.place(endpoint, side)
+    active.learn(prefix)
+    groups.join(partition, active)
+    partition.owner.counts.accepted += 1
+    return True
+
+
+def _refuse(partition: Partition, item: Item, active: Active, envelope: Envelope, code: Code) -> None:
+    """Answer with one error per conversation, keep the bytes, and remember the refusal by a tombstone."""
+    prefix = envelope.prefix
+    owner = partition.owner
+    forget_at = max(prefix.accept_until, partition.row.queue_time, owner.now) + GRACE
+    active.tombstone = rows.Tombstone(
+        item.key.decode(), prefix.from_service if prefix.from_initiator else "", forget_at,
+        envelope.seq, NONE, 0, 1, told=True, code=code.number,
+    )  # fmt: skip
+    _write_tombstone(partition, active)
+    partition.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
+    letters.dead_letter(partition, item, letters.REFUSED, code=code.number)
+    _answer(partition, item, prefix, code)
+
+
+def _late(partition: Partition, item: Item, active: Active, envelope: Envelope) -> None:
+    """A record for a closed dialog: its bytes are kept once; a peer that does not know of the end is told."""
+    tombstone = active.tombstone
+    if tombstone is None or envelope.kind not in (Kind.MESSAGE, Kind.END):
+        return
+    if envelope.seq <= tombstone.accepted:
+        partition.owner.counts.duplicates += 1
+        return
+    if envelope.seq == tombstone.accepted + 1:
+        tombstone.accepted = envelope.seq
+    if envelope.kind is Kind.MESSAGE:
+        tombstone.dead_lettered += 1
+        letters.dead_letter(partition, item, letters.AFTER_END)
+    if not tombstone.told:
+        tombstone.told = True
+        _answer(partition, item, envelope.prefix, codes.NOT_CONVERSING)
+    _write_tombstone(partition, active)
+
+
+def _write_tombstone(partition: Partition, active: Active) -> None:
+    if active.tombstone is not None:
+        partition.write(rows.ENDPOINT + active.identity, rows.encode_tombstone(active.tombstone))
+
+
+def _answer(partition: Partition, item: Item, prefix: Prefix, code: Code) -> None:
+    """Send a system ERROR for a conversation that has no endpoint here."""
+    owner = partition.owner
+    count = owner.destinations.partitions(prefix.from_service)
+    if count is None:
+        letters.event(partition, "UNANSWERABLE", service_named=prefix.from_service, code=code.number)
+        return
+    answer = Envelope(
+        Prefix(
+            prefix.conversation_id, not prefix.from_initiator, prefix.contract, owner.name, prefix.from_service,
+            item.key.decode(), False, 0, prefix.expires_at,
+        ),
+        Kind.ERROR, NONE, NONE, NONE, sent_at=owner.now, code=code.number, description=code.description,
+    )  # fmt: skip
+    speaking.produce_envelope(partition, prefix.from_service, count, prefix.reply_key.encode(), encode(answer))
+
+
+def _tell_acknowledged(partition: Partition, endpoint: Endpoint) -> None:
+    watcher = partition.owner.watchers.get(endpoint.conversation) if endpoint.initiator else None
+    if watcher is not None:
+        partition.notify(watcher.acknowledged)
+
+
+# -- rows of records -----------------------------------------------------------------------------------------------
+
+
+def _number(item: Item) -> int:
+    return item.envelope.seq if item.envelope is not None else 0
+
+
+def _waiting(item: Item) -> bytes:
+    return rows.encode_waiting(row_of(item))
+
+
+def row_of(item: Item) -> rows.WaitingRow:
+    """Make the row that keeps a record."""
+    return rows.WaitingRow(
+        item.topic, item.offset, item.log_time, item.accepted, item.attempts, item.key, item.header, item.value
+    )
+
+
+def item_of(active: Active | None, row: rows.WaitingRow) -> Item:
+    """Make an item again of a row that keeps an envelope."""
+    return Item(
+        active, decode(row.value), topic=row.topic, offset=row.offset, log_time=row.log_time, key=row.key,
+        header=row.header, value=row.value, accepted=row.accepted, attempts=row.attempts,
+    )  # fmt: skip
+

@@ -1,0 +1,78 @@
+"""What a handler's draft may ask of the partition it runs on."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from conversations.dialog import Party
+from conversations.protocol.contract import Contract
+from conversations.protocol.endpoint import Endpoint
+from conversations.worker import groups
+from conversations.worker.active import Active, Lane
+from conversations.worker.partition import Partition
+
+
+class Room:
+    """The partition, as a draft sees it. Used by handlers' threads; what they share is read under the owner's lock."""
+
+    __slots__ = ("_partition", "body_limit", "now")
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self.now = partition.owner.now
+        self.body_limit = partition.owner.settings.limits.body_bytes
+
+    def new_party(self, opener: Party, to: str, contract: Contract, expires_at: int, related: bool) -> Active:
+        """Make the initiator endpoint of a new dialog, unknown to anybody before the draft is applied."""
+        owner = self._partition.owner
+        with owner.lock:
+            conversation = owner.new_conversation()
+        beginner = opener.endpoint
+        key = beginner.key if related else str(UUID(bytes=conversation))
+        endpoint = Endpoint(
+            conversation,
+            initiator=True,
+            contract=contract.name,
+            service=owner.name,
+            peer=to,
+            key=key,
+            peer_key=key,
+            expires_at=expires_at,
+        )
+        lane = _lane(opener)
+        endpoint.origin = lane.name[0] if related else ""
+        active = Active(conversation + b"\1", key.encode(), lane if related else Lane(("", key)))
+        active.place(endpoint, owner.sides[contract.name, True])
+        return active
+
+    def members(self, party: Party) -> list[Party]:
+        """Endpoints of the party's group that are not closed."""
+        with self._partition.owner.lock:
+            return [*groups.members(self._partition, _active(party))]
+
+    def opener(self, party: Party) -> Party:
+        """The endpoint that opened the group."""
+        with self._partition.owner.lock:
+            return groups.opener(self._partition, _active(party))
+
+    def load_state(self, party: Party) -> Any:
+        """Decode the state of the party's group afresh."""
+        partition = self._partition
+        with partition.owner.lock:
+            group = groups.group_of(partition, _lane(party))
+        return partition.owner.service.state.decode(group.state, group.version)
+
+    def initiates(self, contract: Contract) -> bool:
+        """Say whether the service declares that it begins dialogs under this contract."""
+        return self._partition.owner.service.initiates.get(contract.name) is contract
+
+
+def _active(party: Party) -> Active:
+    if not isinstance(party, Active):
+        raise TypeError("not an endpoint of this worker")
+    return party
+
+
+def _lane(party: Party) -> Lane:
+    return _active(party).lane

@@ -1,0 +1,316 @@
+"""From what a handler, a client or the machine wants to say to records of the next transaction."""
+
+from __future__ import annotations
+
+from conversations.dialog import Draft, Verb
+from conversations.protocol import rows
+from conversations.protocol.codes import Code
+from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
+from conversations.protocol.endpoint import NEVER, Transmit, prefix_of
+from conversations.protocol.envelope import (
+    HEADER_NAME,
+    IDENTITY,
+    Envelope,
+    Kind,
+    decode,
+    encode,
+    encode_ack,
+    encode_end,
+    encode_long,
+    encode_message,
+    header_of,
+    tail_start,
+)
+from conversations.protocol.sequencing import NONE
+from conversations.protocol.states import State
+from conversations.protocol.topics import partition_of
+from conversations.worker import groups
+from conversations.worker.active import Active
+from conversations.worker.partition import GRACE, SECOND, Partition
+
+START_WITHIN = 3_600 * SECOND
+"""Log time within which the first message creates the peer's endpoint, unless the lifetime is shorter."""
+
+
+def apply(partition: Partition, draft: Draft) -> None:
+    """Carry out what a handler asked for, in order. The draft checked it, so nothing here is refused."""
+    unrelated: dict[bytes, list[Operation]] = {}
+    for ask in draft.asks:
+        active = ask.party
+        if not isinstance(active, Active):
+            raise TypeError("a draft holds endpoints of its own partition")
+        if ask.verb is Verb.SEND:
+            if unrelated and active.identity in unrelated:
+                unrelated[active.identity].append(_send_operation(ask.first, ask.second))
+            else:
+                send(partition, active, ask.first, ask.second)
+        elif ask.verb is Verb.BEGIN and not ask.first:
+            unrelated[active.identity] = [_begin_operation(active)]
+        elif active.identity in unrelated:
+            unrelated[active.identity].append(_operation(ask.verb, ask.first, ask.second, partition.owner.now))
+        else:
+            _carry_out(partition, active, ask.verb, ask.first, ask.second)
+    for own, operations in unrelated.items():
+        _command(partition, own, next(a.party for a in draft.asks if a.party.identity == own), operations)  # type: ignore[arg-type]  # checked above
+
+
+def _carry_out(partition: Partition, active: Active, verb: Verb, first: object, second: object) -> None:
+    if verb is Verb.BEGIN:
+        groups.join(partition, active)
+        partition.actives[rows.other_side(active.identity)] = active
+        partition.owner.counts.begun += 1
+        partition.touch(active)
+    elif verb is Verb.END:
+        end(partition, active)
+    elif verb is Verb.END_WITH_ERROR:
+        end_with_error(partition, active, int(str(first)), str(second))
+    elif verb is Verb.CLEANUP:
+        active.endpoint.cleanup()
+        settled(partition, active, told=False)
+    elif isinstance(first, int):
+        if active.endpoint.state is not State.CLOSED:
+            active.endpoint.set_timer(first)
+            partition.touch(active)
+
+
+# -- operations on one endpoint --------------------------------------------------------------------------------
+
+
+def send(partition: Partition, active: Active, run: bytes, body: bytes) -> None:
+    """Number and transmit one message."""
+    endpoint = active.endpoint
+    number = endpoint.send()
+    if number == 0 and endpoint.initiator:
+        _first_transmission(partition, active)
+    prefix = active.out or active.out_prefix()
+    value = encode_message(prefix, number, endpoint.acknowledge(), encode_long(partition.owner.now), run, body)
+    transmit(partition, active, value)
+    if not active.dirty:
+        partition.touch(active)
+
+
+def end(partition: Partition, active: Active) -> None:
+    """End this side of the dialog."""
+    said = active.endpoint.end()
+    if said is not None:
+        _say(partition, active, said)
+    settled(partition, active)
+
+
+def end_with_error(partition: Partition, active: Active, code: int, description: str) -> None:
+    """End this side with an error of the application; envelopes not transmitted yet are dropped."""
+    endpoint = active.endpoint
+    if active.identity in partition.delayed:
+        _drop_delayed(partition, active)
+    said = endpoint.end_with_error(code, description)
+    if said is not None:
+        _say(partition, active, said)
+    settled(partition, active)
+
+
+def fail(partition: Partition, active: Active, code: Code, description: str = "") -> None:
+    """Break the dialog for a reason of the broker's own and tell the peer."""
+    said = active.endpoint.fail(code, description)
+    if said is not None:
+        _say(partition, active, said)
+    settled(partition, active)
+
+
+def acknowledge(partition: Partition, active: Active) -> None:
+    """Transmit a dedicated ACK."""
+    value = encode_ack(active.out_prefix(), active.endpoint.acknowledge(), encode_long(partition.owner.now))
+    transmit(partition, active, value)
+
+
+def ask_resend(partition: Partition, active: Active) -> None:
+    """Ask the peer for what is missing."""
+    _say(partition, active, Transmit(Kind.RESEND))
+
+
+def _say(partition: Partition, active: Active, said: Transmit) -> None:
+    endpoint = active.endpoint
+    now = partition.owner.now
+    if said.kind is Kind.END:
+        value = encode_end(active.out_prefix(), said.seq, endpoint.acknowledge(), encode_long(now))
+    else:
+        ack = endpoint.inbound.accepted if said.kind is Kind.RESEND else endpoint.acknowledge()
+        transmitted = endpoint.next_out - 1 if said.kind is Kind.ERROR else NONE
+        value = encode(
+            Envelope(
+                prefix_of(endpoint), said.kind, said.seq, ack, transmitted,
+                sent_at=now, code=said.code, description=said.description,
+            )  # fmt: skip
+        )
+    transmit(partition, active, value)
+    partition.touch(active)
+
+
+def settled(partition: Partition, active: Active, *, told: bool = True) -> None:
+    """After the end of an endpoint: keep the bytes of what it held, and remember it by a tombstone."""
+    endpoint = active.endpoint
+    partition.touch(active)
+    if endpoint.state is State.CLOSED and active.tombstone is None:
+        forget_at = max(endpoint.started_until, partition.row.queue_time, partition.owner.now) + GRACE
+        active.tombstone = rows.Tombstone(
+            endpoint.key, endpoint.origin, forget_at, endpoint.inbound.accepted, endpoint.next_out - 1,
+            endpoint.discarded, endpoint.dead_lettered, told=told, code=endpoint.error.code if endpoint.error else 0,
+        )  # fmt: skip
+        partition.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
+        partition.owner.counts.closed += 1
+    watcher = partition.owner.watchers.get(endpoint.conversation) if endpoint.initiator else None
+    if watcher is not None and endpoint.state not in (State.STARTED_OUTBOUND, State.CONVERSING):
+        over, error = watcher.over, endpoint.error
+        partition.notify(lambda: over(error))
+
+
+# -- onto the wire ---------------------------------------------------------------------------------------------
+
+
+def _first_transmission(partition: Partition, active: Active) -> None:
+    endpoint = active.endpoint
+    now = partition.owner.now
+    endpoint.started_until = now + min(START_WITHIN, endpoint.expires_at - now)
+    active.out = active.constant = b""
+
+
+def transmit(partition: Partition, active: Active, value: bytes) -> None:
+    """Append an encoded envelope to the peer's queue, or keep it as a row while that cannot take it."""
+    if active.out_partition < 0 and not _route(partition, active):
+        _delay(partition, active, value)
+        return
+    if partition.owner.destinations.blocked or partition.delayed:
+        blocked = active.out_topic in partition.owner.destinations.blocked
+        if blocked or active.identity in partition.delayed:
+            _delay(partition, active, value)
+            return
+    header = header_of(value, len(active.out))
+    partition.flight.outs.append(
+        (active.out_topic, active.out_partition, active.endpoint.peer_key.encode(), value, [(HEADER_NAME, header)])
+    )
+
+
+def _route(partition: Partition, active: Active) -> bool:
+    destinations = partition.owner.destinations
+    endpoint = active.endpoint
+    active.out_topic = destinations.topic(endpoint.peer)
+    if active.out_topic in destinations.blocked:
+        return False
+    count = destinations.partitions(endpoint.peer)
+    if count is None:
+        destinations.block(active.out_topic, partition.owner.now)
+        return False
+    active.out_partition = partition_of(endpoint.peer_key.encode(), count)
+    return True
+
+
+def produce_envelope(partition: Partition, service: str, count: int, key: bytes, value: bytes) -> None:
+    """Append an envelope for a conversation that has no endpoint here; nothing waits for its delivery."""
+    topic = partition.owner.destinations.topic(service)
+    headers = [(HEADER_NAME, header_of(value, tail_start(value)))]
+    partition.produce((topic, partition_of(key, count), key, value, headers))
+
+
+def _delay(partition: Partition, active: Active, value: bytes) -> None:
+    delay_row(partition, active.identity, active.out_topic, active.endpoint.peer_key.encode(), value)
+
+
+def delay_row(partition: Partition, own: bytes, topic: str, key: bytes, value: bytes) -> None:
+    """Keep an envelope as a row until its destination takes records again."""
+    number = partition.next_waiting
+    partition.next_waiting = number + 1
+    row = rows.WaitingRow(topic, NONE, 0, accepted=False, attempts=0, key=key, header=b"", value=value)
+    partition.write(rows.numbered(rows.DELAYED, own, number), rows.encode_waiting(row))
+    partition.delayed[own] = partition.delayed.get(own, 0) + 1
+
+
+def release_delayed(partition: Partition) -> None:
+    """Transmit what was kept for destinations that may be tried again."""
+    owner = partition.owner
+    for own in list(partition.delayed):
+        active = partition.find(rows.other_side(own), "", "")
+        if not active.exists:
+            continue
+        active.out_topic = owner.destinations.topic(active.endpoint.peer)
+        blocked = owner.destinations.blocked.get(active.out_topic)
+        if blocked is not None and blocked[0] > owner.now:
+            continue
+        count = owner.destinations.partitions(active.endpoint.peer)
+        if count is None:
+            owner.destinations.block(active.out_topic, owner.now)
+            continue
+        _release(partition, active, partition_of(active.endpoint.peer_key.encode(), count))
+
+
+def _release(partition: Partition, active: Active, destination: int) -> None:
+    active.out_partition = destination
+    if active.endpoint.initiator and active.endpoint.acked == NONE:
+        _first_transmission(partition, active)
+        partition.touch(active)
+    prefix = prefix_of(active.endpoint)
+    start = len(active.out_prefix())
+    for key, row in list(partition.scan(rows.DELAYED + active.identity)):
+        kept = rows.decode_waiting(row)
+        envelope = decode(kept.value)
+        envelope.prefix = prefix
+        value = encode(envelope)
+        partition.produce((active.out_topic, destination, kept.key, value, [(HEADER_NAME, header_of(value, start))]))
+        partition.write(key, None)
+    del partition.delayed[active.identity]
+
+
+def _drop_delayed(partition: Partition, active: Active) -> None:
+    for key, _ in list(partition.scan(rows.DELAYED + active.identity)):
+        partition.write(key, None)
+        active.endpoint.discarded += 1
+    del partition.delayed[active.identity]
+
+
+def withdraw(partition: Partition, outs: list[tuple[object, ...]], topics: set[str]) -> None:
+    """Turn envelopes to topics that refused them into delayed rows; the rest of ``outs`` stays."""
+    kept = []
+    for out in outs:
+        topic, _, key, value, headers = out
+        if topic in topics and headers and isinstance(value, bytes) and isinstance(key, bytes):
+            delay_row(partition, value[IDENTITY], str(topic), key, value)
+        else:
+            kept.append(out)
+    outs[:] = kept
+
+
+# -- dialogs of other partitions -----------------------------------------------------------------------------------
+
+
+def _begin_operation(active: Active) -> Begin:
+    endpoint = active.endpoint
+    lifetime = -1 if endpoint.expires_at >= NEVER else endpoint.expires_at
+    return Begin(endpoint.peer, endpoint.contract, lifetime, "")
+
+
+def _send_operation(run: bytes, body: bytes) -> Send:
+    sample = decode(encode_message(_SAMPLE, 0, NONE, encode_long(0), run, b""))
+    return Send(sample.message_type, sample.content_type, body)
+
+
+def _operation(verb: Verb, first: object, second: object, now: int) -> Operation:
+    if verb is Verb.END:
+        return End()
+    if verb is Verb.END_WITH_ERROR:
+        return EndWithError(int(str(first)), str(second))
+    at = int(str(first))
+    return SetTimer(-1 if at >= NEVER else at - now)
+
+
+def _command(partition: Partition, own: bytes, active: Active, operations: list[Operation]) -> None:
+    owner = partition.owner
+    endpoint = active.endpoint
+    begin = operations[0]
+    if isinstance(begin, Begin) and begin.lifetime > 0:
+        begin.lifetime -= owner.now
+    command = Command(
+        owner.new_conversation(), own[:16], True, endpoint.key, "", owner.name, owner.now, tuple(operations)
+    )  # fmt: skip
+    count = owner.destinations.partitions(owner.name)
+    if count is None:
+        raise LookupError(f"the catalog has no entry for {owner.name}, whose topics exist")
+    key = endpoint.key.encode()
+    partition.produce((owner.commands_topic, partition_of(key, count), key, encode_command(command), None))

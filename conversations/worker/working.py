@@ -1,0 +1,227 @@
+"""A lane's work: one item after the other, each until its handlers have finished or are given up on."""
+
+from __future__ import annotations
+
+import logging
+from uuid import UUID
+
+from conversations.dialog import Dialog, Draft
+from conversations.errors import InvalidBody, PeerError
+from conversations.lanes import Call, Run, Steps
+from conversations.protocol import rows
+from conversations.protocol.codes import POISON, POISON_DESCRIPTION
+from conversations.protocol.states import State
+from conversations.worker import groups, letters, orders, receiving, speaking
+from conversations.worker.active import NO_ROW, Active, Item, Lane
+from conversations.worker.partition import Partition
+from conversations.worker.receiving import Task
+from conversations.worker.room import Room
+
+ATTEMPTS = 4
+"""The fourth failure of a message ends its dialog (Service Broker's sample of poison-message handling)."""
+
+log = logging.getLogger("conversations.worker")
+
+
+class TimeLimitExceeded(Exception):
+    """The handler ran longer than its time limit."""
+
+
+def start(partition: Partition, lane: Lane) -> Run:
+    """Make the run that works off a lane."""
+    run = Run(lane, steps(partition, lane))
+    lane.run = run
+    return run
+
+
+def steps(partition: Partition, lane: Lane) -> Steps:
+    """Work off a lane; yields each handler to call, is sent what it raised. Holds the owner's lock in between."""
+    lock = partition.owner.lock
+    lock.acquire()
+    try:
+        while lane.items and not partition.gone:
+            item = lane.items[0]
+            for task in _tasks(partition, item):
+                yield from _attempts(partition, item, task)
+                if partition.gone:
+                    return
+            _finished(partition, lane, item)
+        lane.run = None
+    except GeneratorExit:
+        # Abandoned while its handler ran: the lock is not held, and the lane is somebody else's now.
+        lock.acquire()
+        raise
+    except BaseException as error:  # noqa: BLE001 - a bug of ours must reach the polling thread, whatever it is
+        partition.owner.failure = error
+    finally:
+        lock.release()
+
+
+def _tasks(partition: Partition, item: Item) -> list[Task]:
+    active = item.active
+    if item.command is not None:
+        orders.carry_out(partition, item, item.command)
+        return []
+    if active is None:
+        return []
+    if item.deadline:
+        return receiving.due(partition, active)
+    if item.envelope is None:
+        return []
+    task = receiving.receive(partition, item, active, item.envelope)
+    return [] if task is None else [task]
+
+
+def _attempts(partition: Partition, item: Item, task: Task) -> Steps:
+    """Run one handler until it succeeds or has failed too often."""
+    lock = partition.owner.lock
+    while True:
+        active = task.active
+        draft = Draft(Room(partition), active)
+        try:
+            call, body = _call(item, task, draft)
+        except InvalidBody as error:
+            if task.codec is None:
+                raise
+            following = receiving.invalid(partition, item, active, error)
+            if following is None:
+                return
+            task = following
+            continue
+        lock.release()
+        failure = yield call
+        state: bytes | None = None
+        if failure is None and draft.has_state:
+            try:
+                state = partition.owner.service.state.encode(draft.state)
+            except Exception as error:  # noqa: BLE001 - state is the application's: its encoding may raise anything
+                failure = error
+        lock.acquire()
+        if partition.gone:
+            return
+        if failure is None:
+            _succeeded(partition, item, task, draft, state, body)
+            return
+        if judge(partition, item, task, failure):
+            return
+
+
+def _call(item: Item, task: Task, draft: Draft) -> tuple[Call, object]:
+    attempt = item.attempts + 1
+    dialog: Dialog[object] = Dialog(draft, task.active, item.envelope, attempt)
+    if task.codec is not None and item.envelope is not None:
+        body = task.codec.decode(item.envelope.body)
+        return Call(task.handler, (body, dialog)), body
+    if task.error is not None:
+        return Call(task.handler, (PeerError(task.error.code, task.error.description), dialog)), None
+    return Call(task.handler, (dialog,)), None
+
+
+def _succeeded(
+    partition: Partition, item: Item, task: Task, draft: Draft, state: bytes | None, body: object
+) -> None:
+    active = task.active
+    if state is not None:
+        _keep_state(partition, active, state)
+    if draft.asks:
+        speaking.apply(partition, draft)
+    if task.finish is not None:
+        task.finish(partition, active)
+    elif task.codec is not None:
+        receiving.handled(partition, item, active, body)
+    if active.endpoint.state is State.CLOSED:
+        receiving.close(partition, active)
+
+
+def _keep_state(partition: Partition, active: Active, state: bytes) -> None:
+    group = groups.group_of(partition, active.lane)
+    version = partition.owner.service.state.version
+    if group.state == state and group.version == version:
+        return
+    group.state, group.version = state, version
+    partition.row.state_version = max(partition.row.state_version, version)
+    groups.save(partition, active.lane)
+
+
+# -- failure -----------------------------------------------------------------------------------------------------
+
+
+def judge(partition: Partition, item: Item, task: Task, failure: BaseException) -> bool:
+    """Charge a failed run; True when the handler is given up on."""
+    item.attempts += 1
+    partition.owner.counts.failures += 1
+    active = task.active
+    facts = {"conversation": str(UUID(bytes=active.identity[:16])), "attempt": item.attempts}
+    what = item.envelope.message_type if item.envelope is not None and item.envelope.message_type else task.handler.name
+    if item.attempts < ATTEMPTS:
+        log.warning("handler of %s failed (attempt %d): %r", what, item.attempts, failure, extra=facts)
+        return False
+    log.error("handler of %s failed %d times, giving up", what, item.attempts, exc_info=failure, extra=facts)
+    give_up(partition, item, active, task, failure)
+    return True
+
+
+def give_up(partition: Partition, item: Item, active: Active, task: Task, failure: BaseException) -> None:
+    """Dead-letter the record and end the dialog with ERROR 500."""
+    if item.value:
+        letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure, code=POISON)
+        active.endpoint.dead_lettered += 1
+    if active.endpoint.state is State.CONVERSING:
+        speaking.end_with_error(partition, active, POISON, POISON_DESCRIPTION)
+    elif task.finish is not None:
+        task.finish(partition, active)
+    receiving.close(partition, active)
+    letters.event(partition, "GAVE_UP", conversation=str(UUID(bytes=active.identity[:16])), failure=repr(failure)[:1_000])
+
+
+def overdue(partition: Partition, lane: Lane) -> None:
+    """Charge the handler at a lane's head with a time-out and let the lane go on."""
+    item = lane.items[0]
+    task = _running_task(partition, item)
+    lane.run = None
+    if task is None:
+        return
+    limit = task.handler.time_limit
+    if judge(partition, item, task, TimeLimitExceeded(f"{task.handler.name} ran longer than {limit:g} s")):
+        _finished(partition, lane, item)
+    if lane.items:
+        partition.ready.append(lane)
+
+
+def _running_task(partition: Partition, item: Item) -> Task | None:
+    """Say again which handler an item whose number is accepted calls."""
+    active = item.active
+    if active is None or not active.exists:
+        return None
+    if item.envelope is not None:
+        return receiving.deliver(partition, item, active, item.envelope)
+    if active.endpoint.firing and active.side.on_timer is not None:
+        return receiving.timer(active)
+    return receiving.broken(partition, active)
+
+
+# -- afterwards ----------------------------------------------------------------------------------------------------
+
+
+def _finished(partition: Partition, lane: Lane, item: Item) -> None:
+    """An item is settled: drop its row, and let what was held behind it follow."""
+    lane.items.popleft()
+    if item.row != NO_ROW:
+        partition.write(waiting_key(item), None)
+        partition.waiting_bytes -= len(item.value)
+    active = item.active
+    if active is None or not active.exists or not active.endpoint.inbound.held:
+        return
+    number = active.endpoint.inbound.ready()
+    if number is None:
+        return
+    key = rows.numbered(rows.HELD, active.identity, number)
+    row = partition.read(key)
+    if row is not None:
+        partition.write(key, None)
+        lane.items.appendleft(receiving.item_of(active, rows.decode_waiting(row)))
+
+
+def waiting_key(item: Item) -> bytes:
+    """Key of the row that keeps a waiting item."""
+    return rows.WAITING + item.row.to_bytes(8, "big")
