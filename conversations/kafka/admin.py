@@ -1,0 +1,194 @@
+"""Creates the topics of services and writes them to the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import monotonic, sleep
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from conversations.config import Kafka
+from conversations.errors import DeclarationError, LogError
+from conversations.kafka.catalog import Catalog, read_catalog, schema_record, service_record
+from conversations.kafka.clients import (
+    REQUEST_TIMEOUT,
+    Topic,
+    describe_topics,
+    make_admin,
+    make_producer,
+    translated,
+)
+from conversations.kafka.failures import describe
+from conversations.protocol.declarations import ServiceDeclaration
+from conversations.protocol.topics import (
+    COMMANDS,
+    DEAD_LETTER,
+    QUEUE,
+    SERVICE_TOPICS,
+    STATE,
+    catalog_topic,
+    check_name,
+    events_topic,
+    service_topic,
+)
+
+DAY = 24 * 3600 * 1000
+CONTROL_PARTITIONS = 1
+"""Partitions of the catalog (which must have one, to have one order) and of the events."""
+_INBOX = {"cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime", "retention.ms": 7 * DAY}
+# Delete by time only, longer than any lifetime plus grace; the broker's clock dates the records, so that a dialog's
+# last moment does not depend on anybody's wrong clock.
+_ORIGINALS = {"max.message.bytes": 2 * 1024 * 1024}
+# These hold other people's records with something around them: they must take what the queue took.
+SETTINGS: Mapping[str, Mapping[str, object]] = {
+    QUEUE: _INBOX,
+    COMMANDS: _INBOX,
+    DEAD_LETTER: {"cleanup.policy": "delete", "retention.ms": 90 * DAY, **_ORIGINALS},
+    STATE: {
+        "cleanup.policy": "compact",
+        "segment.ms": 10 * 60 * 1000,
+        "segment.bytes": 64 * 1024 * 1024,
+        "min.cleanable.dirty.ratio": 0.2,
+        **_ORIGINALS,
+    },
+    "catalog": {"cleanup.policy": "compact"},
+    "events": {"cleanup.policy": "delete", "retention.ms": 30 * DAY},
+}
+APPEAR = 20.0
+"""Seconds a created topic may take to be known to the cluster."""
+
+
+def apply(
+    kafka: Kafka,
+    declarations: Sequence[ServiceDeclaration],
+    partitions: int,
+    replication: int,
+    schemas: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Create what is missing of the namespace and of each service's topics, and write the catalog.
+
+    Returns a line for each thing that was created or changed; none when everything was there. ``schemas`` are Avro
+    schema texts by fingerprint in hex, written before the services that use them.
+
+    Raises:
+        DeclarationError: a service exists with another partition count, or a name cannot be a topic's.
+        KafkaUnreachable: no broker answered within 10 s.
+        LogError: Kafka refused.
+    """
+    if partitions < 1:
+        raise DeclarationError(f"a service needs at least one partition, not {partitions}")
+    for declaration in declarations:
+        check_name("service", declaration.name)
+    admin = make_admin(kafka)
+    wanted = _namespace_topics(kafka) | {
+        service_topic(kafka.namespace, declaration.name, kind): (kind, partitions)
+        for declaration in declarations
+        for kind in SERVICE_TOPICS
+    }
+    existing = describe_topics(admin, kafka, list(wanted))
+    has_catalog = existing[catalog_topic(kafka.namespace)] is not None
+    catalog = read_catalog(kafka, admin) if has_catalog else Catalog()
+    _refuse_other_counts(kafka, declarations, partitions, (catalog, existing))
+    missing = {name: wanted[name] for name, topic in existing.items() if topic is None}
+    _create(kafka, admin, missing, replication)
+    lines = [f"created topic {name} ({_times(count, 'partition')})" for name, (_, count) in missing.items()]
+    return lines + _write(kafka, catalog, declarations, partitions, schemas or {})
+
+
+def _namespace_topics(kafka: Kafka) -> dict[str, tuple[str, int]]:
+    return {
+        catalog_topic(kafka.namespace): ("catalog", CONTROL_PARTITIONS),
+        events_topic(kafka.namespace): ("events", CONTROL_PARTITIONS),
+    }
+
+
+def _refuse_other_counts(
+    kafka: Kafka,
+    declarations: Sequence[ServiceDeclaration],
+    partitions: int,
+    found: tuple[Catalog, Mapping[str, Topic | None]],
+) -> None:
+    catalog, existing = found
+    for declaration in declarations:
+        counts = {"the catalog": catalog.partitions(declaration.name)}
+        for kind in SERVICE_TOPICS:
+            name = service_topic(kafka.namespace, declaration.name, kind)
+            topic = existing[name]
+            counts[name] = None if topic is None else topic.partitions
+        for where, count in counts.items():
+            if count is not None and count != partitions:
+                raise DeclarationError(
+                    f"service {declaration.name!r} has {_times(count, 'partition')} ({where}), not {partitions}: the "
+                    f"count is fixed when a service is created. Apply it with {count}, or under another name"
+                )
+
+
+def _create(kafka: Kafka, admin: AdminClient, missing: Mapping[str, tuple[str, int]], replication: int) -> None:
+    if not missing:
+        return
+    new = [
+        NewTopic(name, count, replication, config={key: str(value) for key, value in _settings(kind, replication)})
+        for name, (kind, count) in missing.items()
+    ]
+    for name, future in admin.create_topics(new, request_timeout=REQUEST_TIMEOUT).items():
+        try:
+            future.result()
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # somebody applies the same right now
+                raise translated(kafka, f"topic {name} cannot be created", failure) from failure
+    _await_topics(kafka, admin, list(missing))
+
+
+def _settings(kind: str, replication: int) -> list[tuple[str, object]]:
+    # Three copies and no demand for two of them would lose acknowledged records with one broker.
+    durable = {"min.insync.replicas": 2} if replication >= 3 else {}
+    return list({**SETTINGS[kind], **durable}.items())
+
+
+def _await_topics(kafka: Kafka, admin: AdminClient, names: list[str]) -> None:
+    deadline = monotonic() + APPEAR
+    while missing := [name for name, topic in describe_topics(admin, kafka, names).items() if topic is None]:
+        if monotonic() > deadline:
+            raise LogError(f"topics were created but do not appear: {', '.join(missing)}")
+        sleep(0.05)
+
+
+def _write(
+    kafka: Kafka,
+    catalog: Catalog,
+    declarations: Sequence[ServiceDeclaration],
+    partitions: int,
+    schemas: Mapping[str, str],
+) -> list[str]:
+    records: list[tuple[bytes, bytes]] = []
+    lines: list[str] = []
+    for fingerprint, schema in schemas.items():
+        if catalog.schemas.get(fingerprint) != schema:
+            records.append(schema_record(fingerprint, schema))
+            lines.append(f"added schema {fingerprint} to the catalog")
+    for declaration in declarations:
+        entry, before = declaration.entry(partitions), catalog.services.get(declaration.name)
+        if before != entry:
+            records.append(service_record(declaration.name, entry))
+            lines.append(f"{'added' if before is None else 'changed'} service {declaration.name} in the catalog")
+    _append(kafka, records)
+    return lines
+
+
+def _append(kafka: Kafka, records: Sequence[tuple[bytes, bytes]]) -> None:
+    if not records:
+        return
+    topic = catalog_topic(kafka.namespace)
+    failed: list[KafkaError] = []
+    producer = make_producer(kafka, {"message.timeout.ms": int(REQUEST_TIMEOUT * 1000)})
+    for key, value in records:
+        producer.produce(topic, value, key, 0, lambda error, _: failed.append(error) if error is not None else None)
+    producer.flush(REQUEST_TIMEOUT + 1)
+    if failed:
+        raise LogError(f"the catalog {topic} cannot be written: {describe(failed[0])}")
+
+
+def _times(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,105 @@
+"""The compacted topic in which a namespace keeps its services and schemas."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from conversations.config import Kafka
+from conversations.errors import LogError
+from conversations.kafka.clients import describe_topics, make_admin
+from conversations.kafka.restore import read_all
+from conversations.protocol.topics import catalog_topic
+
+SERVICE, SCHEMA = "service/", "schema/"
+REREAD_AFTER = 1.0
+"""Seconds between two readings for the sake of an unknown service."""
+
+
+@dataclass
+class Catalog:
+    """What the catalog says."""
+
+    services: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By service name: ``partitions``, ``accepts``, ``initiates``."""
+    schemas: dict[str, str] = field(default_factory=dict)
+    """Avro schema JSON by fingerprint in hex."""
+    next_offset: int = 0
+    """Where the reading of the topic goes on."""
+
+    def partitions(self, service: str) -> int | None:
+        """Partition count of a service's topics, None when the service is not in the catalog."""
+        entry = self.services.get(service)
+        return None if entry is None else int(entry["partitions"])
+
+    def take(self, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Apply records of the topic, in order; keys of a kind this version does not know are left alone."""
+        for key, value in rows:
+            kind, _, name = key.decode().partition("/")
+            if kind == "service":
+                _set(self.services, name, None if value is None else json.loads(value))
+            elif kind == "schema":
+                _set(self.schemas, name, None if value is None else value.decode())
+
+
+def service_record(name: str, entry: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """Make the catalog record of a service."""
+    return f"{SERVICE}{name}".encode(), json.dumps(entry, sort_keys=True).encode()
+
+
+def schema_record(fingerprint: str, schema: str) -> tuple[bytes, bytes]:
+    """Make the catalog record of a schema; the same schema always makes the same bytes."""
+    return f"{SCHEMA}{fingerprint}".encode(), schema.encode()
+
+
+def read_catalog(kafka: Kafka, admin: AdminClient | None = None, known: Catalog | None = None) -> Catalog:
+    """Read the catalog to its end; with ``known``, only what came since.
+
+    Raises:
+        KafkaUnreachable: no broker answered.
+        LogError: the namespace has no catalog, or it cannot be read.
+    """
+    admin = admin or make_admin(kafka)
+    topic = catalog_topic(kafka.namespace)
+    catalog = known or Catalog()
+    if known is None and describe_topics(admin, kafka, [topic])[topic] is None:
+        raise LogError(f"namespace {kafka.namespace!r} has no catalog: run 'conversations apply' for its services")
+    rows, catalog.next_offset = read_all(kafka, admin, topic, catalog.next_offset)
+    catalog.take(rows)
+    return catalog
+
+
+class CatalogReader:
+    """A catalog that is read again when an unknown service is asked for, at most once a second."""
+
+    def __init__(self, kafka: Kafka, admin: AdminClient) -> None:
+        self._kafka, self._admin = kafka, admin
+        self._catalog: Catalog | None = None
+        self._read_at = 0.0
+
+    def partitions(self, service: str) -> int | None:
+        """Partition count of a service's topics, None when the service is not in the catalog (yet).
+
+        Raises:
+            KafkaUnreachable: no broker answered.
+            LogError: the namespace has no catalog, or it cannot be read.
+        """
+        catalog = self._catalog
+        count = catalog.partitions(service) if catalog else None
+        if count is not None or (catalog and monotonic() - self._read_at < REREAD_AFTER):
+            return count
+        self._catalog = read_catalog(self._kafka, self._admin, catalog)
+        self._read_at = monotonic()
+        return self._catalog.partitions(service)
+
+
+def _set(where: dict[str, Any], name: str, value: object) -> None:
+    if value is None:
+        where.pop(name, None)
+    else:
+        where[name] = value

@@ -1,0 +1,170 @@
+"""Makes librdkafka clients from ``Kafka`` settings: what safety needs wins over what the user passed through."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka import admin as confluent_admin
+from confluent_kafka.admin import AdminClient
+
+from conversations.config import Kafka
+from conversations.errors import LogError
+from conversations.kafka.failures import describe, unreachable
+
+log = logging.getLogger("conversations.kafka")
+
+_SPEC: Any = confluent_admin.OffsetSpec  # type: ignore[attr-defined]  # exported at run time, not in its types
+
+REQUEST_TIMEOUT = 8.0
+"""Seconds an administrative request may take; below the 10 s in which a missing Kafka must be reported."""
+
+QUIET = {
+    # One refused connection is a line of log, not one line per attempt and broker.
+    "log.connection.close": False,
+    "reconnect.backoff.max.ms": 2000,
+}
+
+GROUP_SETTINGS = frozenset(
+    {
+        "group.protocol",
+        "group.remote.assignor",
+        "heartbeat.interval.ms",
+        "max.poll.interval.ms",
+        "partition.assignment.strategy",
+        "session.timeout.ms",
+    }
+)
+"""Settings a user may pass for the group of a service; every other client is in no group and must not see them."""
+NEVER = frozenset({"group.instance.id"})
+"""Settings taken away: a restarted static member would be refused until its predecessor's session ends."""
+
+Settings = Mapping[str, Any]
+C = TypeVar("C")
+
+
+class KafkaUnreachable(LogError):
+    """No broker answered; the message names the bootstrap address."""
+
+    def __init__(self, bootstrap: str, why: str) -> None:
+        super().__init__(f"Kafka cannot be reached at {bootstrap}: {why}. Is it running, and is the address right?")
+        self.bootstrap = bootstrap
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What a cluster says about one topic."""
+
+    id: str
+    partitions: int
+
+
+def settings(
+    kafka: Kafka, safe: Settings, preferred: Settings | None = None, *, member: bool = False
+) -> dict[str, Any]:
+    """Merge settings: ``preferred`` may be overridden by the user's, ``safe`` may not."""
+    unfit = NEVER if member else NEVER | GROUP_SETTINGS
+    return {
+        **QUIET,
+        **(preferred or {}),
+        **{name: value for name, value in kafka.settings.items() if name not in unfit},
+        "bootstrap.servers": kafka.bootstrap,
+        "error_cb": _note,
+        **safe,
+        "logger": log,
+    }
+
+
+def make_admin(kafka: Kafka) -> AdminClient:
+    """Make an administrative client; nothing is sent before it is used."""
+    return _made(AdminClient, settings(kafka, {}))
+
+
+def make_consumer(kafka: Kafka, safe: Settings, preferred: Settings | None = None, *, member: bool = False) -> Consumer:
+    """Make a consumer that never commits by itself and never jumps over what it cannot read."""
+    never = {"auto.offset.reset": "error", "enable.auto.commit": False, "enable.auto.offset.store": False}
+    return _made(Consumer, settings(kafka, {**never, **safe}, preferred, member=member))
+
+
+def make_producer(kafka: Kafka, safe: Settings, preferred: Settings | None = None) -> Producer:
+    """Make an idempotent producer."""
+    return _made(Producer, settings(kafka, {"enable.idempotence": True, **safe}, preferred))
+
+
+def list_offset(admin: AdminClient, topic: str, partition: int, *, first: bool = False) -> Future[Any]:
+    """Ask for the first or the next offset of a partition, counting the records of open transactions."""
+    where = TopicPartition(topic, partition)
+    spec = _SPEC.earliest() if first else _SPEC.latest()
+    answers = admin.list_offsets(
+        {where: spec}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=REQUEST_TIMEOUT
+    )
+    return answers[where]
+
+
+def describe_topics(admin: AdminClient, kafka: Kafka, names: list[str]) -> dict[str, Topic | None]:
+    """Look topics up without creating them; a topic that does not exist is None.
+
+    Raises:
+        KafkaUnreachable: no broker answered.
+        LogError: a topic may not be described.
+    """
+    if not names:
+        return {}
+    futures = admin.describe_topics(TopicCollection(names), request_timeout=REQUEST_TIMEOUT)
+    return {name: topic_of(kafka, name, future) for name, future in futures.items()}
+
+
+def topic_of(kafka: Kafka, name: str, future: Any) -> Topic | None:
+    """Read one answer of ``AdminClient.describe_topics``; waits for it when it is not there yet."""
+    try:
+        found = future.result()
+    except KafkaException as failure:
+        if failure.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        raise translated(kafka, f"topic {name} cannot be described", failure) from failure
+    return Topic(str(found.topic_id), len(found.partitions))
+
+
+def offset_of(kafka: Kafka, topic: str, future: Future[Any]) -> int:
+    """Read one answer of ``list_offset``; waits for it when it is not there yet.
+
+    Raises:
+        KafkaUnreachable: no broker answered.
+        LogError: the partition does not exist or may not be described.
+    """
+    try:
+        return int(future.result().offset)
+    except KafkaException as failure:
+        raise translated(kafka, f"offsets of {topic} cannot be listed", failure) from failure
+
+
+def translated(kafka: Kafka, what: str, failure: KafkaException) -> LogError:
+    """Make the exception of this package for a failed request."""
+    error: KafkaError = failure.args[0]
+    if unreachable(error):
+        return KafkaUnreachable(kafka.bootstrap, describe(error))
+    return LogError(f"{what}: {describe(error)}")
+
+
+def _made(make: Callable[[dict[str, Any]], C], config: dict[str, Any]) -> C:
+    try:
+        return make(config)
+    except KafkaException as failure:
+        raise LogError(f"Kafka settings cannot be used: {failure.args[0].str()}") from failure
+
+
+def _note(error: KafkaError) -> None:
+    # librdkafka's own connection troubles; it goes on by itself, and calls that fail for them raise.
+    log.debug("librdkafka: %s", describe(error))

@@ -1,0 +1,189 @@
+"""The consumer of a worker: follows the queue's assignment, and the commands that go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
+
+from conversations.config import Kafka
+from conversations.errors import InputLost, LogError
+from conversations.kafka.clients import log, make_consumer, translated
+from conversations.kafka.failures import describe, ignorable, input_gone
+from conversations.ports import Listener, Positions, Record
+
+PREFERRED = {
+    "fetch.min.bytes": 1,
+    "fetch.wait.max.ms": 100,
+    # The default of 100,000 over many partitions makes librdkafka pause its fetches for a second at a time.
+    "queued.min.messages": 200_000,
+    "fetch.queue.backoff.ms": 50,
+}
+SAFE = {"isolation.level": "read_committed", "enable.partition.eof": False}
+PROTOCOLS = {
+    # Only the queue is subscribed; everything else follows it, so any assignor keeps partitions of one number together.
+    "consumer": {"group.protocol": "consumer", "group.remote.assignor": "range"},
+    # Incremental like the new protocol, so that one set of callbacks serves both.
+    "classic": {"group.protocol": "classic", "partition.assignment.strategy": "cooperative-sticky"},
+}
+_failed = Message.error
+
+
+class Inputs:
+    """What one worker reads: the queue partitions its group gave it, and the commands partitions of the same numbers.
+
+    Nothing is fetched when a partition arrives: the callback assigns nothing, and ``open`` adds queue and commands
+    with explicit offsets once the state is restored. librdkafka counts the partition as owned all the same.
+    """
+
+    def __init__(self, kafka: Kafka, topics: tuple[str, str], group: str, protocol: str) -> None:
+        self._kafka = kafka
+        self._queue, self._commands = topics
+        self._consumer: Consumer = make_consumer(
+            kafka, {**SAFE, **PROTOCOLS[protocol], "group.id": group}, PREFERRED, member=True
+        )
+        self._listener: Listener | None = None
+        self._owned: set[int] = set()
+        self._open: set[int] = set()
+        self._moved = False
+        self._errors: list[LogError] = []
+        self.broken = False
+        """True when the producer cannot commit any more: partitions that go are lost, not revoked."""
+
+    @property
+    def open_partitions(self) -> frozenset[int]:
+        """Partitions whose inputs flow (or are paused)."""
+        return frozenset(self._open)
+
+    def metadata(self) -> Any:
+        """Return the group's member id and epoch as of now."""
+        return self._consumer.consumer_group_metadata()
+
+    def subscribe(self, listener: Listener) -> None:
+        """Join the group; partitions arrive through the listener."""
+        self._listener = listener
+        self._consumer.subscribe(
+            [self._queue], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    def poll(self, timeout: float, limit: int) -> Sequence[Record]:
+        """Return at most ``limit`` records; wait up to ``timeout`` seconds only when there are none.
+
+        Raises:
+            InputLost: an input position is out of range or its topic was re-created.
+            LogError: the consumer failed.
+        """
+        if self._errors:
+            raise self._errors.pop(0)
+        self._moved = False
+        try:
+            first = self._consumer.poll(timeout)
+            if first is None:
+                return ()
+            batch = [first]
+            if limit > 1:
+                batch += self._consumer.consume(limit - 1, 0)
+        except KafkaException as failure:
+            raise translated(self._kafka, "polling failed", failure) from failure
+        # One pass in C; the loops below run only when something happened.
+        if any(map(_failed, batch)):
+            batch = self._without_errors(batch)
+        if self._moved:
+            # A callback ran between fetches of this batch: records of a partition that went are not ours to give.
+            batch = [message for message in batch if message.partition() in self._open]
+        if not batch and self._errors:
+            raise self._errors.pop(0)
+        return cast("list[Record]", batch)
+
+    def fail(self, errors: Sequence[LogError]) -> None:
+        """Raise these at the next polls."""
+        self._errors += errors
+
+    def open(self, partition: int, positions: Positions) -> None:
+        """Let queue and commands of a partition flow; nothing happens when it was taken away meanwhile."""
+        if partition not in self._owned:
+            return
+        self.drop(partition)
+        self._consumer.incremental_assign(
+            [
+                TopicPartition(self._queue, partition, _start(positions.queue)),
+                TopicPartition(self._commands, partition, _start(positions.commands)),
+            ]
+        )
+        self._open.add(partition)
+
+    def pause(self, partition: int) -> None:
+        """Hold back the queue of a partition."""
+        if partition in self._open:
+            self._consumer.pause([TopicPartition(self._queue, partition)])
+
+    def resume(self, partition: int) -> None:
+        """Let the queue of a partition flow again, from the record after the last one given out."""
+        if partition in self._open:
+            self._consumer.resume([TopicPartition(self._queue, partition)])
+
+    def drop(self, partition: int) -> None:
+        """Stop reading a partition that stays ours."""
+        self._open.discard(partition)
+        self._unassign({partition})
+
+    def close(self) -> None:
+        """Leave the group; the listener hears of every partition that is still owned."""
+        self._consumer.close()
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._moved = True
+        consumer.incremental_assign([])  # acknowledged, nothing fetched: see the class
+        numbers = _numbers(partitions)
+        self._owned |= set(numbers)
+        if numbers and self._listener is not None:
+            self._listener.assigned(numbers)
+
+    def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._gone(partitions, lost=self.broken)
+
+    def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._gone(partitions, lost=True)
+
+    def _gone(self, partitions: list[TopicPartition], *, lost: bool) -> None:
+        self._moved = True
+        numbers = _numbers(partitions)
+        try:
+            if numbers and self._listener is not None:
+                (self._listener.lost if lost else self._listener.revoked)(numbers)
+        finally:
+            self._owned -= set(numbers)
+            self._open -= set(numbers)
+            self._unassign(set(numbers))
+
+    def _unassign(self, numbers: set[int]) -> None:
+        # The group's callbacks list the queue only: the commands that came with it are ours to take away, or the
+        # old owner would go on reading them. Called with nothing to take away, it still answers the callback.
+        going = [where for where in self._consumer.assignment() if where.partition in numbers]
+        self._consumer.incremental_unassign(going)
+
+    def _without_errors(self, batch: list[Message]) -> list[Message]:
+        good = []
+        for message in batch:
+            error = message.error()
+            if error is None:
+                good.append(message)
+                continue
+            partition = message.partition()
+            if input_gone(error) and partition is not None and partition >= 0:
+                if partition in self._open:
+                    self._errors.append(InputLost(partition, f"{message.topic()}: {describe(error)}"))
+            elif ignorable(error):
+                log.info("Kafka reports, and mends by itself: %s", describe(error))
+            else:
+                self._errors.append(LogError(f"reading {message.topic() or self._queue} failed: {describe(error)}"))
+        return good
+
+
+def _start(offset: int | None) -> int:
+    return OFFSET_BEGINNING if offset is None else offset
+
+
+def _numbers(partitions: list[TopicPartition]) -> list[int]:
+    return sorted(where.partition for where in partitions)

@@ -1,0 +1,197 @@
+"""The one place that decides what a Kafka error means for a transaction."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from confluent_kafka import KafkaError
+
+
+class Word(Enum):
+    """What to do about an error; see docs of the commit in ``transactions``."""
+
+    FENCED = "fenced"
+    """Another member owns a partition: abort, poll to learn which, commit the rest."""
+    RETRIABLE = "retriable"
+    """Nothing was decided: call the same method again."""
+    ABORTABLE = "abortable"
+    """The transaction cannot commit any more: abort it, then it may be tried again."""
+    DESTINATION = "destination"
+    """One topic refuses records: abort, commit without them."""
+    IN_DOUBT = "in doubt"
+    """The producer is finished: throw memory away and start again with another one."""
+    FATAL = "fatal"
+    """Settings or rights are wrong: trying again cannot help."""
+
+
+_FENCED: Final = frozenset(
+    {
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.FENCED_MEMBER_EPOCH,
+        KafkaError.FENCED_INSTANCE_ID,
+        # A classic group is dealing out its partitions: poll to take part, then commit what is left to us.
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError._ASSIGNMENT_LOST,  # noqa: SLF001 - librdkafka's own error codes begin with an underscore
+    }
+)
+
+_PRODUCER_FENCED: Final = frozenset(
+    {
+        KafkaError._FENCED,  # noqa: SLF001
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.TRANSACTION_COORDINATOR_FENCED,
+    }
+)
+
+_FATAL: Final = frozenset(
+    {
+        KafkaError._AUTHENTICATION,  # noqa: SLF001
+        KafkaError._INVALID_ARG,  # noqa: SLF001
+        KafkaError._NOT_CONFIGURED,  # noqa: SLF001
+        KafkaError._UNSUPPORTED_FEATURE,  # noqa: SLF001
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.UNSUPPORTED_VERSION,
+    }
+)
+
+_DESTINATION: Final = frozenset(
+    {
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_EXCEPTION,  # an illegal topic name
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+
+_RETRIABLE: Final = frozenset(
+    {
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._WAIT_COORD,  # noqa: SLF001
+        KafkaError._QUEUE_FULL,  # noqa: SLF001
+        KafkaError._CONFLICT,  # noqa: SLF001 - the previous call to the same method is still at work
+        KafkaError._RETRY,  # noqa: SLF001
+        KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+    }
+)
+
+_INPUT_GONE: Final = frozenset(
+    {
+        KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - what auto.offset.reset=error reports
+        KafkaError._LOG_TRUNCATION,  # noqa: SLF001
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+        KafkaError.INCONSISTENT_TOPIC_ID,
+        KafkaError.OFFSET_OUT_OF_RANGE,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+
+_UNREACHABLE: Final = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError._SSL,  # noqa: SLF001
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._AUTHENTICATION,  # noqa: SLF001
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+
+
+def word_for(error: KafkaError) -> Word:
+    """Decide what an error of a transactional call means.
+
+    The order matters: a fenced producer stays fenced whatever flags the error carries, a lost partition is more
+    precise than "must be aborted", and only then do librdkafka's three flags speak.
+    """
+    code = error.code()
+    if code in _FATAL:
+        return Word.FATAL
+    if error.fatal():
+        return Word.IN_DOUBT
+    if code in _FENCED:
+        return Word.FENCED
+    if error.txn_requires_abort():
+        return Word.DESTINATION if code in _DESTINATION else Word.ABORTABLE
+    if error.retriable() or code in _RETRIABLE:
+        return Word.RETRIABLE
+    if code in _PRODUCER_FENCED:
+        return Word.IN_DOUBT
+    if code in _DESTINATION:
+        return Word.DESTINATION
+    # None of librdkafka's flags: its documentation says to treat it as the end of this producer.
+    return Word.IN_DOUBT
+
+
+def is_producer_fenced(error: KafkaError) -> bool:
+    """Tell whether another producer took over the transactional id."""
+    return error.code() in _PRODUCER_FENCED
+
+
+def refuses(error: KafkaError) -> bool:
+    """Tell whether a delivery report says that the topic will not take this record, ever or until an operator acts."""
+    return error.code() in _DESTINATION
+
+
+def timed_out(error: KafkaError) -> bool:
+    """Tell whether a delivery report says that a record could not be handed over in time."""
+    return error.code() in {KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT}  # noqa: SLF001
+
+
+def input_gone(error: KafkaError) -> bool:
+    """Tell whether an error of a fetched partition means that it cannot be read on from where it stopped."""
+    return error.code() in _INPUT_GONE
+
+
+def ignorable(error: KafkaError) -> bool:
+    """Tell whether librdkafka mends an error from ``poll`` by itself (reconnect, rejoin) and only wants it known."""
+    if error.fatal() or error.code() in _FATAL:
+        return False
+    passing = {
+        KafkaError._MAX_POLL_EXCEEDED,  # noqa: SLF001 - the loss of the partitions is told by its own callback
+        KafkaError._PARTITION_EOF,  # noqa: SLF001
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.FENCED_MEMBER_EPOCH,
+        KafkaError.REBALANCE_IN_PROGRESS,
+    }
+    return error.retriable() or error.code() in passing or error.code() in _RETRIABLE
+
+
+def unreachable(error: KafkaError) -> bool:
+    """Tell whether an error means that no broker answered."""
+    return error.code() in _UNREACHABLE
+
+
+def describe(error: KafkaError) -> str:
+    """Say in one line what went wrong, with Kafka's name for it."""
+    return f"{error.str()} ({error.name()})"

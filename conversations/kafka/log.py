@@ -1,0 +1,187 @@
+"""The log port on Apache Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from secrets import token_hex
+from threading import get_ident
+from typing import Literal
+
+from confluent_kafka.admin import AdminClient
+
+from conversations.config import Kafka
+from conversations.errors import InDoubt, LogError
+from conversations.kafka.catalog import CatalogReader
+from conversations.kafka.clients import Topic, describe_topics, list_offset, make_admin, offset_of
+from conversations.kafka.consumer import Inputs
+from conversations.kafka.restore import KafkaRestore
+from conversations.kafka.transactions import Group, Transactions
+from conversations.kafka.watch import Watch
+from conversations.ports import Listener, Out, Positions, Record
+from conversations.protocol.topics import COMMANDS, QUEUE, SERVICE_TOPICS, STATE, service_topic
+
+
+class KafkaLog:
+    """One worker's connection to the topics of its service: a consumer, a transactional producer, an admin client.
+
+    Only the thread that joined may poll, open, pause, commit and close. After ``InDoubt``: ``close``, forget
+    everything in memory, and ``join`` again (on this object: then the broker ends what is left open at once).
+    """
+
+    def __init__(
+        self,
+        kafka: Kafka,
+        service: str,
+        *,
+        slot: str | None = None,
+        protocol: Literal["consumer", "classic"] = "consumer",
+    ) -> None:
+        self.kafka, self.service = kafka, service
+        self._protocol = protocol
+        self._group = f"{kafka.namespace}.{service}"
+        # A configured slot names the same id after a restart, so that the start ends what a crash left open.
+        self._transactional_id = f"{self._group}.{slot if slot is not None else token_hex(8)}"
+        self._queue, self._commands, self._state = (
+            service_topic(kafka.namespace, service, kind) for kind in (QUEUE, COMMANDS, STATE)
+        )
+        self._admin: AdminClient = make_admin(kafka)
+        self._catalog = CatalogReader(kafka, self._admin)
+        self._inputs: Inputs | None = None
+        self._transactions: Transactions | None = None
+        self._watch: Watch | None = None
+        self._owner: int | None = None
+
+    def join(self, listener: Listener) -> None:
+        """Subscribe to the service's queue; partitions arrive through the listener and flow after ``open``.
+
+        Raises:
+            KafkaUnreachable: no broker answered within 10 s.
+            LogError: the service's topics are missing or differ from the catalog, or rights are missing.
+        """
+        self._owner = get_ident()
+        topics = self._own_topics()
+        self._watch = Watch(self.kafka, self._admin, topics)
+        inputs = Inputs(self.kafka, (self._queue, self._commands), self._group, self._protocol)
+        group = Group(self._queue, self._state, inputs.metadata)
+        self._transactions = Transactions(self.kafka, self._transactional_id, group, self._describe)
+        self._inputs = inputs
+        self._transactions.start()  # before the first read: ends what an earlier process of this slot left open
+        inputs.subscribe(listener)
+
+    def poll(self, timeout: float, limit: int) -> Sequence[Record]:
+        """Return the records at hand, at most ``limit``; wait up to ``timeout`` seconds only when there are none.
+
+        Raises:
+            InputLost: an input position is out of range or its topic was re-created; names the partition.
+            LogError: the log failed, or the service's topics were changed.
+        """
+        inputs = self._joined()
+        watch = self._watch
+        assert watch is not None
+        if watch.due() and (changed := watch.look(inputs.open_partitions)) is not None:
+            inputs.fail(changed)
+            if self._transactions is not None:
+                self._transactions.forget_topics()
+        return inputs.poll(timeout, limit)
+
+    def restore(self, partition: int, since: int | None) -> KafkaRestore:
+        """Begin reading the state partition from offset ``since`` (None: its start)."""
+        names = (self._group, self._queue, self._state)
+        return KafkaRestore(self.kafka, self._admin, names, partition, since)
+
+    def open(self, partition: int, positions: Positions) -> None:
+        """Let the inputs of an assigned partition (queue, then commands) flow from ``positions``."""
+        self._joined().open(partition, positions)
+
+    def pause(self, partition: int) -> None:
+        """Hold back the queue input of a partition; commands go on."""
+        self._joined().pause(partition)
+
+    def resume(self, partition: int) -> None:
+        """Let the queue input of a partition flow again."""
+        self._joined().resume(partition)
+
+    def drop(self, partition: int) -> None:
+        """Stop every input of a partition that stays assigned: it is set aside for a human."""
+        self._joined().drop(partition)
+
+    def commit(self, outs: Iterable[Out], offsets: Mapping[int, int]) -> Mapping[int, int]:
+        """Append ``outs`` and the queue offsets of the touched partitions in one transaction.
+
+        Raises:
+            ValueError: ``offsets`` is empty: nothing would fence the transaction.
+            Fenced: this member lost a partition; aborted.
+            DestinationFailed: records to the named topics cannot be written; aborted.
+            Interrupted: aborted for a passing reason; commit again.
+            InDoubt: the outcome is unknown, or the abort failed.
+            LogError: settings or rights are wrong.
+        """
+        inputs, transactions = self._joined(), self._transactions
+        assert transactions is not None
+        try:
+            return transactions.commit(outs, offsets)
+        except InDoubt:
+            inputs.broken = True
+            raise
+
+    def partitions(self, service: str) -> int | None:
+        """Partition count of a service's topics from the catalog, None when the service is not known (yet)."""
+        return self._catalog.partitions(service)
+
+    def topic_ids(self) -> Mapping[str, str]:
+        """Identity of the service's own queue, commands and state topics, which changes when one is re-created."""
+        found = self._describe([self._queue, self._commands, self._state])
+        if missing := sorted(name for name, topic in found.items() if topic is None):
+            raise LogError(f"topics are missing: {', '.join(missing)}")
+        return {name: topic.id for name, topic in found.items() if topic is not None}
+
+    def queue_end(self, partition: int) -> int:
+        """End offset of the queue partition, counting records of open transactions."""
+        return offset_of(self.kafka, self._queue, list_offset(self._admin, self._queue, partition))
+
+    def state_start(self, partition: int) -> int:
+        """First offset of the state partition: a local copy from before it is worthless."""
+        return offset_of(self.kafka, self._state, list_offset(self._admin, self._state, partition, first=True))
+
+    def close(self) -> None:
+        """Leave the group, after a last ``revoked`` (``lost`` after ``InDoubt``); harmless when already closed."""
+        inputs, transactions = self._inputs, self._transactions
+        if inputs is not None:
+            self._check_thread()
+            try:
+                inputs.close()
+            finally:
+                self._inputs = self._transactions = None
+                if transactions is not None:
+                    transactions.close()
+
+    def _own_topics(self) -> dict[str, Topic]:
+        names = [service_topic(self.kafka.namespace, self.service, kind) for kind in SERVICE_TOPICS]
+        found = self._describe(names)
+        topics = {name: topic for name, topic in found.items() if topic is not None}
+        if missing := sorted(set(names) - topics.keys()):
+            raise LogError(f"topics are missing: {', '.join(missing)}; run 'conversations apply' for {self.service}")
+        expected = self._catalog.partitions(self.service)
+        if expected is None:
+            raise LogError(f"service {self.service!r} is not in the catalog: run 'conversations apply' for it")
+        for name, topic in topics.items():
+            if topic.partitions != expected:
+                raise LogError(
+                    f"{name} has {topic.partitions} partitions, the catalog says {expected}: keys no longer find "
+                    "their partition; re-create the topic with the old count"
+                )
+        return topics
+
+    def _describe(self, names: list[str]) -> dict[str, Topic | None]:
+        return describe_topics(self._admin, self.kafka, names)
+
+    def _joined(self) -> Inputs:
+        self._check_thread()
+        if self._inputs is None:
+            raise LogError(f"the log of {self.service!r} is closed: join first")
+        return self._inputs
+
+    def _check_thread(self) -> None:
+        # librdkafka's consumer methods hang behind a poll in another thread: better an error than a stall.
+        if get_ident() != self._owner:
+            raise RuntimeError("only the thread that joined may use the log")

@@ -1,0 +1,236 @@
+"""Reads a compacted partition up to an end known beforehand: the state on assignment, the catalog at start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
+from time import monotonic, sleep
+from typing import Any
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+
+from conversations.config import Kafka
+from conversations.errors import LogError
+from conversations.kafka.clients import REQUEST_TIMEOUT, list_offset, make_consumer, offset_of, translated
+from conversations.kafka.failures import Word, describe, ignorable, word_for
+from conversations.ports import Restored
+
+PATIENCE = 0.05
+"""Seconds ``advance`` waits at most for something to arrive."""
+UNSTABLE_PAUSE = 0.02
+"""Seconds between two questions for group offsets that hang on an open transaction."""
+STUCK_AFTER = 120.0
+"""Seconds without progress after which a restore gives up; several times any transaction's time-out."""
+
+Rows = list[tuple[bytes, bytes | None]]
+
+_failed = Message.error
+
+
+class BoundedReader:
+    """Reads committed records of one partition from ``start`` until the offset ``end`` is passed."""
+
+    def __init__(self, kafka: Kafka, topic: str, partition: int, start: int, end: int) -> None:
+        self.next_offset = start
+        self._topic, self._partition, self._end = topic, partition, end
+        self._moved_at = monotonic()
+        self._consumer: Consumer | None = None
+        if start < end:
+            self._consumer = _reading(kafka, topic, partition, start)
+
+    @property
+    def done(self) -> bool:
+        """True when everything below the end has been read, markers of transactions included."""
+        return self.next_offset >= self._end
+
+    def read(self, limit: int, timeout: float = PATIENCE) -> Rows:
+        """Return further rows, at most ``limit``, waiting up to ``timeout`` seconds for the first.
+
+        Raises:
+            LogError: the partition cannot be read, or nothing moved for two minutes.
+        """
+        if self.done or self._consumer is None:
+            return []
+        first = self._consumer.poll(timeout)
+        if first is None:
+            self._check_stuck()
+            return []
+        batch = [first]
+        if limit > 1:
+            batch += self._consumer.consume(limit - 1, 0)
+        return self._rows(batch)
+
+    def close(self) -> None:
+        """Release the consumer; harmless when already done."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+
+    def _rows(self, batch: list[Message]) -> Rows:
+        events = [message for message in batch if message.error() is not None] if any(map(_failed, batch)) else []
+        if events:
+            batch = [message for message in batch if message.error() is None]
+        if batch:
+            self._moved(batch[-1])
+        for event in events:
+            self._event(event)
+        return [(key, message.value()) for message in batch if (key := message.key()) is not None]
+
+    def _event(self, event: Message) -> None:
+        error = event.error()
+        assert error is not None
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's name
+            # Its offset lies behind trailing markers, which are no messages; with a transaction open it is the last
+            # stable offset, below our end, and another such event follows when the transaction is over.
+            self._moved(event, 0)
+        elif not ignorable(error):
+            raise LogError(f"{self._topic} partition {self._partition} cannot be read: {describe(error)}")
+
+    def _moved(self, message: Message, by: int = 1) -> None:
+        offset = (message.offset() or 0) + by
+        if offset > self.next_offset:
+            self.next_offset, self._moved_at = offset, monotonic()
+
+    def _check_stuck(self) -> None:
+        if monotonic() - self._moved_at > STUCK_AFTER:
+            raise LogError(
+                f"{self._topic} partition {self._partition} stands still at {self.next_offset} of {self._end}: "
+                "an open transaction hides the rest; find it with Kafka's 'kafka-transactions.sh find-hanging'"
+            )
+
+
+class KafkaRestore:
+    """The reading of one state partition up to what was committed when the partition was assigned.
+
+    The order of its three steps is the correctness of the restore: first the group's stable offset, which waits
+    until no transaction that carries one is open; then the end of the state partition, counting open transactions;
+    then the rows up to there. Any other order misses a commit that happens in between.
+    """
+
+    def __init__(
+        self, kafka: Kafka, admin: AdminClient, service: tuple[str, str, str], partition: int, since: int | None
+    ) -> None:
+        self.committed: int | None = None
+        self.from_start = False
+        """True when the reading began at the log's start: a local copy it was to complete is worthless."""
+        self._kafka, self._admin = kafka, admin
+        self._group, self._queue, self._state = service
+        self._partition, self._since = partition, since
+        self._step: Callable[[int], Restored] = self._ask_committed
+        self._futures: list[Future[Any]] = []
+        self._reader: BoundedReader | None = None
+        self._deadline = monotonic() + STUCK_AFTER
+
+    def advance(self, limit: int) -> Restored:
+        """Read at most ``limit`` further rows without waiting more than tens of ms.
+
+        Raises:
+            LogError: the state topic cannot be read.
+        """
+        return self._step(limit)
+
+    def close(self) -> None:
+        """Stop reading; harmless when already done."""
+        if self._reader is not None:
+            self._reader.close()
+
+    def _ask_committed(self, limit: int) -> Restored:
+        request = ConsumerGroupTopicPartitions(self._group, [TopicPartition(self._queue, self._partition)])
+        # require_stable is what a read_committed consumer asks with: a read_uncommitted answer would be the
+        # offset before a transaction that is about to commit.
+        answers = self._admin.list_consumer_group_offsets(
+            [request], require_stable=True, request_timeout=REQUEST_TIMEOUT
+        )
+        self._futures = [answers[self._group]]
+        self._step = self._take_committed
+        return self._step(limit)
+
+    def _take_committed(self, limit: int) -> Restored:
+        try:
+            found = self._futures[0].result(PATIENCE).topic_partitions[0]
+        except NotYet:
+            return self._nothing()
+        except KafkaException as failure:
+            return self._again(failure.args[0], failure)
+        if found.error is not None:
+            return self._again(found.error, None)
+        self.committed = found.offset if found.offset >= 0 else None
+        return self._ask_bounds(limit)
+
+    def _again(self, error: KafkaError, cause: KafkaException | None) -> Restored:
+        if monotonic() > self._deadline or word_for(error) is not Word.RETRIABLE:
+            raise LogError(f"the offsets of group {self._group} cannot be read: {describe(error)}") from cause
+        self._step = self._ask_committed
+        sleep(UNSTABLE_PAUSE)
+        return self._nothing()
+
+    def _ask_bounds(self, limit: int) -> Restored:
+        self._futures = [list_offset(self._admin, self._state, self._partition, first=first) for first in (True, False)]
+        self._step = self._take_bounds
+        return self._step(limit)
+
+    def _take_bounds(self, limit: int) -> Restored:
+        try:
+            for future in self._futures:
+                future.exception(PATIENCE / 2)
+        except NotYet:
+            return self._nothing()
+        start, end = (offset_of(self._kafka, self._state, future) for future in self._futures)
+        since = start if self._since is None else self._since
+        if since > end:
+            raise LogError(f"{self._state} partition {self._partition} ends at {end}, before the local copy's {since}")
+        self.from_start = since <= start
+        self._reader = BoundedReader(self._kafka, self._state, self._partition, max(since, start), end)
+        self._step = self._read
+        return self._step(limit)
+
+    def _read(self, limit: int) -> Restored:
+        reader = self._reader
+        assert reader is not None
+        rows = reader.read(limit)
+        if reader.done:
+            reader.close()
+        return Restored(rows, reader.done, reader.next_offset)
+
+    def _nothing(self) -> Restored:
+        return Restored((), False, self._since or 0)
+
+
+def read_all(kafka: Kafka, admin: AdminClient, topic: str, start: int = 0) -> tuple[Rows, int]:
+    """Read partition 0 of a small topic to its end, from offset ``start``; return its rows and the next offset.
+
+    Raises:
+        KafkaUnreachable: no broker answered.
+        LogError: the topic cannot be read.
+    """
+    futures = [list_offset(admin, topic, 0, first=first) for first in (True, False)]
+    first, end = (offset_of(kafka, topic, future) for future in futures)
+    reader = BoundedReader(kafka, topic, 0, max(start, first), end)
+    rows: Rows = []
+    try:
+        while not reader.done:
+            rows += reader.read(10_000)
+    finally:
+        reader.close()
+    return rows, reader.next_offset
+
+
+def _reading(kafka: Kafka, topic: str, partition: int, start: int) -> Consumer:
+    # The group is named because librdkafka wants one; assigning without subscribing makes it a member of none.
+    safe = {"group.id": f"{topic}.reader", "isolation.level": "read_committed", "enable.partition.eof": True}
+    consumer = make_consumer(kafka, safe, {"fetch.wait.max.ms": 10, "queued.max.messages.kbytes": 16_384})
+    try:
+        consumer.assign([TopicPartition(topic, partition, start)])
+    except KafkaException as failure:
+        consumer.close()
+        raise translated(kafka, f"{topic} cannot be read", failure) from failure
+    return consumer

@@ -1,0 +1,169 @@
+"""The local copy of a partition's state, in RocksDB."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from time import time
+
+from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, ReadOptions, WriteBatch
+
+from conversations.errors import LogError
+
+CACHE = 64 * 1024 * 1024
+"""Bytes of blocks kept in memory, shared by all partitions of a process."""
+WRITE_BUFFER = 8 * 1024 * 1024
+DELETES_KEPT = timedelta(hours=24)
+"""Kafka's default ``delete.retention.ms``: so long a compacted topic shows that a row was deleted."""
+
+_META = b"\x00"
+"""First byte of our own keys; no row's key begins with it."""
+_CHECKPOINT, _SAVED_AT, _TOPIC = b"\x00checkpoint", b"\x00saved-at", b"\x00topic"
+_FIRST_ROW = b"\x01"
+
+
+class StoreInUse(LogError):
+    """Another process works on the same directory."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"the local state {path} is in use by another process: give every worker a state directory of its own"
+        )
+
+
+class RocksStore:
+    """The rows of one state partition, and the offset up to which they are complete, written together."""
+
+    def __init__(self, path: Path, topic_id: str, cache: Cache, clock: Callable[[], float]) -> None:
+        self._path, self._topic_id, self._cache, self._clock = path, topic_id, cache, clock
+        self._db = _opened(path, cache)
+
+    def checkpoint(self) -> int | None:
+        """Offset of the state partition up to which this copy is complete, None when it must be built anew."""
+        stored = self._db.get(_CHECKPOINT)
+        return None if stored is None else _number(stored)
+
+    def get(self, key: bytes) -> bytes | None:
+        found: bytes | None = self._db.get(key)
+        return found
+
+    def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
+        """Rows whose key starts with ``prefix``, in key order, as of the call."""
+        reading = ReadOptions()
+        if (stop := _after(prefix)) is not None:
+            reading.set_iterate_upper_bound(stop)
+        # RocksDB fixes what an iterator sees when it is made: here, not when the first row is asked for.
+        rows: Iterator[tuple[bytes, bytes]] = self._db.items(from_key=prefix or _FIRST_ROW, read_opt=reading)  # type: ignore[assignment]
+        return rows
+
+    def apply(self, rows: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
+        """Write rows (None deletes) and the checkpoint in one batch; survives a killed process, not a power cut."""
+        batch = WriteBatch(raw_mode=True)
+        put, delete = batch.put, batch.delete
+        for key, value in rows:
+            if value is None:
+                delete(key)
+            else:
+                put(key, value)
+        put(_CHECKPOINT, b"%d" % checkpoint)
+        put(_SAVED_AT, b"%d" % self._clock())
+        put(_TOPIC, self._topic_id.encode())
+        self._db.write(batch)
+
+    def clear(self) -> None:
+        """Forget everything, the checkpoint included."""
+        self._db.close()
+        shutil.rmtree(self._path, ignore_errors=True)
+        self._db = _opened(self._path, self._cache)
+
+    def close(self) -> None:
+        """Release the directory; harmless when already closed."""
+        self._db.close()
+
+    def written_for(self) -> tuple[str, int] | None:
+        """Topic id and time (s since the epoch) of the last write, None when nothing was written."""
+        topic, saved_at = self._db.get(_TOPIC), self._db.get(_SAVED_AT)
+        return None if topic is None or saved_at is None else (topic.decode(), _number(saved_at))
+
+
+class RocksStores:
+    """The local copies of one service's partitions, a directory each."""
+
+    def __init__(
+        self,
+        directory: Path | str,
+        *,
+        deletes_kept: timedelta = DELETES_KEPT,
+        state_start: Callable[[int], int] | None = None,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        """Make one; nothing is opened.
+
+        Args:
+            directory: where the copies live; of one worker alone.
+            deletes_kept: ``delete.retention.ms`` of the state topic.
+            state_start: tells the first offset of a state partition; without it that is not checked.
+            clock: seconds since the epoch.
+        """
+        self._directory = Path(directory)
+        self._oldest = deletes_kept.total_seconds() / 2
+        self._state_start, self._clock = state_start, clock
+        self._cache = Cache(CACHE)
+
+    def open(self, partition: int, state_topic_id: str) -> RocksStore:
+        """Open the local copy; one made from another topic id, or too old to trust, comes back empty.
+
+        Raises:
+            StoreInUse: another process has it open.
+        """
+        store = RocksStore(self._directory / str(partition), state_topic_id, self._cache, self._clock)
+        if not self._trusted(store, partition, state_topic_id):
+            store.clear()
+        return store
+
+    def _trusted(self, store: RocksStore, partition: int, topic_id: str) -> bool:
+        checkpoint, written = store.checkpoint(), store.written_for()
+        if checkpoint is None or written is None:
+            return False
+        # What was deleted long ago is no longer told by the compacted topic: an old copy would keep it alive.
+        age = self._clock() - written[1]
+        if written[0] != topic_id or not -60 <= age <= self._oldest:  # a clock may have been set a little
+            return False
+        return self._state_start is None or checkpoint >= self._state_start(partition)
+
+
+def _opened(path: Path, cache: Cache) -> Rdict:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        return Rdict(str(path), _options(cache))
+    except Exception as failure:  # rocksdict raises plain Exception
+        if "lock" in str(failure).lower():
+            raise StoreInUse(path) from failure
+        raise LogError(f"the local state {path} cannot be opened: {failure}; delete the directory") from failure
+
+
+def _options(cache: Cache) -> Options:
+    blocks = BlockBasedOptions()
+    blocks.set_block_cache(cache)
+    blocks.set_bloom_filter(10, block_based=False)
+    blocks.set_cache_index_and_filter_blocks(True)  # else they grow outside the bound of the cache
+    options = Options(raw_mode=True)
+    options.set_block_based_table_factory(blocks)
+    options.set_write_buffer_size(WRITE_BUFFER)
+    options.set_max_write_buffer_number(2)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_keep_log_file_num(2)
+    options.set_max_open_files(256)
+    return options
+
+
+def _after(prefix: bytes) -> bytes | None:
+    """Return the first key behind all keys that start with ``prefix``, None when there is none."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+
+
+def _number(stored: bytes) -> int:
+    return int(stored)

@@ -1,0 +1,297 @@
+"""One transaction per step: records, then the offsets that fence it, then the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import monotonic
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from conversations.config import Kafka
+from conversations.errors import DestinationFailed, Fenced, InDoubt, Interrupted, LogError
+from conversations.kafka.clients import Topic, make_producer, translated
+from conversations.kafka.failures import Word, describe, is_producer_fenced, refuses, timed_out, word_for
+from conversations.ports import Out
+
+TRANSACTION_TIMEOUT = 10.0
+"""Seconds after which the broker aborts a transaction: so long may a crashed owner hide *other* senders' records."""
+COMMIT_PATIENCE = 60.0
+"""Seconds a commit is asked for again before it counts as in doubt."""
+STALL = 1.0
+"""Seconds a flush may take before the destinations are looked up again."""
+POLL_EVERY = 500
+"""Records produced between two services of librdkafka's reports."""
+
+SAFE = {
+    "transaction.timeout.ms": int(TRANSACTION_TIMEOUT * 1000),
+    "message.timeout.ms": int(TRANSACTION_TIMEOUT * 1000),
+}
+PREFERRED = {
+    # Back-to-back transactions meet CONCURRENT_TRANSACTIONS; librdkafka's default back-off would be 100 ms.
+    "retry.backoff.ms": 5,
+    # A missing topic is told after this long instead of 30 s, within the life of the transaction.
+    "topic.metadata.propagation.max.ms": 1000,
+    "linger.ms": 5,  # flush() ends it at once: it only groups what is produced meanwhile
+    "compression.type": "lz4",
+    "batch.size": 1_000_000,
+    "message.max.bytes": 2_000_000,  # the topic's own limit decides
+    "queue.buffering.max.messages": 1_000_000,
+    "queue.buffering.max.kbytes": 1_048_576,
+}
+
+Lookup = Callable[[list[str]], Mapping[str, Topic | None]]
+
+
+class Transactions:
+    """The transactional producer of one worker."""
+
+    def __init__(self, kafka: Kafka, transactional_id: str, group: Group, lookup: Lookup) -> None:
+        self._kafka, self._id, self._group, self._lookup = kafka, transactional_id, group, lookup
+        self._producer: Producer | None = None
+        self._topics: dict[str, Topic] = {}
+        self._ends: dict[int, int] = {}
+        self._refused: dict[str, KafkaError] = {}
+        self._delivered: set[str] = set()
+        self._report_all = False
+
+    def start(self) -> None:
+        """Connect; ends whatever transaction an earlier process of the same slot left open.
+
+        Raises:
+            KafkaUnreachable: no broker answered.
+            LogError: this worker may not use its transactional id.
+        """
+        self._producer = self._started()
+
+    def close(self) -> None:
+        """Forget the producer; a transaction left open is aborted by the broker or by the next start."""
+        self._producer = None
+
+    def forget_topics(self) -> None:
+        """Look destinations up anew at the next commit: topics may have gone since."""
+        self._topics.clear()
+
+    def commit(self, outs: Iterable[Out], offsets: Mapping[int, int]) -> dict[int, int]:
+        """Append ``outs`` and the queue offsets in one transaction; see ``ports.Log.commit``."""
+        if not offsets:
+            # Without an offset no broker checks who owns the partition, and a zombie's timer step would commit.
+            raise ValueError("a transaction needs the queue offset of every partition it touches")
+        outs = outs if isinstance(outs, Sequence) else list(outs)
+        self._check_destinations(outs)
+        self._ends, self._refused, self._delivered = {}, {}, set()
+        try:
+            self._fill(outs, offsets)
+        except (KafkaException, SystemError) as failure:
+            raise self._undo(_error_of(failure), outs) from failure
+        self._decide(outs)
+        self._report_all = False
+        return self._ends
+
+    def _check_destinations(self, outs: Sequence[Out]) -> None:
+        unknown = {out[0] for out in outs} - self._topics.keys()
+        if not unknown:
+            return
+        found = self._lookup(sorted(unknown))
+        self._topics.update((name, topic) for name, topic in found.items() if topic is not None)
+        if missing := [name for name, topic in found.items() if topic is None]:
+            raise DestinationFailed(dict.fromkeys(missing, "the topic does not exist"))
+
+    def _fill(self, outs: Sequence[Out], offsets: Mapping[int, int]) -> None:
+        producer = self._alive()
+        try:
+            producer.begin_transaction()
+        except KafkaException as failure:
+            raise InDoubt(f"the producer cannot begin: {describe(failure.args[0])}") from failure
+        self._produce(producer, outs)
+        # All records must be acknowledged first: offsets sent while the coordinator still adds partitions are
+        # refused with CONCURRENT_TRANSACTIONS and retried, which costs 100 ms per transaction.
+        self._flush(producer, outs)
+        if self._refused:
+            raise KafkaException(next(iter(self._refused.values())))
+        self._send_offsets(producer, offsets)
+
+    def _produce(self, producer: Producer, outs: Sequence[Out]) -> None:
+        state = self._group.state
+        # Only the last state record of each partition tells its offset: a report per record costs 0.2 us.
+        last = {} if self._report_all else {out[1]: at for at, out in enumerate(outs) if out[0] == state}
+        every = self._report if self._report_all else None
+        begin = 0
+        for at in sorted(last.values()):
+            self._produce_slice(producer, outs, (begin, at), every)
+            self._produce_slice(producer, outs, (at, at + 1), self._report)
+            begin = at + 1
+        self._produce_slice(producer, outs, (begin, len(outs)), every)
+
+    def _produce_slice(self, producer: Producer, outs: Sequence[Out], span: tuple[int, int], report: Any) -> None:
+        produce: Any = producer.produce
+        poll = producer.poll
+        first, stop = span
+        at = first
+        while at < stop:
+            try:
+                for topic, partition, key, value, headers in outs[at : min(stop, at + POLL_EVERY)]:
+                    produce(topic, value, key, partition, report, None, 0, headers)
+                    at += 1
+            except BufferError:
+                poll(0.1)  # the local queue is full: the record at ``at`` goes again when there is room
+            except KafkaException as failure:
+                self._refused[outs[at].topic] = failure.args[0]
+                raise
+            else:
+                poll(0)
+
+    def _flush(self, producer: Producer, outs: Sequence[Out]) -> None:
+        if producer.flush(STALL) and self._look_again(outs):
+            # A topic went away: its records would only time out, after the transaction has.
+            raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+        # Bounded by message.timeout.ms: whatever is not acknowledged by then fails and empties the queue.
+        producer.flush(TRANSACTION_TIMEOUT + STALL)
+
+    def _send_offsets(self, producer: Producer, offsets: Mapping[int, int]) -> None:
+        queue = self._group.queue
+        positions = [TopicPartition(queue, partition, offset) for partition, offset in offsets.items()]
+        deadline = monotonic() + TRANSACTION_TIMEOUT
+        while True:
+            try:
+                # The epoch is read right here: whoever polled since cannot have been told of a lost partition.
+                producer.send_offsets_to_transaction(positions, self._group.metadata(), TRANSACTION_TIMEOUT)
+                return
+            except KafkaException as failure:
+                if word_for(failure.args[0]) is not Word.RETRIABLE or monotonic() > deadline:
+                    raise
+
+    def _decide(self, outs: Sequence[Out]) -> None:
+        """Commit. From the first attempt on only committing is tried: it may have taken effect."""
+        producer = self._alive()
+        deadline = monotonic() + COMMIT_PATIENCE
+        asked_before = False
+        while True:
+            try:
+                producer.commit_transaction(TRANSACTION_TIMEOUT)
+                return
+            except (KafkaException, SystemError) as failure:
+                error = _error_of(failure)
+                if not asked_before and error.txn_requires_abort():
+                    raise self._undo(error, outs) from failure  # refused by the client before the broker was asked
+                if word_for(error) is not Word.RETRIABLE or monotonic() > deadline:
+                    raise InDoubt(self._doubt(error)) from failure
+                asked_before = True
+
+    def _undo(self, error: KafkaError, outs: Sequence[Out]) -> LogError:
+        """Abort a transaction nobody asked to commit, and say what the failure means."""
+        word = word_for(error)
+        if is_producer_fenced(error):
+            return InDoubt(self._doubt(error))
+        if (refused := self._abort(self._alive())) is not None:
+            return InDoubt(self._doubt(refused if is_producer_fenced(refused) else error))
+        if word is Word.FATAL:
+            return LogError(f"transactions of {self._id} cannot go on: {describe(error)}")
+        if word is Word.FENCED:
+            return Fenced(f"a partition belongs to another member: {describe(error)}")
+        if failed := self._failed_destinations(outs):
+            return DestinationFailed(failed)
+        # Which record failed is known only with a report for each: ask for them in the next attempt.
+        self._report_all = not self._report_all
+        return Interrupted(f"aborted: {describe(error)}")
+
+    def _failed_destinations(self, outs: Sequence[Out]) -> dict[str, str]:
+        own = {self._group.state, self._group.queue}
+        failed = {topic: describe(error) for topic, error in self._refused.items() if refuses(error)}
+        failed |= self._look_again(outs)
+        # A topic whose records time out while others' arrive is that topic's trouble, not the cluster's.
+        if self._delivered:
+            late = {topic: describe(error) for topic, error in self._refused.items() if timed_out(error)}
+            failed |= {topic: why for topic, why in late.items() if topic not in self._delivered | own}
+        return failed
+
+    def _look_again(self, outs: Sequence[Out]) -> dict[str, str]:
+        highest: dict[str, int] = {}
+        for out in outs:
+            highest[out.topic] = max(highest.get(out.topic, 0), out.partition)
+        try:
+            found = self._lookup(sorted(highest))
+        except LogError:
+            return {}  # no broker answers: no verdict on a topic
+        failed: dict[str, str] = {}
+        for name, topic in found.items():
+            if topic is None:
+                self._topics.pop(name, None)
+                failed[name] = "the topic does not exist"
+            elif highest[name] >= topic.partitions:
+                failed[name] = f"partition {highest[name]} of {topic.partitions} does not exist"
+        return failed
+
+    def _abort(self, producer: Producer) -> KafkaError | None:
+        """Abort; return None when the broker confirmed it, one way or the other."""
+        deadline = monotonic() + TRANSACTION_TIMEOUT
+        while True:
+            try:
+                producer.abort_transaction(TRANSACTION_TIMEOUT)
+                return None
+            except (KafkaException, SystemError) as failure:
+                error = _error_of(failure)
+                if is_producer_fenced(error):
+                    return error
+                if word_for(error) is not Word.RETRIABLE or monotonic() > deadline:
+                    return None if self._replaced() else error
+
+    def _replaced(self) -> bool:
+        """Take a new producer with the same id: the broker aborts what the old one left, before it answers.
+
+        Needed when the coordinator never heard of the transaction (its first records went to a deleted topic):
+        librdkafka then takes the refused abort for fatal.
+        """
+        self._producer = None
+        try:
+            self._producer = self._started()
+        except LogError:
+            return False
+        return True
+
+    def _started(self) -> Producer:
+        producer = make_producer(self._kafka, {**SAFE, "transactional.id": self._id}, PREFERRED)
+        deadline = monotonic() + TRANSACTION_TIMEOUT
+        while True:
+            try:
+                producer.init_transactions(TRANSACTION_TIMEOUT - 1)
+                return producer
+            except KafkaException as failure:
+                if word_for(failure.args[0]) is not Word.RETRIABLE or monotonic() > deadline - 2:
+                    raise translated(self._kafka, f"transactions of {self._id} cannot begin", failure) from failure
+
+    def _alive(self) -> Producer:
+        if self._producer is None:
+            raise InDoubt("the producer was given up after a failure; join again")
+        return self._producer
+
+    def _doubt(self, error: KafkaError) -> str:
+        if is_producer_fenced(error):
+            return f"another process uses the transactional id {self._id}: give every worker a slot of its own"
+        return f"the outcome of a transaction of {self._id} is unknown: {describe(error)}"
+
+    def _report(self, error: KafkaError | None, message: Message) -> None:
+        topic = message.topic() or ""
+        if error is not None:
+            self._refused.setdefault(topic, error)
+            return
+        self._delivered.add(topic)
+        if topic == self._group.state:
+            partition, offset = message.partition() or 0, message.offset()
+            # A record acknowledged as a duplicate has no offset; 0 makes the local copy read everything again.
+            self._ends[partition] = offset + 1 if offset is not None and offset >= 0 else 0
+
+
+def _error_of(failure: KafkaException | SystemError) -> KafkaError:
+    if isinstance(failure, KafkaException):
+        error: KafkaError = failure.args[0]
+        return error
+    # confluent-kafka raises a fatal error out of flush() and poll(); a report that runs after it swallows it.
+    return KafkaError(KafkaError._FATAL, "the producer met a fatal error")  # noqa: SLF001
+
+
+class Group:
+    """What a transaction needs to know of the consumer group it moves on."""
+
+    def __init__(self, queue: str, state: str, metadata: Callable[[], Any]) -> None:
+        self.queue, self.state, self.metadata = queue, state, metadata

@@ -1,0 +1,69 @@
+"""Notices that somebody changed the topics of a running service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from time import monotonic
+from typing import Any
+
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from conversations.config import Kafka
+from conversations.errors import InputLost, LogError
+from conversations.kafka.clients import REQUEST_TIMEOUT, Topic, log, topic_of
+
+EVERY = 30.0
+"""Seconds between two looks."""
+
+
+class Watch:
+    """Compares a service's topics with what they were at the start, without ever waiting for the answer."""
+
+    def __init__(self, kafka: Kafka, admin: AdminClient, topics: Mapping[str, Topic], every: float = EVERY) -> None:
+        self._kafka, self._admin, self._topics, self._every = kafka, admin, dict(topics), every
+        self._asked: Mapping[str, Future[Any]] | None = None
+        self._due_at = monotonic() + every
+
+    def due(self) -> bool:
+        """Tell whether it is time to ask, or an answer may have come."""
+        return self._asked is not None or monotonic() >= self._due_at
+
+    def look(self, open_partitions: Iterable[int]) -> list[LogError] | None:
+        """Ask, or take the answer: what went wrong since the start; None while there is no answer yet."""
+        if self._asked is None:
+            self._asked = self._admin.describe_topics(
+                TopicCollection(sorted(self._topics)), request_timeout=REQUEST_TIMEOUT
+            )
+            return None
+        if not all(future.done() for future in self._asked.values()):
+            return None
+        asked, self._asked = self._asked, None
+        self._due_at = monotonic() + self._every
+        try:
+            found = {name: topic_of(self._kafka, name, future) for name, future in asked.items()}
+        except LogError as failure:
+            log.info("the topics could not be looked at, trying again later: %s", failure)
+            return []
+        return differences(self._topics, found, open_partitions)
+
+
+def differences(
+    before: Mapping[str, Topic], now: Mapping[str, Topic | None], open_partitions: Iterable[int]
+) -> list[LogError]:
+    """Say what makes it wrong to go on: another partition count stops the worker, another topic its partitions."""
+    errors: list[LogError] = []
+    for name, was in before.items():
+        topic = now.get(name)
+        if topic is not None and topic.partitions != was.partitions:
+            errors.append(
+                LogError(
+                    f"{name} had {was.partitions} partitions and now has {topic.partitions}: keys no longer find "
+                    "their partition; stop every worker and re-create the topic with the old count"
+                )
+            )
+        elif topic is None or topic.id != was.id:
+            why = f"{name} was {'deleted' if topic is None else 're-created'}"
+            errors += [InputLost(partition, why) for partition in sorted(open_partitions)]
+    return errors

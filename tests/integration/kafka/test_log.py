@@ -1,0 +1,425 @@
+"""The log port on a real broker."""
+
+from collections.abc import Sequence
+from random import Random
+from threading import Thread
+from time import perf_counter
+from typing import Any, Literal
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+
+from conversations.config import Kafka
+from conversations.errors import DestinationFailed, Fenced, InDoubt, InputLost, Interrupted, LogError
+from conversations.kafka.admin import apply
+from conversations.kafka.clients import KafkaUnreachable
+from conversations.kafka.log import KafkaLog
+from conversations.ports import Out, Positions
+from conversations.protocol.declarations import ServiceDeclaration
+from tests.integration.kafka.members import PARTITIONS, START, Member, fill, restored, topic, until
+
+pytestmark = pytest.mark.kafka
+
+PROTOCOLS: list[Literal["consumer", "classic"]] = ["consumer", "classic"]
+
+
+def test_nothing_flows_before_open_and_then_queue_and_commands_do(kafka: Kafka, member: Member) -> None:
+    fill(kafka, topic(kafka, "queue"), [b"q0", b"q1", b"q2"])
+    fill(kafka, topic(kafka, "commands"), [b"c0", b"c1"])
+    assert member.log.queue_end(0) == 3
+    assert not member.poll(0.3)
+    member.log.open(0, Positions(1, None))
+    member.awaits(b"q1", b"q2", b"c0", b"c1")
+    assert member.values("queue") == [b"q1", b"q2"]
+    assert member.values("commands") == [b"c0", b"c1"]
+
+
+def test_what_is_committed_is_restored_and_read_on_from(kafka: Kafka, member: Member) -> None:
+    ends = member.log.commit(
+        [member.state(b"a", b"1"), member.state(b"b", b"2"), member.state(b"c", b"3", 2), member.state(b"a", None)],
+        {0: 5, 2: 0},
+    )
+    assert ends == {0: 3, 2: 1}
+    restore = member.log.restore(0, None)
+    assert restored(restore) == [(b"a", b"1"), (b"b", b"2"), (b"a", None)]
+    assert restore.committed == 5
+    assert restore.from_start
+    rest = member.log.restore(0, 2)
+    assert restored(rest) == [(b"a", None)]
+    assert not rest.from_start
+    untouched = member.log.restore(1, None)
+    assert restored(untouched) == []
+    assert untouched.committed is None
+
+
+def test_a_restore_of_more_rows_than_a_slice_comes_in_slices(kafka: Kafka, member: Member) -> None:
+    rows = [(b"%d" % n, b"v") for n in range(2500)]
+    end = member.log.commit([member.state(key, value) for key, value in rows], {0: 0})[0]
+    restore = member.log.restore(0, None)
+    got: list[tuple[bytes, bytes | None]] = []
+    sizes: list[int] = []
+
+    def step() -> bool:
+        some = restore.advance(1000)
+        got.extend(some.rows)
+        sizes.append(len(some.rows))
+        return some.done
+
+    until(step)
+    restore.close()
+    assert got == rows
+    assert max(sizes) <= 1000
+    assert end == 2500
+
+
+def test_a_restore_waits_for_a_transaction_that_is_about_to_commit(kafka: Kafka, member: Member) -> None:
+    # Rows and offset of an owner that is still committing while its partition is restored elsewhere [V].
+    member.log.commit([member.state(b"a", b"old")], {0: 1})
+    transactions = member.log._transactions
+    assert transactions is not None
+    transactions._check_destinations([])
+    transactions._fill([member.state(b"a", b"new")], {0: 2})
+    restore = member.log.restore(0, None)
+    for _ in range(5):
+        assert not restore.advance(100).done
+    assert restore.committed is None
+    transactions._decide([])
+    assert restored(restore) == [(b"a", b"old"), (b"a", b"new")]
+    assert restore.committed == 2
+
+
+def test_rows_of_an_open_transaction_are_waited_for_also_without_offsets(kafka: Kafka, member: Member) -> None:
+    member.log.commit([member.state(b"a", b"1")], {0: 1})
+    transactions = member.log._transactions
+    assert transactions is not None
+    producer = transactions._alive()
+    producer.begin_transaction()
+    producer.produce(topic(kafka, "state"), b"aborted", b"a", 0)
+    producer.flush()
+    restore = member.log.restore(0, None)
+    rows = [row for _ in range(10) for row in restore.advance(100).rows]
+    assert restore.committed == 1
+    assert rows == [(b"a", b"1")]
+    producer.abort_transaction(10)
+    assert restored(restore) == []
+
+
+def test_a_group_offset_alone_is_the_fence_and_an_empty_one_is_refused(member: Member) -> None:
+    with pytest.raises(ValueError, match="queue offset"):
+        member.log.commit([member.state(b"a", b"1")], {})
+    assert member.log.commit([], {1: 7}) == {}
+    restore = member.log.restore(1, None)
+    restored(restore)
+    assert restore.committed == 7
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_zombie_cannot_commit(kafka: Kafka, protocol: str) -> None:
+    # A member that stops polling is thrown out after max.poll.interval.ms; not even a step without input may commit.
+    classic: dict[str, Any] = {"session.timeout.ms": 4000} if protocol == "classic" else {}
+    slow = Kafka(
+        kafka.bootstrap,
+        namespace=kafka.namespace,
+        settings={"max.poll.interval.ms": 4000, **classic},
+    )
+    zombie = Member(slow, protocol=protocol).join().owns(PARTITIONS)
+    heir = Member(kafka, protocol=protocol).join().owns(PARTITIONS)
+    with pytest.raises(Fenced):
+        zombie.log.commit([zombie.state(b"a", b"zombie")], {0: 1})
+    heir.log.commit([heir.state(b"a", b"heir")], {0: 1})
+    assert restored(heir.log.restore(0, None)) == [(b"a", b"heir")]
+    until(lambda: (zombie.poll(), heir.poll(), "lost" in dict(zombie.told))[2])
+    zombie.log.close()
+    heir.log.close()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_commit_after_a_partition_went_is_fenced_and_the_rest_commits(kafka: Kafka, protocol: str) -> None:
+    first = Member(kafka, protocol=protocol).join().owns(PARTITIONS)
+    second = Member(kafka, protocol=protocol).join()
+    until(lambda: (first.poll(), second.poll(), len(second.owned) == 2)[2])
+    gone, kept = min(second.owned), min(first.owned)
+    # Both are live members, so the broker takes offsets of either: the worker's books decide, not the broker. What
+    # the broker refuses is an old epoch.
+    first.log.commit([], {kept: 1})
+    second.log.commit([], {gone: 2})
+    for one in (first, second):
+        one.log.close()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_two_members_share_partitions_and_commands_move_with_the_queue(kafka: Kafka, protocol: str) -> None:
+    first = Member(kafka, protocol=protocol).join().owns(PARTITIONS)
+    for partition in range(PARTITIONS):
+        first.log.open(partition, START)
+    committed: list[int] = []
+
+    def last_words(partitions: Sequence[int]) -> None:
+        first.log.commit([first.state(b"clean", b"1", p) for p in partitions], dict.fromkeys(partitions, 0))
+        committed.extend(partitions)
+
+    first.on_revoked = last_words
+    second = Member(kafka, protocol=protocol).join()
+    until(lambda: (first.poll(), second.poll(), len(second.owned) == 2)[2])
+    moved = sorted(second.owned)
+    assert sorted(committed) == moved
+    for partition in moved:
+        assert restored(second.log.restore(partition, None)) == [(b"clean", b"1")]
+        second.log.open(partition, START)
+    for partition in range(PARTITIONS):
+        fill(kafka, topic(kafka, "commands"), [b"c%d" % partition], partition)
+        fill(kafka, topic(kafka, "queue"), [b"q%d" % partition], partition)
+    everything = {b"%c%d" % (kind, p) for kind in b"cq" for p in range(PARTITIONS)}
+    until(lambda: (first.poll(), second.poll(), set(first.values()) | set(second.values()) >= everything)[2])
+    assert {r.partition() for r in second.got} == set(moved)
+    assert {r.partition() for r in first.got} == set(range(PARTITIONS)) - set(moved)
+    assert len(first.got) + len(second.got) == len(everything)
+    second.log.close()
+    assert second.told[-1] == ("revoked", moved)
+    first.on_revoked = lambda _: None
+    first.owns(PARTITIONS)
+    first.log.close()
+
+
+def test_revoked_partitions_leave_no_commands_behind(kafka: Kafka, member: Member) -> None:
+    for partition in range(PARTITIONS):
+        member.log.open(partition, START)
+    inputs = member.log._inputs
+    assert inputs is not None
+    assert len(inputs._consumer.assignment()) == 2 * PARTITIONS
+    second = Member(kafka).join()
+    until(lambda: (member.poll(), second.poll(), len(second.owned) == 2)[2])
+    kept = {(where.topic, where.partition) for where in inputs._consumer.assignment()}
+    assert kept == {(topic(kafka, kind), p) for kind in ("queue", "commands") for p in member.owned}
+    second.log.close()
+
+
+def test_open_for_a_partition_that_went_away_is_harmless(kafka: Kafka, member: Member) -> None:
+    second = Member(kafka).join()
+    until(lambda: (member.poll(), second.poll(), len(second.owned) == 2)[2])
+    gone = min(second.owned)
+    member.log.open(gone, START)
+    fill(kafka, topic(kafka, "queue"), [b"x"], gone)
+    second.log.open(gone, START)
+    second.awaits(b"x")
+    assert not member.poll(0.2)
+    second.log.close()
+
+
+def test_pause_holds_the_queue_and_lets_commands_through(kafka: Kafka, member: Member) -> None:
+    member.log.open(0, START)
+    fill(kafka, topic(kafka, "queue"), [b"q%d" % n for n in range(5)])
+    while len(member.got) < 2:
+        member.got += member.log.poll(1, 1)
+    member.log.pause(0)
+    fill(kafka, topic(kafka, "commands"), [b"c"])
+    before = len(member.values("queue"))
+    member.awaits(b"c")
+    assert len(member.values("queue")) == before
+    member.log.resume(0)
+    member.awaits(b"q4")
+
+
+def test_a_paused_queue_goes_on_where_it_stopped(kafka: Kafka, member: Member) -> None:
+    fill(kafka, topic(kafka, "queue"), [b"%d" % n for n in range(1000)])
+    member.log.open(0, START)
+    while len(member.got) < 1000:
+        member.got += member.log.poll(5, 37)
+        member.log.pause(0)
+        member.log.resume(0)
+    assert [r.offset() for r in member.got] == list(range(1000))
+
+
+def test_drop_stops_every_input_of_a_partition_that_stays(kafka: Kafka, member: Member) -> None:
+    member.log.open(0, START)
+    member.log.open(1, START)
+    member.log.drop(0)
+    fill(kafka, topic(kafka, "queue"), [b"dropped"], 0)
+    fill(kafka, topic(kafka, "commands"), [b"dropped"], 0)
+    fill(kafka, topic(kafka, "queue"), [b"kept"], 1)
+    member.awaits(b"kept")
+    assert not member.poll(0.3)
+    assert member.owned == set(range(PARTITIONS))
+    member.log.open(0, START)
+    member.awaits(b"dropped")
+
+
+@pytest.mark.parametrize("kind", ["queue", "commands"])
+def test_a_position_beyond_the_end_is_a_lost_input(kafka: Kafka, member: Member, kind: str) -> None:
+    fill(kafka, topic(kafka, "queue", "orders"), [b"x"], 3)
+    member.log.open(2, Positions(**{"queue": 0, "commands": 0, kind: 500}))
+    member.log.open(3, START)
+    with pytest.raises(InputLost, match=kind) as lost:
+        until(lambda: (member.poll(), False)[1])
+    assert lost.value.partition == 2
+    member.log.drop(2)
+    member.awaits(b"x")
+
+
+def test_a_position_below_the_log_start_is_a_lost_input(kafka: Kafka, member: Member) -> None:
+    fill(kafka, topic(kafka, "queue"), [b"%d" % n for n in range(10)])
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    for future in admin.delete_records([TopicPartition(topic(kafka, "queue"), 0, 6)]).values():
+        future.result()
+    member.log.open(0, Positions(3, None))
+    with pytest.raises(InputLost, match="partition 0"):
+        until(lambda: (member.poll(), False)[1])
+    member.log.open(0, START)  # the log's start is asked for, so it is found
+    member.awaits(b"6", b"9")
+
+
+def test_a_missing_destination_is_named_at_once_and_the_rest_commits(kafka: Kafka, member: Member) -> None:
+    good, missing = topic(kafka, "queue", "billing"), topic(kafka, "queue", "nobody")
+    began = perf_counter()
+    with pytest.raises(DestinationFailed) as failed:
+        member.log.commit([Out(good, 0, b"k", b"v"), Out(missing, 0, b"k", b"v"), member.state(b"a", b"1")], {0: 1})
+    assert failed.value.topics == {missing: "the topic does not exist"}
+    assert perf_counter() - began < 2
+    assert member.log.commit([Out(good, 0, b"k", b"v"), member.state(b"a", b"2")], {0: 1}) == {0: 1}
+    assert restored(member.log.restore(0, None)) == [(b"a", b"2")]
+
+
+def commit_until_decided(member: Member, outs: Sequence[Out]) -> None:
+    """Do as a worker does: an Interrupted commit is committed again."""
+    for _ in range(3):
+        try:
+            member.log.commit(outs, {0: 1})
+        except Interrupted:
+            continue
+        return
+
+
+def test_a_destination_that_refuses_the_size_is_named(kafka: Kafka, member: Member) -> None:
+    small = topic(kafka, "queue", "billing")
+    outs = [Out(small, 1, b"k", b"fits"), Out(small, 0, b"k", Random(1).randbytes(1_500_000)), member.state(b"a", b"1")]
+    with pytest.raises(DestinationFailed) as failed:
+        commit_until_decided(member, outs)
+    assert set(failed.value.topics) == {small}
+    assert "MSG_SIZE_TOO_LARGE" in failed.value.topics[small]
+    assert member.log.commit([outs[0], outs[2]], {0: 1})[0] > 0
+
+
+def test_a_partition_that_does_not_exist_is_named(kafka: Kafka, member: Member) -> None:
+    there = topic(kafka, "queue", "billing")
+    with pytest.raises(DestinationFailed, match=r"partition 9 of 4 does not exist|Unknown partition"):
+        commit_until_decided(member, [Out(there, 9, b"k", b"v"), member.state(b"a", b"1")])
+    assert member.log.commit([member.state(b"a", b"1")], {0: 1})[0] > 0
+
+
+def test_a_destination_deleted_while_in_use_is_named_and_the_producer_lives_on(kafka: Kafka, member: Member) -> None:
+    there = topic(kafka, "queue", "billing")
+    outs = [Out(there, 0, b"k", b"v"), member.state(b"a", b"1")]
+    member.log.commit(outs, {0: 1})
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.delete_topics([there])[there].result()
+    with pytest.raises(DestinationFailed) as failed:
+        commit_until_decided(member, outs)
+    assert set(failed.value.topics) == {there}
+    assert member.log.commit([member.state(b"b", b"2")], {0: 1})[0] > 0
+    assert [key for key, _ in restored(member.log.restore(0, None))] == [b"a", b"b"]
+
+
+def test_a_fenced_producer_is_in_doubt_and_its_partitions_are_lost(kafka: Kafka) -> None:
+    first = Member(kafka, slot="7").join().owns(PARTITIONS)
+    first.log.commit([first.state(b"a", b"1")], {0: 1})
+    usurper = KafkaLog(kafka, "orders", slot="7")
+    second = Member(kafka)
+    usurper.join(second)
+    with pytest.raises(InDoubt, match="slot"):
+        first.log.commit([first.state(b"a", b"2")], {0: 2})
+    first.log.close()
+    assert first.told[-1][0] == "lost"
+    usurper.close()
+    again = first.join().owns(PARTITIONS)  # the same object may join anew
+    assert restored(again.log.restore(0, None)) == [(b"a", b"1")]
+    assert again.log.commit([again.state(b"a", b"3")], {0: 2})[0] > 1
+    again.log.close()
+
+
+def test_a_restart_in_the_same_slot_ends_the_open_transaction_at_once(kafka: Kafka) -> None:
+    crashed = Member(kafka, slot="0").join().owns(PARTITIONS)
+    transactions = crashed.log._transactions
+    assert transactions is not None
+    transactions._fill([crashed.state(b"a", b"never")], {0: 9})
+    inputs = crashed.log._inputs
+    assert inputs is not None
+    inputs.broken = True
+    inputs.close()
+    heir = Member(kafka, slot="0").join().owns(PARTITIONS)
+    began = perf_counter()
+    restore = heir.log.restore(0, None)
+    assert restored(restore) == []
+    assert restore.committed is None
+    assert perf_counter() - began < 5
+    heir.log.close()
+
+
+def test_a_recreated_queue_loses_its_inputs(kafka: Kafka, member: Member) -> None:
+    ids = member.log.topic_ids()
+    assert set(ids) == {topic(kafka, kind) for kind in ("queue", "commands", "state")}
+    member.log.open(0, START)
+    watch = member.log._watch
+    assert watch is not None
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.delete_topics([topic(kafka, "commands")])[topic(kafka, "commands")].result()
+    watch._due_at = 0
+    with pytest.raises(InputLost, match="commands"):
+        until(lambda: (member.poll(), False)[1])
+
+
+def test_a_grown_topic_stops_the_worker(kafka: Kafka, member: Member) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    name = topic(kafka, "commands")
+    admin.create_partitions([NewPartitions(name, PARTITIONS + 1)])[name].result()
+    watch = member.log._watch
+    assert watch is not None
+    watch._due_at = 0
+    with pytest.raises(LogError, match="now has 5"):
+        until(lambda: (member.poll(), False)[1])
+    with pytest.raises(LogError, match="5 partitions, the catalog says 4"):
+        KafkaLog(kafka, "orders").join(member)
+
+
+def test_a_service_that_was_never_applied_is_told_so(kafka: Kafka, member: Member) -> None:
+    with pytest.raises(LogError, match="conversations apply"):
+        KafkaLog(kafka, "nobody").join(member)
+
+
+def test_a_missing_kafka_is_told_within_ten_seconds(member: Member) -> None:
+    began = perf_counter()
+    with pytest.raises(KafkaUnreachable, match=r"127\.0\.0\.1:1\b"):
+        KafkaLog(Kafka("127.0.0.1:1"), "orders").join(member)
+    assert perf_counter() - began < 10
+
+
+def test_another_thread_may_not_poll(member: Member) -> None:
+    seen: list[BaseException] = []
+
+    def poll() -> None:
+        try:
+            member.log.poll(0, 1)
+        except RuntimeError as error:
+            seen.append(error)
+
+    thread = Thread(target=poll)
+    thread.start()
+    thread.join()
+    assert len(seen) == 1
+
+
+def test_the_catalog_knows_peers_and_learns_of_new_ones(kafka: Kafka, member: Member) -> None:
+    assert member.log.partitions("billing") == PARTITIONS
+    assert member.log.partitions("shipping") is None
+    apply(kafka, [ServiceDeclaration("shipping")], 2, 1)
+    until(lambda: member.log.partitions("shipping") == 2)
+
+
+def test_close_is_harmless_when_already_closed(kafka: Kafka) -> None:
+    member = Member(kafka).join().owns(PARTITIONS)
+    member.log.close()
+    assert member.told[-1] == ("revoked", [0, 1, 2, 3])
+    member.log.close()
+    with pytest.raises(LogError, match="join first"):
+        member.log.poll(0, 1)

@@ -1,0 +1,118 @@
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from conversations.kafka.store import RocksStores, StoreInUse, _after
+
+
+class Clock:
+    now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_rows_and_checkpoint_come_back_after_reopening(tmp_path: Path) -> None:
+    stores = RocksStores(tmp_path)
+    store = stores.open(3, "topic")
+    assert store.checkpoint() is None
+    store.apply([(b"Ea", b"1"), (b"Eb", b"2"), (b"Ec", b"3")], 7)
+    store.apply([(b"Eb", None)], 9)
+    store.close()
+    again = stores.open(3, "topic")
+    assert again.checkpoint() == 9
+    assert again.get(b"Ea") == b"1"
+    assert again.get(b"Eb") is None
+    assert list(again.scan(b"E")) == [(b"Ea", b"1"), (b"Ec", b"3")]
+
+
+def test_a_scan_sees_its_prefix_as_of_the_call(tmp_path: Path) -> None:
+    store = RocksStores(tmp_path).open(0, "topic")
+    store.apply([(b"A", b"1"), (b"W1", b"1"), (b"W2", b"2"), (b"W\xff", b"3"), (b"X", b"4")], 1)
+    rows = store.scan(b"W")
+    store.apply([(b"W1", None), (b"W3", b"9")], 2)
+    assert list(rows) == [(b"W1", b"1"), (b"W2", b"2"), (b"W\xff", b"3")]
+    assert [key for key, _ in store.scan(b"W")] == [b"W2", b"W3", b"W\xff"]
+
+
+def test_an_empty_prefix_gives_rows_only(tmp_path: Path) -> None:
+    store = RocksStores(tmp_path).open(0, "topic")
+    store.apply([(b"A", b"1"), (b"\xff\xff", b"2")], 1)
+    assert list(store.scan(b"")) == [(b"A", b"1"), (b"\xff\xff", b"2")]
+    assert list(store.scan(b"\xff")) == [(b"\xff\xff", b"2")]
+
+
+def test_clear_forgets_the_checkpoint_too(tmp_path: Path) -> None:
+    store = RocksStores(tmp_path).open(0, "topic")
+    store.apply([(b"A", b"1")], 5)
+    store.clear()
+    assert store.checkpoint() is None
+    assert list(store.scan(b"")) == []
+    store.apply([(b"B", b"1")], 1)
+    assert store.checkpoint() == 1
+
+
+def test_a_copy_of_another_topic_comes_back_empty(tmp_path: Path) -> None:
+    stores = RocksStores(tmp_path)
+    with_rows = stores.open(0, "before")
+    with_rows.apply([(b"A", b"1")], 5)
+    with_rows.close()
+    store = stores.open(0, "after")
+    assert store.checkpoint() is None
+    assert store.get(b"A") is None
+
+
+@pytest.mark.parametrize(("hours", "kept"), [(11, True), (13, False)])
+def test_a_copy_older_than_half_of_what_deletes_are_told_comes_back_empty(
+    tmp_path: Path, hours: int, kept: bool
+) -> None:
+    clock = Clock()
+    stores = RocksStores(tmp_path, deletes_kept=timedelta(hours=24), clock=clock)
+    first = stores.open(0, "topic")
+    first.apply([(b"A", b"1")], 5)
+    first.close()
+    clock.now += hours * 3600
+    assert stores.open(0, "topic").checkpoint() == (5 if kept else None)
+
+
+@pytest.mark.parametrize(("start", "kept"), [(5, True), (6, False)])
+def test_a_copy_from_before_the_log_start_comes_back_empty(tmp_path: Path, start: int, kept: bool) -> None:
+    first = RocksStores(tmp_path).open(0, "topic")
+    first.apply([(b"A", b"1")], 5)
+    first.close()
+    stores = RocksStores(tmp_path, state_start=lambda _: start)
+    assert stores.open(0, "topic").checkpoint() == (5 if kept else None)
+
+
+def test_two_processes_on_one_directory_are_told_apart(tmp_path: Path) -> None:
+    store = RocksStores(tmp_path).open(0, "topic")
+    script = (
+        "import sys; from conversations.kafka.store import *\n"
+        "try: RocksStores(sys.argv[1]).open(0, 'topic')\n"
+        "except StoreInUse as e: print(e)"
+    )
+    told = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert "in use by another process" in told.stdout
+    with pytest.raises(StoreInUse, match="directory of its own"):
+        RocksStores(tmp_path).open(0, "topic")
+    store.close()
+
+
+def test_a_written_batch_survives_a_killed_process(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; from conversations.kafka.store import *\n"
+        "RocksStores(sys.argv[1]).open(0, 'topic').apply([(b'A', b'1')], 4); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    store = RocksStores(tmp_path).open(0, "topic")
+    assert (store.checkpoint(), store.get(b"A")) == (4, b"1")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "after"), [(b"", None), (b"a", b"b"), (b"a\xff", b"b"), (b"\xff\xff", None), (b"W\x00", b"W\x01")]
+)
+def test_the_end_of_a_prefix(prefix: bytes, after: bytes | None) -> None:
+    assert _after(prefix) == after
