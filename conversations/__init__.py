@@ -60,7 +60,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [  # noqa: PLE0604 - names are strings, computed once from _HOMES
+__all__ = [
     "BodyTooLarge", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError", "Dialog", "DialogEnded",
     "Group", "InvalidBody", "Kafka", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NoWorkerHere",
     "NotAccepted", "NotInContract", "PeerError", "Pending", "RequestTimeout", "Service", "StateUpgradeError",
@@ -71,7 +71,7 @@ __all__ = [  # noqa: PLE0604 - names are strings, computed once from _HOMES
 def __getattr__(name: str) -> Any:
     """Load a public name on first use."""
     if name == "__version__":
-        from importlib.metadata import version  # noqa: PLC0415 - rarely asked for
+        from importlib.metadata import version
 
         return version("kafka-dialogs")
     home = _HOME_OF.get(name)

@@ -123,7 +123,7 @@ class _AvroBody:
         try:
             body = fastavro.schemaless_reader(source, self._schema, None)
         except Exception as error:  # as above: any exception means the bytes are not of this schema
-            raise InvalidBody(f"{self._name}: {error or type(error).__name__}") from error
+            raise InvalidBody(f"{self._name}: {type(error).__name__} {error}") from error
         if source.tell() != len(data):
             raise InvalidBody(f"{self._name}: {len(data) - source.tell()} bytes follow the body")
         return body
@@ -157,4 +157,6 @@ def codec_of(declared: MessageType) -> BodyCodec:
     try:
         return _TypedBody(declared.name, body)
     except Exception as error:  # Pydantic raises several kinds for classes it has no schema for
-        raise DeclarationError(f"message type {declared.name!r}: {body!r} is not a body Pydantic knows: {error}") from error
+        raise DeclarationError(
+            f"message type {declared.name!r}: {body!r} is not a body Pydantic knows: {error}"
+        ) from error

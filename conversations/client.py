@@ -42,7 +42,7 @@ from conversations.service import Service
 
 M = TypeVar("M")
 N = TypeVar("N")
-R = TypeVar("R", covariant=True)
+R_co = TypeVar("R_co", covariant=True)
 
 DEFAULT_TIMEOUT = timedelta(seconds=30)
 REQUEST_LIFETIME = timedelta(minutes=1)
@@ -151,12 +151,14 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
             secrets.token_bytes(16), self._conversation, True, self._key, self._idempotency_key,
             self._client.service_name, _now(), tuple(operations),
         )  # fmt: skip
-        return self._client.sink().append(self._client.service_name, self._key.encode(), encode_command(command))
+        return self._client.sink().append_async(self._key.encode(), encode_command(command))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Write what was noted and wait until Kafka has it.
 
         Raises:
@@ -218,9 +220,9 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
     def sink(self) -> CommandSink:
         """Connect on first use."""
         if self._sink is None:
-            from conversations.kafka.commands import CommandProducer  # noqa: PLC0415 - librdkafka only when it is used
+            from conversations.kafka.commands import CommandProducer
 
-            self._sink = CommandProducer(self._kafka)
+            self._sink = CommandProducer(self._kafka, self.service_name)
         return self._sink
 
     def contracts(self) -> list[Contract]:
@@ -245,9 +247,8 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
     def close(self) -> None:
         """Close the connection; the next use opens another."""
         sink, self._sink = self._sink, None
-        close = getattr(sink, "close", None)
-        if close is not None:
-            close()
+        if sink is not None:
+            sink.close()
 
     @staticmethod
     def new_id() -> str:
@@ -290,7 +291,9 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         return ClientDialog(self, conversation, key, None)
 
     @overload
-    def request(self, to: str, contract: Contract, body: object, *, reply: type[M], timeout: timedelta) -> Pending[M]: ...
+    def request(
+        self, to: str, contract: Contract, body: object, *, reply: type[M], timeout: timedelta
+    ) -> Pending[M]: ...
     @overload
     def request(
         self, to: str, contract: Contract, body: object, *, reply: tuple[type[M], type[N]], timeout: timedelta
@@ -324,7 +327,9 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         classes = reply if isinstance(reply, tuple) else (reply,)
         names = {as_message_type(cls).name for cls in classes}
         if not names <= contract.by_target.keys():
-            raise NotInContract(f"the target may not send {', '.join(sorted(names - contract.by_target.keys()))} in {contract.name!r}")
+            raise NotInContract(
+                f"the target may not send {', '.join(sorted(names - contract.by_target.keys()))} in {contract.name!r}"
+            )
         lifetime = max(timeout, REQUEST_LIFETIME)
         dialog = self.begin_dialog(to, contract, id=_draw_for(host), lifetime=lifetime)
         dialog.send(body)
@@ -333,7 +338,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         return pending
 
 
-class Pending(Generic[R]):
+class Pending(Generic[R_co]):
     """An answer under way: ``result()`` in a thread, ``await`` in a coroutine."""
 
     def __init__(self, dialog: ClientDialog, names: set[str], timeout: timedelta, host: presence.Host) -> None:
@@ -342,7 +347,7 @@ class Pending(Generic[R]):
         self._names = names
         self._deadline = time.monotonic() + timeout.total_seconds()
         self._host = host
-        self._future: concurrent.futures.Future[R] = concurrent.futures.Future()
+        self._future: concurrent.futures.Future[R_co] = concurrent.futures.Future()
         self._acknowledged = False
 
     def start(self) -> None:
@@ -377,7 +382,7 @@ class Pending(Generic[R]):
             code, text = failure or (0, "the dialog ended without an answer")
             self._future.set_exception(PeerError(code, text))
 
-    def result(self) -> R:
+    def result(self) -> R_co:
         """Wait for the answer.
 
         Raises:
@@ -392,10 +397,10 @@ class Pending(Generic[R]):
         finally:
             self._forget()
 
-    def __await__(self) -> Generator[Any, None, R]:
+    def __await__(self) -> Generator[Any, None, R_co]:
         return self._wait().__await__()
 
-    async def _wait(self) -> R:
+    async def _wait(self) -> R_co:
         try:
             async with asyncio.timeout(max(0.0, self._deadline - time.monotonic())):
                 return await asyncio.wrap_future(self._future)
@@ -418,7 +423,9 @@ def _draw_for(host: presence.Host) -> str:
         drawn = str(_draw())
         if host.owns(drawn.encode()):
             return drawn
-    raise NoWorkerHere("the worker in this process owns no partition now; it may be starting, or losing all of them to others")
+    raise NoWorkerHere(
+        "the worker in this process owns no partition now; it may be starting, or losing all of them to others"
+    )
 
 
 def _checked(text: str) -> UUID:
@@ -426,6 +433,6 @@ def _checked(text: str) -> UUID:
         found = UUID(text)
     except (ValueError, AttributeError):
         raise LocalError(f"{text!r} is not a conversation id (8426): use Client.new_id()", code=8426) from None
-    if found.version != 7:  # noqa: PLR2004 - the version digit
+    if found.version != 7:
         raise LocalError(f"{text!r} is not a UUIDv7: use Client.new_id(), so that its age can be read off", code=8426)
     return found

@@ -43,8 +43,14 @@ class Party(Protocol):
     """An endpoint as the owner of its partition holds it."""
 
     identity: bytes
-    endpoint: Endpoint
-    side: Side
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The machine; not to be moved before the draft is applied."""
+
+    @property
+    def side(self) -> Side:
+        """What the service does on this side of the contract."""
 
 
 class Ask(NamedTuple):
@@ -244,11 +250,11 @@ class Dialog(Generic[S]):
         draft, party = self._draft, self._party
         if draft.state_of(party) is not State.CONVERSING:
             draft.move(party, Event.SEND)
-        run, encode = party.side.outgoing(body, type)
-        data = encode(body)
+        codec = party.side.outgoing(body, type)
+        data = codec.encode(body)
         if len(data) > draft.room.body_limit:
             raise BodyTooLarge(f"the body has {len(data)} bytes; a message may have {draft.room.body_limit} (8459)")
-        draft.asks.append(Ask(Verb.SEND, party, run, data))
+        draft.asks.append(Ask(Verb.SEND, party, codec.run, data))
 
     def end(self) -> None:
         """End this side: the peer is told after everything sent before; cancels the timer.
@@ -343,7 +349,9 @@ class Group(Generic[S]):
         """
         room = self._draft.room
         if not room.initiates(contract):
-            raise UnknownContract(f"the service does not initiate contract {contract.name!r}: add it to initiates=[...] (8425)")
+            raise UnknownContract(
+                f"the service does not initiate contract {contract.name!r}: add it to initiates=[...] (8425)"
+            )
         party = room.new_party(self._party, to, contract, expiry(room.now, lifetime, contract), related)
         self._draft.asks.append(Ask(Verb.BEGIN, party, related))
         return Dialog(self._draft, party)
@@ -362,7 +370,7 @@ class Group(Generic[S]):
                 continue  # ended here, its END not acknowledged yet
 
 
-def check_error(code: int, description: str) -> None:
+def check_error(code: object, description: object) -> None:
     """Check the parts of an application's error.
 
     Raises:
@@ -406,5 +414,3 @@ def expiry(now: int, lifetime: timedelta | None, contract: Contract) -> int:
 def moment(at: int) -> datetime:
     """Turn microseconds since the epoch into a datetime in UTC."""
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at)
-
-

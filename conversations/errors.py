@@ -1,26 +1,26 @@
 """Every exception of the package.
 
-    ConversationError             has a code of Service Broker's error table
-     ├─ LocalError                you asked for something impossible; raised at once, nothing changed
-     │   ├─ DialogEnded           8429 (or 8427, 8458): the dialog's state does not allow the verb
-     │   ├─ NotInContract         8431: the contract does not know the message type
-     │   ├─ WrongDirection        8432, 8434: the other side sends this message type
-     │   ├─ InvalidBody           9615: the body is not what its message type says
-     │   ├─ BodyTooLarge          8459
-     │   ├─ UnknownContract       8425: the service does not declare the contract
-     │   └─ NoWorkerHere          a request needs a worker of its service in this process
-     ├─ PeerError                 the other side, or the broker on its behalf, ended the dialog with an error
-     ├─ NotAccepted               Kafka did not confirm a client's write; the same block again is harmless
-     └─ RequestTimeout            no reply in time; says whether the peer had the request
-    DeclarationError              a service's declaration is incomplete or contradicts itself or the catalog
-    StateUpgradeError             stored group state is of another version and no upgrade function fits
-    LogError                      Kafka failed for good
-     ├─ Fenced                    another member owns a partition now
-     ├─ Interrupted               aborted for a passing reason
-     ├─ InDoubt                   the outcome of a commit is unknown
-     ├─ DestinationFailed         a topic refuses records
-     └─ InputLost                 an input position can no longer be read
-    UndecodableRecord            bytes of a topic are not a record of a schema we know
+ConversationError             has a code of Service Broker's error table
+ ├─ LocalError                you asked for something impossible; raised at once, nothing changed
+ │   ├─ DialogEnded           8429 (or 8427, 8458): the dialog's state does not allow the verb
+ │   ├─ NotInContract         8431: the contract does not know the message type
+ │   ├─ WrongDirection        8432, 8434: the other side sends this message type
+ │   ├─ InvalidBody           9615: the body is not what its message type says
+ │   ├─ BodyTooLarge          8459
+ │   ├─ UnknownContract       8425: the service does not declare the contract
+ │   └─ NoWorkerHere          a request needs a worker of its service in this process
+ ├─ PeerError                 the other side, or the broker on its behalf, ended the dialog with an error
+ ├─ NotAccepted               Kafka did not confirm a client's write; the same block again is harmless
+ └─ RequestTimeout            no reply in time; says whether the peer had the request
+DeclarationError              a service's declaration is incomplete or contradicts itself or the catalog
+StateUpgradeError             stored group state is of another version and no upgrade function fits
+LogError                      Kafka failed for good
+ ├─ Fenced                    another member owns a partition now
+ ├─ Interrupted               aborted for a passing reason
+ ├─ InDoubt                   the outcome of a commit is unknown
+ ├─ DestinationFailed         a topic refuses records
+ └─ InputLost                 an input position can no longer be read
+UndecodableRecord            bytes of a topic are not a record of a schema we know
 """
 
 from __future__ import annotations

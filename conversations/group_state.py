@@ -75,10 +75,10 @@ class StateCodec:
         """Encode state as JSON.
 
         Raises:
-            ValueError: it is not what its class says.
+            TypeError, ValueError: it is not what its class says.
         """
         if not isinstance(state, self._class):
-            raise ValueError(f"group.state must be a {self._class.__name__}, not {type(state).__name__}")
+            raise TypeError(f"group.state must be a {self._class.__name__}, not {type(state).__name__}")
         data: bytes = self._to_json(state, warnings="error")
         return data
 

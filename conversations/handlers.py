@@ -27,23 +27,22 @@ class Side:
 
     contract: Contract
     initiator: bool
-    senders: dict[type, tuple[bytes, Callable[[Any], bytes]]] = field(default_factory=dict)
-    """Body class to the encoded run and the encoder, for what this side may send."""
+    senders: dict[type, BodyCodec] = field(default_factory=dict)
+    """Body class to its codec, for what this side may send."""
     receivers: dict[str, tuple[BodyCodec, Handler | None]] = field(default_factory=dict)
     """Message type name to its codec and handler (None: ignored), for what this side may receive."""
     on_end: Handler | None = None
     on_error: Handler | None = None
     on_timer: Handler | None = None
 
-    def outgoing(self, body: object, name: str | None) -> tuple[bytes, Callable[[Any], bytes]]:
+    def outgoing(self, body: object, name: str | None) -> BodyCodec:
         """Find how to send ``body``.
 
         Raises:
             NotInContract, WrongDirection: as ``Contract.outgoing``.
         """
         if name is None:
-            sender = self.senders.get(type(body))
-            if sender is not None:
-                return sender
-        codec = codec_of(self.contract.outgoing(body, name, self.initiator))
-        return codec.run, codec.encode
+            codec = self.senders.get(type(body))
+            if codec is not None:
+                return codec
+        return codec_of(self.contract.outgoing(body, name, self.initiator))

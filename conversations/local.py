@@ -27,17 +27,21 @@ START_SECONDS = 60.0
 
 
 class MemoryCommands:
-    """Appends commands to the topics of a memory broker."""
+    """Appends commands of one service to a memory broker."""
 
-    def __init__(self, broker: MemoryBroker) -> None:
+    def __init__(self, broker: MemoryBroker, service: str) -> None:
         self._broker = broker
+        self._service = service
 
-    def append(self, service: str, key: bytes, value: bytes) -> Future[None]:
+    def append_async(self, key: bytes, value: bytes) -> Future[None]:
         """Append one command; it is durable, as far as memory is, at once."""
         future: Future[None] = Future()
-        self._broker.append_keyed(service, COMMANDS, key, value)
+        self._broker.append_keyed(self._service, COMMANDS, key, value)
         future.set_result(None)
         return future
+
+    def close(self) -> None:
+        """Nothing to disconnect."""
 
 
 class LocalClient(Client):
@@ -49,7 +53,9 @@ class LocalClient(Client):
 
 
 @contextmanager
-def local(*services: Service[Any], kafka: Kafka | None = None, settings: WorkerSettings | None = None) -> Iterator[Client]:
+def local(
+    *services: Service[Any], kafka: Kafka | None = None, settings: WorkerSettings | None = None
+) -> Iterator[Client]:
     """Run services in this process and give a client that speaks as the service ``local.client``.
 
     Without ``kafka`` everything is in memory and gone at the end; with it the same runs on Kafka's topics, which are
@@ -65,7 +71,7 @@ def local(*services: Service[Any], kafka: Kafka | None = None, settings: WorkerS
         address, broker = Kafka("memory"), MemoryBroker(SystemClock())
         for service in everyone:
             broker.create_service(service.name, 1)
-        sink: CommandSink | None = MemoryCommands(broker)
+        sink: CommandSink | None = MemoryCommands(broker, CLIENT)
         open_log = _in_memory(broker)
     else:
         address, sink, open_log = kafka, None, _on_kafka(kafka, everyone)
@@ -89,8 +95,8 @@ def _in_memory(broker: MemoryBroker) -> Callable[[str], Callable[[], Log]]:
 
 
 def _on_kafka(kafka: Kafka, services: tuple[Service[Any], ...]) -> Callable[[str], Callable[[], Log]]:
-    from conversations.kafka.admin import apply  # noqa: PLC0415 - librdkafka only when it is used
-    from conversations.kafka.log import KafkaLog  # noqa: PLC0415 - as above
+    from conversations.kafka.admin import apply
+    from conversations.kafka.log import KafkaLog
 
     apply(kafka, [service.declaration() for service in services], partitions=4, replication=-1)
     return lambda service: lambda: KafkaLog(kafka, service)

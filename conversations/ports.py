@@ -166,10 +166,13 @@ class Stores(Protocol):
 
 
 class CommandSink(Protocol):
-    """Where clients append commands to the commands topic of a service."""
+    """Where clients append commands to the commands topic of one service. Thread-safe."""
 
-    def append(self, service: str, key: bytes, value: bytes) -> Future[None]:
-        """Append one command; the future ends when it is durable, or with ``NotAccepted``. Thread-safe."""
+    def append_async(self, key: bytes, value: bytes) -> Future[None]:
+        """Append one command; the future ends when it is durable, or with ``NotAccepted``."""
+
+    def close(self) -> None:
+        """Wait for what is under way, and disconnect."""
 
 
 class Clock(Protocol):

@@ -15,6 +15,7 @@ from conversations.errors import DeclarationError, PeerError
 from conversations.group_state import StateCodec, Upgrade
 from conversations.handlers import Handler, Side
 from conversations.protocol.contract import Contract, MessageType, as_message_type
+from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import check_name
 
 M = TypeVar("M")
@@ -30,7 +31,9 @@ class OnMessage(Protocol[M, S]):
     @overload
     def __call__(self, handler: Callable[[M, Dialog[S]], None], /) -> Callable[[M, Dialog[S]], None]: ...
     @overload
-    def __call__(self, handler: Callable[[M, Dialog[S]], Awaitable[None]], /) -> Callable[[M, Dialog[S]], Awaitable[None]]: ...
+    def __call__(
+        self, handler: Callable[[M, Dialog[S]], Awaitable[None]], /
+    ) -> Callable[[M, Dialog[S]], Awaitable[None]]: ...
 
 
 class OnDialog(Protocol[S]):
@@ -39,7 +42,9 @@ class OnDialog(Protocol[S]):
     @overload
     def __call__(self, handler: Callable[[Dialog[S]], None], /) -> Callable[[Dialog[S]], None]: ...
     @overload
-    def __call__(self, handler: Callable[[Dialog[S]], Awaitable[None]], /) -> Callable[[Dialog[S]], Awaitable[None]]: ...
+    def __call__(
+        self, handler: Callable[[Dialog[S]], Awaitable[None]], /
+    ) -> Callable[[Dialog[S]], Awaitable[None]]: ...
 
 
 class Service(Generic[S]):
@@ -101,7 +106,9 @@ class Service(Generic[S]):
     # -- registering --------------------------------------------------------------------------------
 
     @overload
-    def on(self, message: type[M], /, *, contract: Contract | None = None, time_limit: timedelta = ...) -> OnMessage[M, S]: ...
+    def on(
+        self, message: type[M], /, *, contract: Contract | None = None, time_limit: timedelta = ...
+    ) -> OnMessage[M, S]: ...
     @overload
     def on(
         self, message: str | MessageType, /, *, contract: Contract | None = None, time_limit: timedelta = ...
@@ -129,7 +136,9 @@ class Service(Generic[S]):
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
             key = (contract.name if contract else None, name)
             if key in self._messages:
-                raise DeclarationError(f"service {self.name!r} has a handler for {name!r} already: {self._messages[key].name}")
+                raise DeclarationError(
+                    f"service {self.name!r} has a handler for {name!r} already: {self._messages[key].name}"
+                )
             self._check_receivable(name, contract)
             self._messages[key] = _handler(function, 2, time_limit)
             return function
@@ -148,12 +157,18 @@ class Service(Generic[S]):
         """Register ``(error, dialog)``, called when the dialog broke; afterwards this side ends too."""
         return self._on_event("error", contracts, 2, time_limit)
 
-    def _on_event(self, event: str, contracts: Sequence[Contract], arity: int, time_limit: timedelta) -> Any:
+    def _on_event(
+        self, event: str, contracts: Sequence[Contract], arity: int, time_limit: timedelta
+    ) -> Callable[[Any], Any]:
+        names: list[str | None] = [contract.name for contract in contracts]
+
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
             handler = _handler(function, arity, time_limit)
-            for name in [contract.name for contract in contracts] or [None]:
+            for name in names or [None]:
                 if (event, name) in self._events:
-                    raise DeclarationError(f"service {self.name!r} has an on_{event} for {name or 'all contracts'} already")
+                    raise DeclarationError(
+                        f"service {self.name!r} has an on_{event} for {name or 'all contracts'} already"
+                    )
                 self._events[event, name] = handler
             return function
 
@@ -162,6 +177,10 @@ class Service(Generic[S]):
     def upgrade_state(self, version: int) -> Callable[[Upgrade], Upgrade]:
         """Register the function that turns stored state of ``version`` (as plain JSON) into that of ``version + 1``."""
         return self.state.upgrade(version)
+
+    def declaration(self) -> ServiceDeclaration:
+        """Return what the catalog keeps about this service."""
+        return ServiceDeclaration(self.name, _plain(self.accepts), _plain(self.initiates))
 
     # -- checking -----------------------------------------------------------------------------------
 
@@ -190,7 +209,10 @@ class Service(Generic[S]):
         for sent in contract.sendable(initiator).values():
             codec = codec_of(sent)
             if isinstance(sent.body, type):
-                side.senders[sent.body] = (codec.run, codec.encode)
+                side.senders[sent.body] = codec
+        raw = [sent for sent in contract.sendable(initiator).values() if sent.body == "bytes"]
+        if len(raw) == 1:
+            side.senders[bytes] = codec_of(raw[0])
         for name, received in contract.sendable(not initiator).items():
             handler = self._messages.get((contract.name, name)) or self._messages.get((None, name))
             if handler is None and name not in self.ignores:
@@ -227,6 +249,17 @@ def _by_name(service: str, contracts: Sequence[Contract]) -> Mapping[str, Contra
     return named
 
 
+def _plain(contracts: Mapping[str, Contract]) -> dict[str, dict[str, list[str]]]:
+    return {
+        name: {
+            "initiator": [t for t in contract.by_initiator if t not in contract.by_target],
+            "target": [t for t in contract.by_target if t not in contract.by_initiator],
+            "any": [t for t in contract.by_initiator if t in contract.by_target],
+        }
+        for name, contract in contracts.items()
+    }
+
+
 def _handler(function: Callable[..., Any], arity: int, time_limit: timedelta) -> Handler:
     name = getattr(function, "__qualname__", repr(function))
     if not callable(function):
@@ -234,7 +267,7 @@ def _handler(function: Callable[..., Any], arity: int, time_limit: timedelta) ->
     try:
         inspect.signature(function).bind(*range(arity))
     except TypeError as error:
-        expected = "(body, dialog)" if arity == 2 else "(dialog)"  # noqa: PLR2004 - the arity of the longer signature
+        expected = "(body, dialog)" if arity == 2 else "(dialog)"
         raise DeclarationError(f"handler {name} must take {expected}: {error}") from error
     if time_limit <= timedelta(0):
         raise DeclarationError(f"handler {name}: the time limit must be more than zero")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from threading import get_ident
 from typing import Literal
@@ -17,7 +17,7 @@ from conversations.kafka.consumer import Inputs
 from conversations.kafka.restore import KafkaRestore
 from conversations.kafka.transactions import Group, Transactions
 from conversations.kafka.watch import Watch
-from conversations.ports import Listener, Out, Positions, Record
+from conversations.ports import Listener, Positions, Produced, Record
 from conversations.protocol.topics import COMMANDS, QUEUE, SERVICE_TOPICS, STATE, service_topic
 
 
@@ -105,7 +105,7 @@ class KafkaLog:
         """Stop every input of a partition that stays assigned: it is set aside for a human."""
         self._joined().drop(partition)
 
-    def commit(self, outs: Iterable[Out], offsets: Mapping[int, int]) -> Mapping[int, int]:
+    def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
         """Append ``outs`` and the queue offsets of the touched partitions in one transaction.
 
         Raises:

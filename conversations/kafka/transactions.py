@@ -12,7 +12,7 @@ from conversations.config import Kafka
 from conversations.errors import DestinationFailed, Fenced, InDoubt, Interrupted, LogError
 from conversations.kafka.clients import Topic, make_producer, translated
 from conversations.kafka.failures import Word, describe, is_producer_fenced, refuses, timed_out, word_for
-from conversations.ports import Out
+from conversations.ports import Produced
 
 TRANSACTION_TIMEOUT = 10.0
 """Seconds after which the broker aborts a transaction: so long may a crashed owner hide *other* senders' records."""
@@ -72,12 +72,11 @@ class Transactions:
         """Look destinations up anew at the next commit: topics may have gone since."""
         self._topics.clear()
 
-    def commit(self, outs: Iterable[Out], offsets: Mapping[int, int]) -> dict[int, int]:
+    def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> dict[int, int]:
         """Append ``outs`` and the queue offsets in one transaction; see ``ports.Log.commit``."""
         if not offsets:
             # Without an offset no broker checks who owns the partition, and a zombie's timer step would commit.
             raise ValueError("a transaction needs the queue offset of every partition it touches")
-        outs = outs if isinstance(outs, Sequence) else list(outs)
         self._check_destinations(outs)
         self._ends, self._refused, self._delivered = {}, {}, set()
         try:
@@ -88,7 +87,7 @@ class Transactions:
         self._report_all = False
         return self._ends
 
-    def _check_destinations(self, outs: Sequence[Out]) -> None:
+    def _check_destinations(self, outs: Sequence[Produced]) -> None:
         unknown = {out[0] for out in outs} - self._topics.keys()
         if not unknown:
             return
@@ -97,7 +96,7 @@ class Transactions:
         if missing := [name for name, topic in found.items() if topic is None]:
             raise DestinationFailed(dict.fromkeys(missing, "the topic does not exist"))
 
-    def _fill(self, outs: Sequence[Out], offsets: Mapping[int, int]) -> None:
+    def _fill(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> None:
         producer = self._alive()
         try:
             producer.begin_transaction()
@@ -111,7 +110,7 @@ class Transactions:
             raise KafkaException(next(iter(self._refused.values())))
         self._send_offsets(producer, offsets)
 
-    def _produce(self, producer: Producer, outs: Sequence[Out]) -> None:
+    def _produce(self, producer: Producer, outs: Sequence[Produced]) -> None:
         state = self._group.state
         # Only the last state record of each partition tells its offset: a report per record costs 0.2 us.
         last = {} if self._report_all else {out[1]: at for at, out in enumerate(outs) if out[0] == state}
@@ -123,7 +122,7 @@ class Transactions:
             begin = at + 1
         self._produce_slice(producer, outs, (begin, len(outs)), every)
 
-    def _produce_slice(self, producer: Producer, outs: Sequence[Out], span: tuple[int, int], report: Any) -> None:
+    def _produce_slice(self, producer: Producer, outs: Sequence[Produced], span: tuple[int, int], report: Any) -> None:
         produce: Any = producer.produce
         poll = producer.poll
         first, stop = span
@@ -136,12 +135,12 @@ class Transactions:
             except BufferError:
                 poll(0.1)  # the local queue is full: the record at ``at`` goes again when there is room
             except KafkaException as failure:
-                self._refused[outs[at].topic] = failure.args[0]
+                self._refused[outs[at][0]] = failure.args[0]
                 raise
             else:
                 poll(0)
 
-    def _flush(self, producer: Producer, outs: Sequence[Out]) -> None:
+    def _flush(self, producer: Producer, outs: Sequence[Produced]) -> None:
         if producer.flush(STALL) and self._look_again(outs):
             # A topic went away: its records would only time out, after the transaction has.
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
@@ -161,7 +160,7 @@ class Transactions:
                 if word_for(failure.args[0]) is not Word.RETRIABLE or monotonic() > deadline:
                     raise
 
-    def _decide(self, outs: Sequence[Out]) -> None:
+    def _decide(self, outs: Sequence[Produced]) -> None:
         """Commit. From the first attempt on only committing is tried: it may have taken effect."""
         producer = self._alive()
         deadline = monotonic() + COMMIT_PATIENCE
@@ -178,7 +177,7 @@ class Transactions:
                     raise InDoubt(self._doubt(error)) from failure
                 asked_before = True
 
-    def _undo(self, error: KafkaError, outs: Sequence[Out]) -> LogError:
+    def _undo(self, error: KafkaError, outs: Sequence[Produced]) -> LogError:
         """Abort a transaction nobody asked to commit, and say what the failure means."""
         word = word_for(error)
         if is_producer_fenced(error):
@@ -195,7 +194,7 @@ class Transactions:
         self._report_all = not self._report_all
         return Interrupted(f"aborted: {describe(error)}")
 
-    def _failed_destinations(self, outs: Sequence[Out]) -> dict[str, str]:
+    def _failed_destinations(self, outs: Sequence[Produced]) -> dict[str, str]:
         own = {self._group.state, self._group.queue}
         failed = {topic: describe(error) for topic, error in self._refused.items() if refuses(error)}
         failed |= self._look_again(outs)
@@ -205,10 +204,10 @@ class Transactions:
             failed |= {topic: why for topic, why in late.items() if topic not in self._delivered | own}
         return failed
 
-    def _look_again(self, outs: Sequence[Out]) -> dict[str, str]:
+    def _look_again(self, outs: Sequence[Produced]) -> dict[str, str]:
         highest: dict[str, int] = {}
         for out in outs:
-            highest[out.topic] = max(highest.get(out.topic, 0), out.partition)
+            highest[out[0]] = max(highest.get(out[0], 0), out[1])
         try:
             found = self._lookup(sorted(highest))
         except LogError:

@@ -24,6 +24,8 @@ SECOND = 1_000_000
 ACK_EVERY = 128
 """Messages accepted without reverse traffic before a dedicated ACK."""
 ACK_AFTER = 5 * SECOND
+FIRST_ACK_AFTER = SECOND // 4
+"""The first message is acknowledged sooner: its sender wants to know whether anybody is there."""
 RESEND_AFTER = 1 * SECOND
 """A gap is given this long to close by itself, doubled for each further question."""
 RESEND_ASKS = 3
@@ -357,7 +359,7 @@ class Endpoint:
         if behind >= ACK_EVERY or self.state not in (State.STARTED_INBOUND, State.CONVERSING):
             return True
         if self.ack_at == NEVER:
-            self.ack_at = now + ACK_AFTER
+            self.ack_at = now + (FIRST_ACK_AFTER if self.told == NONE else ACK_AFTER)
         return False
 
     def acknowledge(self) -> int:

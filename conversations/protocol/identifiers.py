@@ -18,7 +18,7 @@ def uuid7(now: int, random: int) -> UUID:
 
 def drawn_at(conversation: bytes) -> int | None:
     """Return when a UUIDv7 was drawn, in microseconds since the epoch; None for another kind of UUID."""
-    if conversation[6] >> 4 != 7:  # noqa: PLR2004 - the version digit
+    if conversation[6] >> 4 != 7:
         return None
     return int.from_bytes(conversation[:6], "big") * 1_000
 

@@ -27,8 +27,10 @@ ENDPOINT, GROUP, HELD, DELAYED, WAITING, COMMAND = b"E", b"G", b"H", b"D", b"W",
 PARTITION = b"P"
 
 _ENDPOINT, _TOMBSTONE, _GROUP, _WAITING, _PARTITION = (
-    Schema(schemas.load(name, schemas.newest(name))) for name in ("endpoint", "tombstone", "group", "waiting", "partition")
+    Schema(schemas.load(name, schemas.newest(name)))
+    for name in ("endpoint", "tombstone", "group", "waiting", "partition")
 )
+
 
 def identity(conversation: bytes, initiator: bool) -> bytes:
     """Name one side of a conversation, in the bytes an envelope begins with."""

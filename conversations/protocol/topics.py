@@ -25,7 +25,9 @@ def check_name(what: str, name: str) -> str:
         DeclarationError: it has other characters than Kafka allows, or more than 128 of them.
     """
     if not _NAME.fullmatch(name):
-        raise DeclarationError(f"{what} {name!r}: use at most 128 letters, digits, '.', '_' and '-', not beginning with '.'")
+        raise DeclarationError(
+            f"{what} {name!r}: use at most 128 letters, digits, '.', '_' and '-', not beginning with '.'"
+        )
     return name
 
 

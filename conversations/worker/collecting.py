@@ -45,7 +45,9 @@ def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], No
     flight = partition.flying
     if flight is None or partition.gone:
         return []
-    partition.store.apply(flight.rows.items(), checkpoint if checkpoint is not None else partition.store.checkpoint() or 0)
+    partition.store.apply(
+        flight.rows.items(), checkpoint if checkpoint is not None else partition.store.checkpoint() or 0
+    )
     partition.flying = None
     _evict(partition)
     return flight.notices
@@ -195,4 +197,3 @@ def _evict(partition: Partition) -> None:
         del partition.actives[peer]
         lane.group = None
         partition.forget_lane(lane)
-

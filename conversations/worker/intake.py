@@ -6,7 +6,16 @@ from conversations.errors import UndecodableRecord
 from conversations.ports import Record
 from conversations.protocol import rows
 from conversations.protocol.command import decode_command
-from conversations.protocol.envelope import HEADER_NAME, IDENTITY, Envelope, Prefix, decode, decode_tail, header_matches, tail_start
+from conversations.protocol.envelope import (
+    HEADER_NAME,
+    IDENTITY,
+    Envelope,
+    Prefix,
+    decode,
+    decode_tail,
+    header_matches,
+    tail_start,
+)
 from conversations.protocol.topics import partition_of
 from conversations.worker import letters
 from conversations.worker.active import Active, Item
@@ -26,8 +35,7 @@ def take(partition: Partition, record: Record) -> None:
     partition.row.queue = offset + 1
     partition.moved = True
     log_time = record.timestamp()[1] * MILLISECOND
-    if log_time > partition.row.queue_time:
-        partition.row.queue_time = log_time
+    partition.row.queue_time = max(partition.row.queue_time, log_time)
     try:
         if value is None:
             raise Unbelievable("the record has no value")
@@ -94,7 +102,9 @@ def _check_prefix(active: Active, prefix: Prefix) -> None:
     endpoint = active.endpoint
     expected = (endpoint.contract, endpoint.peer, endpoint.peer_key)
     if (prefix.contract, prefix.from_service, prefix.reply_key) != expected:
-        raise Unbelievable(f"the envelope says {prefix.contract}, {prefix.from_service}, {prefix.reply_key}; the dialog is {expected}")
+        raise Unbelievable(
+            f"the envelope says {prefix.contract}, {prefix.from_service}, {prefix.reply_key}; the dialog is {expected}"
+        )
 
 
 def take_command(partition: Partition, record: Record) -> None:
@@ -120,7 +130,9 @@ def take_command(partition: Partition, record: Record) -> None:
     peer = rows.identity(command.conversation_id, not command.from_initiator)
     active = partition.find(peer, command.key, "")
     log_time = record.timestamp()[1] * MILLISECOND
-    partition.enqueue(active.lane, Item(active, None, command, False, record.topic(), offset, log_time, key, b"", value))
+    partition.enqueue(
+        active.lane, Item(active, None, command, False, record.topic(), offset, log_time, key, b"", value)
+    )
 
 
 def restore_waiting(partition: Partition) -> None:

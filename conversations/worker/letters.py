@@ -38,7 +38,9 @@ COMMAND_REFUSED = "command-refused"
 SET_ASIDE = "set-aside"
 
 
-def dead_letter(partition: Partition, item: Item, reason: str, *, failure: BaseException | None = None, code: int = 0) -> None:
+def dead_letter(
+    partition: Partition, item: Item, reason: str, *, failure: BaseException | None = None, code: int = 0
+) -> None:
     """Keep a record that is given up on, in the next transaction."""
     partition.owner.counts.dead_letters += 1
     headers = _source(partition, item.topic, item.offset, reason)

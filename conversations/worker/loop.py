@@ -214,7 +214,9 @@ class Worker:
                             self.owner.scheduler.abandon(run)
                             working.overdue(partition, lane)
         if self.owner.scheduler.exhausted:
-            raise LogError("half of the handler threads are past their time limit and cannot be stopped; restart the worker")
+            raise LogError(
+                "half of the handler threads are past their time limit and cannot be stopped; restart the worker"
+            )
 
     # -- committing -------------------------------------------------------------------------------------
 
@@ -257,7 +259,12 @@ class Worker:
     def _quarantine(self, flying: list[Partition], error: DestinationFailed) -> None:
         """Keep what a topic refuses as delayed rows, so that the rest can be committed."""
         owner = self.owner
-        own = {owner.state_topic, owner.commands_topic, owner.dead_letter_topic, owner.events_topic} & error.topics.keys()
+        own = {
+            owner.state_topic,
+            owner.commands_topic,
+            owner.dead_letter_topic,
+            owner.events_topic,
+        } & error.topics.keys()
         if own:
             raise LogError(f"the service's own topics refuse records: {error}")
         log.warning("destination cannot take records, keeping them: %s", error)

@@ -7,7 +7,17 @@ from hashlib import blake2b
 from conversations.dialog import Ask, Draft, Verb, check_error
 from conversations.errors import DialogEnded, LocalError, UnknownContract
 from conversations.protocol import rows
-from conversations.protocol.command import Begin, Cleanup, Command, End, EndWithError, Send, SetTimer, Tick, encode_command
+from conversations.protocol.command import (
+    Begin,
+    Cleanup,
+    Command,
+    End,
+    EndWithError,
+    Send,
+    SetTimer,
+    Tick,
+    encode_command,
+)
 from conversations.protocol.endpoint import NEVER, Endpoint, check_timer
 from conversations.protocol.envelope import message_run
 from conversations.protocol.identifiers import drawn_at
@@ -175,4 +185,3 @@ def _content(command: Command) -> bytes:
         command.operations,
     )  # fmt: skip
     return blake2b(encode_command(plain), digest_size=8).digest()
-

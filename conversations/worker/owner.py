@@ -127,7 +127,7 @@ class Owner:
         self.now = clock.now()
         self.failure: BaseException | None = None
         """A bug in a lane's own code, to be raised by the polling thread."""
-        self.destinations = Destinations(namespace, lambda name: self.log.partitions(name))
+        self.destinations = Destinations(namespace, self._count_partitions)
         self.watchers: dict[bytes, Watcher] = {}
         """Requests of this process that wait for what arrives on a conversation."""
         self.queue_topic = service_topic(namespace, service.name, QUEUE)
@@ -136,6 +136,9 @@ class Owner:
         self.state_topic = service_topic(namespace, service.name, STATE)
         self.events_topic = events_topic(namespace)
         self._random = random
+
+    def _count_partitions(self, service: str) -> int | None:
+        return self.log.partitions(service)
 
     def new_conversation(self) -> bytes:
         """Draw a conversation id."""

@@ -206,7 +206,9 @@ class Partition:
         queue_id, commands_id = ids[self.owner.queue_topic], ids[self.owner.commands_topic]
         row = self.read(rows.PARTITION)
         if row is None and committed is not None and committed > 0:
-            raise InputLost(self.number, "the consumer group has an offset, but the state topic has no row of the partition")
+            raise InputLost(
+                self.number, "the consumer group has an offset, but the state topic has no row of the partition"
+            )
         if row is not None:
             self.row = rows.decode_partition(row)
             self._check(queue_id, commands_id)
@@ -221,7 +223,10 @@ class Partition:
         return Positions(None, None) if fresh else Positions(self.row.queue, self.row.commands)
 
     def _check(self, queue_id: str, commands_id: str) -> None:
-        for what, mine, theirs in (("queue", self.row.queue_id, queue_id), ("commands", self.row.commands_id, commands_id)):
+        for what, mine, theirs in (
+            ("queue", self.row.queue_id, queue_id),
+            ("commands", self.row.commands_id, commands_id),
+        ):
             if mine != theirs:
                 raise InputLost(self.number, f"the {what} topic was re-created: it is not the one the state belongs to")
         if self.row.state_version > self.owner.service.state.version:

@@ -214,7 +214,9 @@ def due(partition: Partition, active: Active) -> list[Task]:
         elif reason is Due.RESEND:
             speaking.ask_resend(partition, active)
         elif reason is Due.GAP:
-            tasks.append(breach(partition, active, codes.NOT_CONVERSING, "A message is missing and was not sent again."))
+            tasks.append(
+                breach(partition, active, codes.NOT_CONVERSING, "A message is missing and was not sent again.")
+            )
         elif reason is Due.TIMER:
             tasks.append(timer(active))
         elif reason is Due.BROKEN:
@@ -358,4 +360,3 @@ def item_of(active: Active | None, row: rows.WaitingRow) -> Item:
         active, decode(row.value), topic=row.topic, offset=row.offset, log_time=row.log_time, key=row.key,
         header=row.header, value=row.value, accepted=row.accepted, attempts=row.attempts,
     )  # fmt: skip
-

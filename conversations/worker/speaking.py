@@ -21,6 +21,7 @@ from conversations.protocol.envelope import (
     header_of,
     tail_start,
 )
+from conversations.protocol.envelope_run import read_run
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
 from conversations.protocol.topics import partition_of
@@ -67,10 +68,9 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, first: object, 
     elif verb is Verb.CLEANUP:
         active.endpoint.cleanup()
         settled(partition, active, told=False)
-    elif isinstance(first, int):
-        if active.endpoint.state is not State.CLOSED:
-            active.endpoint.set_timer(first)
-            partition.touch(active)
+    elif isinstance(first, int) and active.endpoint.state is not State.CLOSED:
+        active.endpoint.set_timer(first)
+        partition.touch(active)
 
 
 # -- operations on one endpoint --------------------------------------------------------------------------------
@@ -137,8 +137,14 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
         transmitted = endpoint.next_out - 1 if said.kind is Kind.ERROR else NONE
         value = encode(
             Envelope(
-                prefix_of(endpoint), said.kind, said.seq, ack, transmitted,
-                sent_at=now, code=said.code, description=said.description,
+                prefix_of(endpoint),
+                said.kind,
+                said.seq,
+                ack,
+                transmitted,
+                sent_at=now,
+                code=said.code,
+                description=said.description,
             )  # fmt: skip
         )
     transmit(partition, active, value)
@@ -183,7 +189,7 @@ def transmit(partition: Partition, active: Active, value: bytes) -> None:
         if blocked or active.identity in partition.delayed:
             _delay(partition, active, value)
             return
-    header = header_of(value, len(active.out))
+    header = header_of(value, len(active.out or active.out_prefix()))
     partition.flight.outs.append(
         (active.out_topic, active.out_partition, active.endpoint.peer_key.encode(), value, [(HEADER_NAME, header)])
     )
@@ -287,8 +293,8 @@ def _begin_operation(active: Active) -> Begin:
 
 
 def _send_operation(run: bytes, body: bytes) -> Send:
-    sample = decode(encode_message(_SAMPLE, 0, NONE, encode_long(0), run, b""))
-    return Send(sample.message_type, sample.content_type, body)
+    _, _, message_type, _, _, _, _, content_type = read_run(run, 0)
+    return Send(message_type, content_type, body)
 
 
 def _operation(verb: Verb, first: object, second: object, now: int) -> Operation:

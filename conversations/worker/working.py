@@ -117,9 +117,7 @@ def _call(item: Item, task: Task, draft: Draft) -> tuple[Call, object]:
     return Call(task.handler, (dialog,)), None
 
 
-def _succeeded(
-    partition: Partition, item: Item, task: Task, draft: Draft, state: bytes | None, body: object
-) -> None:
+def _succeeded(partition: Partition, item: Item, task: Task, draft: Draft, state: bytes | None, body: object) -> None:
     active = task.active
     if state is not None:
         _keep_state(partition, active, state)
@@ -171,7 +169,9 @@ def give_up(partition: Partition, item: Item, active: Active, task: Task, failur
     elif task.finish is not None:
         task.finish(partition, active)
     receiving.close(partition, active)
-    letters.event(partition, "GAVE_UP", conversation=str(UUID(bytes=active.identity[:16])), failure=repr(failure)[:1_000])
+    letters.event(
+        partition, "GAVE_UP", conversation=str(UUID(bytes=active.identity[:16])), failure=repr(failure)[:1_000]
+    )
 
 
 def overdue(partition: Partition, lane: Lane) -> None:
