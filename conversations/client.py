@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, overload
 from uuid import UUID
 
-from conversations import presence
 from conversations.bodies import codec_of
 from conversations.config import Kafka, Limits
 from conversations.dialog import DESCRIPTION_LIMIT, check_error, expiry, micros
@@ -34,6 +33,7 @@ from conversations.errors import (
     UnknownContract,
 )
 from conversations.ports import CommandSink
+from conversations.presence import Host, find
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
 from conversations.protocol.contract import Contract, as_message_type
 from conversations.protocol.endpoint import NEVER, Failure
@@ -318,7 +318,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             NoWorkerHere: no worker of this client's service runs in this process.
             LocalError: as ``begin_dialog`` and ``send``; a reply type is not in the contract.
         """
-        host = presence.find(self.address, self.service_name)
+        host = find(self.address, self.service_name)
         if host is None:
             raise NoWorkerHere(
                 f"the reply to {self.service_name!r} arrives at its worker, and none runs in this process: "
@@ -341,7 +341,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
 class Pending(Generic[R_co]):
     """An answer under way: ``result()`` in a thread, ``await`` in a coroutine."""
 
-    def __init__(self, dialog: ClientDialog, names: set[str], timeout: timedelta, host: presence.Host) -> None:
+    def __init__(self, dialog: ClientDialog, names: set[str], timeout: timedelta, host: Host) -> None:
         self.dialog_id = dialog.id
         self._dialog = dialog
         self._names = names
@@ -417,7 +417,7 @@ def _draw() -> UUID:
     return uuid7(_now(), secrets.randbits(RANDOM_BITS))
 
 
-def _draw_for(host: presence.Host) -> str:
+def _draw_for(host: Host) -> str:
     """Draw an id whose replies arrive at this process."""
     for _ in range(_DRAWS):
         drawn = str(_draw())

@@ -6,7 +6,23 @@ import os
 import threading
 from typing import Protocol
 
-from conversations.worker.owner import Watcher
+from conversations.protocol.endpoint import Failure
+
+
+class Watcher(Protocol):
+    """A request that waits in this process for what arrives on its conversation."""
+
+    def wants(self, message_type: str) -> bool:
+        """Say whether this message answers the request: the dialog then ends in the same step."""
+
+    def message(self, message_type: str, body: object) -> None:
+        """A message was handled and the step is committed."""
+
+    def acknowledged(self) -> None:
+        """The peer has everything that was sent."""
+
+    def over(self, failure: Failure | None) -> None:
+        """The dialog is over, with an error or without, and the step is committed."""
 
 
 class Host(Protocol):

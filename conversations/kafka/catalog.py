@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
 from conversations.errors import LogError
-from conversations.kafka.clients import describe_topics, make_admin
+from conversations.kafka.clients import REQUEST_TIMEOUT, describe_topics, make_admin
 from conversations.kafka.restore import read_all
 from conversations.protocol.topics import catalog_topic
 
@@ -57,8 +57,13 @@ def schema_record(fingerprint: str, schema: str) -> tuple[bytes, bytes]:
     return f"{SCHEMA}{fingerprint}".encode(), schema.encode()
 
 
-def read_catalog(kafka: Kafka, admin: AdminClient | None = None, known: Catalog | None = None) -> Catalog:
-    """Read the catalog to its end; with ``known``, only what came since.
+def read_catalog(
+    kafka: Kafka,
+    admin: AdminClient | None = None,
+    known: Catalog | None = None,
+    timeout: float = REQUEST_TIMEOUT,
+) -> Catalog:
+    """Read the catalog to its end; with ``known``, only what came since. Waits ``timeout`` seconds for a broker.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -67,7 +72,7 @@ def read_catalog(kafka: Kafka, admin: AdminClient | None = None, known: Catalog 
     admin = admin or make_admin(kafka)
     topic = catalog_topic(kafka.namespace)
     catalog = known or Catalog()
-    if known is None and describe_topics(admin, kafka, [topic])[topic] is None:
+    if known is None and describe_topics(admin, kafka, [topic], timeout)[topic] is None:
         raise LogError(f"namespace {kafka.namespace!r} has no catalog: run 'conversations apply' for its services")
     rows, catalog.next_offset = read_all(kafka, admin, topic, catalog.next_offset)
     catalog.take(rows)

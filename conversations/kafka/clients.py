@@ -113,7 +113,9 @@ def list_offset(admin: AdminClient, topic: str, partition: int, *, first: bool =
     return answers[where]
 
 
-def describe_topics(admin: AdminClient, kafka: Kafka, names: list[str]) -> dict[str, Topic | None]:
+def describe_topics(
+    admin: AdminClient, kafka: Kafka, names: list[str], timeout: float = REQUEST_TIMEOUT
+) -> dict[str, Topic | None]:
     """Look topics up without creating them; a topic that does not exist is None.
 
     Raises:
@@ -122,7 +124,7 @@ def describe_topics(admin: AdminClient, kafka: Kafka, names: list[str]) -> dict[
     """
     if not names:
         return {}
-    futures = admin.describe_topics(TopicCollection(names), request_timeout=REQUEST_TIMEOUT)
+    futures = admin.describe_topics(TopicCollection(names), request_timeout=timeout)
     return {name: topic_of(kafka, name, future) for name, future in futures.items()}
 
 

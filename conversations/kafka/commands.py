@@ -16,12 +16,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, LogError, NotAccepted
 from conversations.kafka.catalog import read_catalog
-from conversations.kafka.clients import make_producer
+from conversations.kafka.clients import REQUEST_TIMEOUT, make_producer
 from conversations.kafka.failures import describe
 from conversations.ports import Headers
 from conversations.protocol.topics import COMMANDS, partition_of, service_topic
 
-SERVE = 1.0
+SERVE = 0.2
 """Seconds the reporting thread waits at most before it looks whether it should end."""
 DELIVERY_TIMEOUT = 30_000
 """Milliseconds after which a record that could not be handed over is given up."""
@@ -30,10 +30,10 @@ DELIVERY_TIMEOUT = 30_000
 class _Connection:
     """A producer, the thread that serves its reports, and the partition count its records are spread over."""
 
-    def __init__(self, kafka: Kafka, service: str) -> None:
+    def __init__(self, kafka: Kafka, service: str, timeout: float) -> None:
         self.pid = os.getpid()
         self.topic = service_topic(kafka.namespace, service, COMMANDS)
-        count = read_catalog(kafka).partitions(service)
+        count = read_catalog(kafka, timeout=timeout).partitions(service)
         if count is None:
             raise DeclarationError(f"service {service!r} is not in the catalog: run 'conversations apply' for it")
         self.count = count
@@ -91,7 +91,7 @@ class CommandProducer:
         future: Future[None] = Future()
         future.set_running_or_notify_cancel()  # a record under way cannot be called back
         deadline = monotonic() + timeout
-        connection = self._connected()
+        connection = self._connected(timeout)
         partition = partition_of(key, connection.count)
 
         def report(error: KafkaError | None, _message: Message) -> None:
@@ -121,11 +121,11 @@ class CommandProducer:
         if connection is not None and connection.pid == os.getpid():
             connection.close(timeout)
 
-    def _connected(self) -> _Connection:
+    def _connected(self, timeout: float) -> _Connection:
         with self._lock:
             if self._connection is None:
                 try:
-                    self._connection = _Connection(self._kafka, self._service)
+                    self._connection = _Connection(self._kafka, self._service, min(timeout, REQUEST_TIMEOUT))
                 except LogError as failure:
                     raise NotAccepted(str(failure)) from failure
             return self._connection

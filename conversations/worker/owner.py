@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from conversations.config import WorkerSettings
 from conversations.handlers import Side
 from conversations.lanes import Scheduler
 from conversations.ports import Clock, Log
-from conversations.protocol.endpoint import Failure
+from conversations.presence import Watcher
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE, STATE, events_topic, service_topic
 from conversations.service import Service
@@ -81,22 +81,6 @@ class Destinations:
     def due(self, now: int) -> list[str]:
         """Topics that may be tried again."""
         return [topic for topic, (at, _) in self.blocked.items() if at <= now]
-
-
-class Watcher(Protocol):
-    """A request that waits in this process for what arrives on its conversation."""
-
-    def wants(self, message_type: str) -> bool:
-        """Say whether this message answers the request: the dialog then ends in the same step."""
-
-    def message(self, message_type: str, body: object) -> None:
-        """A message was handled and the step is committed."""
-
-    def acknowledged(self) -> None:
-        """The peer has everything that was sent."""
-
-    def over(self, failure: Failure | None) -> None:
-        """The dialog is over, with an error or without, and the step is committed."""
 
 
 class Owner:

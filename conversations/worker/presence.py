@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from conversations import presence
+from conversations.presence import Watcher, arrive, depart
 from conversations.protocol.endpoint import Failure
 from conversations.protocol.topics import partition_of
 from conversations.worker.loop import Worker
-from conversations.worker.owner import Watcher
 
 
 class Presence:
@@ -18,11 +17,11 @@ class Presence:
 
     def arrive(self) -> None:
         """Requests may be made from now on."""
-        presence.arrive(self._address, self._worker.owner.name, self)
+        arrive(self._address, self._worker.owner.name, self)
 
     def depart(self) -> None:
         """No requests from now on; those waiting time out."""
-        presence.depart(self._address, self._worker.owner.name, self)
+        depart(self._address, self._worker.owner.name, self)
 
     def abort(self, error: BaseException) -> None:
         """The worker died: tell everybody who waits."""

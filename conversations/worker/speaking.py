@@ -145,7 +145,7 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
                 sent_at=now,
                 code=said.code,
                 description=said.description,
-            )  # fmt: skip
+            )
         )
     transmit(partition, active, value)
     partition.touch(active)
