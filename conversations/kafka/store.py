@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import timedelta
+from itertools import takewhile
 from pathlib import Path
 from time import time
 
-from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, ReadOptions, WriteBatch
+from rocksdict import BlockBasedOptions, Cache, DbClosedError, DBCompressionType, Options, Rdict, WriteBatch
 
 from conversations.errors import LogError
 
@@ -37,7 +38,7 @@ class RocksStore:
     """The rows of one state partition, and the offset up to which they are complete, written together."""
 
     def __init__(self, path: Path, topic_id: str, cache: Cache, clock: Callable[[], float]) -> None:
-        self._path, self._topic_id, self._cache, self._clock = path, topic_id, cache, clock
+        self._topic_id, self._clock = topic_id, clock
         self._db = _opened(path, cache)
 
     def checkpoint(self) -> int | None:
@@ -51,12 +52,10 @@ class RocksStore:
 
     def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
         """Rows whose key starts with ``prefix``, in key order, as of the call."""
-        reading = ReadOptions()
-        if (stop := _after(prefix)) is not None:
-            reading.set_iterate_upper_bound(stop)
-        # RocksDB fixes what an iterator sees when it is made: here, not when the first row is asked for.
-        rows: Iterator[tuple[bytes, bytes]] = self._db.items(from_key=prefix or _FIRST_ROW, read_opt=reading)  # type: ignore[assignment]
-        return rows
+        # RocksDB fixes what an iterator sees when it is made: here, not when the first row is asked for. Its upper
+        # bound is not used: rocksdict 0.3.29 lets go of the bound while the iterator still reads it.
+        rows: Iterator[tuple[bytes, bytes]] = self._db.items(from_key=prefix or _FIRST_ROW)  # type: ignore[assignment]
+        return takewhile(lambda row: row[0].startswith(prefix), rows) if prefix else rows
 
     def apply(self, rows: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
         """Write rows (None deletes) and the checkpoint in one batch; survives a killed process, not a power cut."""
@@ -74,13 +73,17 @@ class RocksStore:
 
     def clear(self) -> None:
         """Forget everything, the checkpoint included."""
-        self._db.close()
-        shutil.rmtree(self._path, ignore_errors=True)
-        self._db = _opened(self._path, self._cache)
+        # Not by deleting the files: a scan somebody still holds keeps them, and their lock.
+        self._db.delete(_CHECKPOINT)  # first: a copy without one is worthless, whatever else is left after a crash
+        last = next(iter(self._db.keys(backwards=True)), None)
+        if last is not None:
+            self._db.delete_range(_META, last)
+            self._db.delete(last)
 
     def close(self) -> None:
-        """Release the directory; harmless when already closed."""
-        self._db.close()
+        """Release the directory (as soon as no scan is held any more); harmless when already closed."""
+        with suppress(DbClosedError):
+            self._db.close()
 
     def written_for(self) -> tuple[str, int] | None:
         """Topic id and time (s since the epoch) of the last write, None when nothing was written."""
@@ -157,12 +160,6 @@ def _options(cache: Cache) -> Options:
     options.set_keep_log_file_num(2)
     options.set_max_open_files(256)
     return options
-
-
-def _after(prefix: bytes) -> bytes | None:
-    """Return the first key behind all keys that start with ``prefix``, None when there is none."""
-    stem = prefix.rstrip(b"\xff")
-    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
 
 def _number(stored: bytes) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from conversations.kafka.store import RocksStores, StoreInUse, _after
+from conversations.kafka.store import RocksStores, StoreInUse
 
 
 class Clock:
@@ -111,8 +111,19 @@ def test_a_written_batch_survives_a_killed_process(tmp_path: Path) -> None:
     assert (store.checkpoint(), store.get(b"A")) == (4, b"1")
 
 
-@pytest.mark.parametrize(
-    ("prefix", "after"), [(b"", None), (b"a", b"b"), (b"a\xff", b"b"), (b"\xff\xff", None), (b"W\x00", b"W\x01")]
-)
-def test_the_end_of_a_prefix(prefix: bytes, after: bytes | None) -> None:
-    assert _after(prefix) == after
+def test_a_scan_of_many_rows_finds_every_one(tmp_path: Path) -> None:
+    store = RocksStores(tmp_path).open(0, "topic")
+    rows = sorted((b"W%d" % n, b"x" * 200) for n in range(100_000))
+    store.apply([*rows, (b"X", b"")], 1)
+    assert list(store.scan(b"W")) == rows
+
+
+def test_a_scan_left_open_survives_clear_and_close(tmp_path: Path) -> None:
+    store = RocksStores(tmp_path).open(0, "topic")
+    store.apply([(b"W%d" % n, b"x") for n in range(10)], 1)
+    rows = iter(store.scan(b"W"))
+    assert next(rows)[0] == b"W0"
+    store.clear()
+    assert list(store.scan(b"")) == []
+    store.close()
+    store.close()

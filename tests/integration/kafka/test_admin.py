@@ -1,0 +1,101 @@
+"""Applying declarations to a real cluster."""
+
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+
+from conversations.config import Kafka
+from conversations.errors import DeclarationError, LogError
+from conversations.kafka.admin import apply
+from conversations.kafka.catalog import read_catalog
+from conversations.kafka.clients import KafkaUnreachable, describe_topics, make_admin
+from conversations.protocol.declarations import ServiceDeclaration
+from conversations.protocol.topics import SERVICE_TOPICS
+
+pytestmark = pytest.mark.kafka
+
+ORDERS = ServiceDeclaration("orders", accepts={"Ordering": {"initiator": ["Order"], "target": ["Placed"], "any": []}})
+
+
+@pytest.fixture
+def empty(kafka_bootstrap: str) -> Kafka:
+    """A namespace nobody applied anything to."""
+    return Kafka(kafka_bootstrap, namespace=f"t{uuid4().hex[:10]}")
+
+
+def test_apply_creates_topics_and_catalog_once(empty: Kafka) -> None:
+    lines = apply(empty, [ORDERS], 3, 1, {"00aa": '"bytes"'})
+    assert len(lines) == 2 + len(SERVICE_TOPICS) + 2
+    assert f"created topic {empty.namespace}.orders.queue (3 partitions)" in lines
+    assert "added service orders in the catalog" in lines
+    catalog = read_catalog(empty)
+    assert catalog.partitions("orders") == 3
+    assert catalog.services["orders"]["accepts"]["Ordering"]["initiator"] == ["Order"]
+    assert catalog.schemas == {"00aa": '"bytes"'}
+    assert apply(empty, [ORDERS], 3, 1, {"00aa": '"bytes"'}) == []
+    changed = ServiceDeclaration("orders", accepts={"Ordering": {"any": ["Order"]}})
+    assert apply(empty, [changed], 3, 1) == ["changed service orders in the catalog"]
+
+
+def test_the_topics_have_the_settings_the_design_asks_for(empty: Kafka) -> None:
+    apply(empty, [ORDERS], 1, 1)
+    wanted = {
+        "orders.queue": {"cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime"},
+        "orders.commands": {"cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime"},
+        "orders.dead-letter": {"cleanup.policy": "delete", "retention.ms": str(90 * 24 * 3600 * 1000)},
+        "orders.state": {
+            "cleanup.policy": "compact",
+            "segment.ms": "600000",
+            "segment.bytes": "67108864",
+            "min.cleanable.dirty.ratio": "0.2",
+        },
+        "catalog": {"cleanup.policy": "compact"},
+        "events": {"cleanup.policy": "delete"},
+    }
+    admin = AdminClient({"bootstrap.servers": empty.bootstrap})
+    for name, settings in wanted.items():
+        resource = ConfigResource(ResourceType.TOPIC, f"{empty.namespace}.{name}")
+        found = admin.describe_configs([resource])[resource].result()
+        assert {key: found[key].value for key in settings} == settings
+
+
+def test_another_partition_count_is_refused_and_nothing_created(empty: Kafka) -> None:
+    apply(empty, [ORDERS], 3, 1)
+    with pytest.raises(DeclarationError, match=r"'orders' has 3 partitions.*not 4"):
+        apply(empty, [ORDERS, ServiceDeclaration("billing")], 4, 1)
+    queue = f"{empty.namespace}.billing.queue"
+    assert describe_topics(make_admin(empty), empty, [queue]) == {queue: None}
+
+
+def test_two_applies_at_once_do_no_harm(empty: Kafka) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(apply, empty, [ORDERS], 2, 1) for _ in range(2)]
+    assert all(isinstance(each.result(), list) for each in both)
+    assert read_catalog(empty).partitions("orders") == 2
+
+
+def test_more_copies_than_brokers_is_a_clear_error(empty: Kafka) -> None:
+    with pytest.raises(LogError, match="cannot be created"):
+        apply(empty, [ORDERS], 1, 99)
+
+
+def test_a_name_that_is_no_topic_name_is_refused(empty: Kafka) -> None:
+    with pytest.raises(DeclarationError, match="or ders"):
+        apply(empty, [ServiceDeclaration("or ders")], 1, 1)
+
+
+def test_a_missing_kafka_is_told_within_ten_seconds() -> None:
+    began = perf_counter()
+    with pytest.raises(KafkaUnreachable, match=r"127\.0\.0\.1:1\b"):
+        apply(Kafka("127.0.0.1:1"), [ORDERS], 1, 1)
+    assert perf_counter() - began < 10
+
+
+def test_a_setting_librdkafka_does_not_know_is_a_clear_error(kafka_bootstrap: str) -> None:
+    with pytest.raises(LogError, match=r"no\.such\.setting"):
+        apply(Kafka(kafka_bootstrap, settings={"no.such.setting": 1}), [ORDERS], 1, 1)

@@ -1,0 +1,90 @@
+"""Clients appending commands to a real cluster."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+
+import pytest
+
+from conversations.config import Kafka
+from conversations.errors import DeclarationError, NotAccepted
+from conversations.kafka.commands import CommandProducer
+from conversations.kafka.restore import BoundedReader
+from conversations.protocol.topics import partition_of
+from tests.integration.kafka.members import PARTITIONS, START, Member, topic
+
+pytestmark = pytest.mark.kafka
+
+
+def test_a_confirmed_command_reaches_the_owner_of_its_key(kafka: Kafka, member: Member) -> None:
+    commands = CommandProducer(kafka, "orders")
+    commands.append(b"some key", b"value", [("trace", b"1")])
+    partition = partition_of(b"some key", PARTITIONS)
+    member.log.open(partition, START)
+    member.awaits(b"value")
+    (record,) = member.got
+    assert (record.topic(), record.partition(), record.key()) == (topic(kafka, "commands"), partition, b"some key")
+    assert record.headers() == [("trace", b"1")]
+    commands.close()
+
+
+def test_many_threads_share_a_producer_and_futures_end(kafka: Kafka) -> None:
+    commands = CommandProducer(kafka, "orders")
+    with ThreadPoolExecutor(8) as pool:
+        futures = list(pool.map(lambda n: commands.append_async(b"%d" % n, b"%d" % n), range(500)))
+    assert all(future.result(10) is None for future in futures)
+    got: set[bytes | None] = set()
+    for partition in range(PARTITIONS):
+        end = sum(partition_of(b"%d" % n, PARTITIONS) == partition for n in range(500))
+        reader = BoundedReader(kafka, topic(kafka, "commands"), partition, 0, end)
+        while not reader.done:
+            got |= {value for _, value in reader.read(1000)}
+        reader.close()
+    assert got == {b"%d" % n for n in range(500)}
+    commands.close()
+    commands.append(b"k", b"after close")  # connects again
+    commands.close()
+
+
+def test_a_command_nobody_confirms_in_time_is_not_accepted(kafka: Kafka) -> None:
+    began = perf_counter()
+    with pytest.raises(NotAccepted, match=r"127\.0\.0\.1:1\b"):
+        CommandProducer(Kafka("127.0.0.1:1"), "orders").append(b"k", b"v", timeout=1)
+    assert perf_counter() - began < 3
+    unhappy = CommandProducer(kafka, "orders")
+    unhappy.append(b"k", b"v")
+    with pytest.raises(NotAccepted, match="did not confirm"):
+        unhappy.append(b"k", b"v", timeout=0)
+    with pytest.raises(NotAccepted, match="MSG_SIZE_TOO_LARGE"):
+        unhappy.append(b"k", os.urandom(1_900_000))
+    unhappy.close()
+
+
+def test_a_service_outside_the_catalog_is_named(kafka: Kafka) -> None:
+    with pytest.raises(DeclarationError, match="'nobody'"):
+        CommandProducer(kafka, "nobody").append(b"k", b"v")
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_connects_anew(kafka: Kafka) -> None:
+    commands = CommandProducer(kafka, "orders")
+    commands.append(b"k", b"parent")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            commands.append(b"k", b"child")
+            commands.close()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    commands.append(b"k", b"parent again")
+    partition = partition_of(b"k", PARTITIONS)
+    reader = BoundedReader(kafka, topic(kafka, "commands"), partition, 0, 3)
+    values: list[bytes | None] = []
+    while not reader.done:
+        values += [value for _, value in reader.read(10)]
+    assert values == [b"parent", b"child", b"parent again"]
+    reader.close()
+    commands.close()
