@@ -17,11 +17,17 @@ NO_ROW = -1
 
 
 class Active:
-    """One side of a conversation while its owner has it in memory; ``endpoint`` is None until there is one."""
+    """One side of a conversation while its owner has it in memory; there may be no endpoint (yet)."""
+
+    endpoint: Endpoint
+    side: Side
+    """What the service does on this side of the contract."""
+    out_key: bytes
+    """Key of what is sent to the peer."""
 
     __slots__ = (
-        "_endpoint", "_side", "constant", "dirty", "from_peer", "from_peer_bytes", "from_peer_size", "identity", "key", "lane",
-        "out", "out_partition", "out_topic", "scheduled", "tombstone",
+        "constant", "dirty", "endpoint", "exists", "from_peer", "from_peer_bytes", "from_peer_size", "identity", "key",
+        "lane", "out", "out_key", "out_partition", "out_topic", "scheduled", "side", "tombstone",
     )  # fmt: skip
 
     def __init__(self, identity: bytes, key: bytes, lane: Lane) -> None:
@@ -29,8 +35,8 @@ class Active:
         self.key = key
         """Record key of this side."""
         self.lane = lane
-        self._endpoint: Endpoint | None = None
-        self._side: Side | None = None
+        self.exists = False
+        """True when there is an endpoint, or was until it closed; only then ``endpoint`` and ``side`` may be asked for."""
         self.tombstone: Tombstone | None = None
         self.from_peer: Prefix | None = None
         """What the peer's envelopes begin with."""
@@ -46,29 +52,12 @@ class Active:
         self.scheduled = NEVER
         """The earliest entry for this endpoint in the owner's heap of deadlines."""
 
-    @property
-    def endpoint(self) -> Endpoint:
-        """The endpoint; only asked for where there is one."""
-        if self._endpoint is None:
-            raise LookupError("there is no endpoint here")
-        return self._endpoint
-
-    @property
-    def exists(self) -> bool:
-        """True when there is an endpoint, or was until it closed."""
-        return self._endpoint is not None
-
-    @property
-    def side(self) -> Side:
-        """What the service does on this side of the contract."""
-        if self._side is None:
-            raise LookupError("there is no endpoint here")
-        return self._side
-
     def place(self, endpoint: Endpoint, side: Side) -> None:
         """Put an endpoint here."""
-        self._endpoint = endpoint
-        self._side = side
+        self.endpoint = endpoint
+        self.side = side
+        self.exists = True
+        self.out_key = endpoint.peer_key.encode()
         self.out = self.constant = b""
 
     def learn(self, prefix: Prefix) -> None:

@@ -135,7 +135,7 @@ class Worker:
             records = self._poll(timeout)
             self._advance_restores()
             with self.owner.lock:
-                self.owner.now = self.owner.clock.now()
+                self.owner.look_at_clock()
                 self._route(records)
                 self._wake()
                 mark = self._start()

@@ -13,6 +13,7 @@ from conversations.handlers import Side
 from conversations.lanes import Scheduler
 from conversations.ports import Clock, Log
 from conversations.presence import Watcher
+from conversations.protocol.envelope import encode_long
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE, STATE, events_topic, service_topic
 from conversations.service import Service
@@ -108,7 +109,11 @@ class Owner:
         self.namespace = namespace
         self.lock = threading.RLock()
         self.counts = Counts()
-        self.now = clock.now()
+        self.now = 0
+        """Time of this step, microseconds since the epoch."""
+        self.stamp = b""
+        """The same, encoded as envelopes carry it."""
+        self.look_at_clock()
         self.failure: BaseException | None = None
         """A bug in a lane's own code, to be raised by the polling thread."""
         self.destinations = Destinations(namespace, self._count_partitions)
@@ -120,6 +125,11 @@ class Owner:
         self.state_topic = service_topic(namespace, service.name, STATE)
         self.events_topic = events_topic(namespace)
         self._random = random
+
+    def look_at_clock(self) -> None:
+        """Take the time for everything this step does."""
+        self.now = self.clock.now()
+        self.stamp = encode_long(self.now)
 
     def _count_partitions(self, service: str) -> int | None:
         return self.log.partitions(service)

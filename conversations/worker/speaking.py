@@ -16,7 +16,6 @@ from conversations.protocol.envelope import (
     encode,
     encode_ack,
     encode_end,
-    encode_long,
     encode_message,
     header_of,
     tail_start,
@@ -83,7 +82,7 @@ def send(partition: Partition, active: Active, run: bytes, body: bytes) -> None:
     if number == 0 and endpoint.initiator:
         _first_transmission(partition, active)
     prefix = active.out or active.out_prefix()
-    value = encode_message(prefix, number, endpoint.acknowledge(), encode_long(partition.owner.now), run, body)
+    value = encode_message(prefix, number, endpoint.acknowledge(), partition.owner.stamp, run, body)
     transmit(partition, active, value)
     if not active.dirty:
         partition.touch(active)
@@ -118,7 +117,7 @@ def fail(partition: Partition, active: Active, code: Code, description: str = ""
 
 def acknowledge(partition: Partition, active: Active) -> None:
     """Transmit a dedicated ACK."""
-    value = encode_ack(active.out_prefix(), active.endpoint.acknowledge(), encode_long(partition.owner.now))
+    value = encode_ack(active.out_prefix(), active.endpoint.acknowledge(), partition.owner.stamp)
     transmit(partition, active, value)
 
 
@@ -131,7 +130,7 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
     endpoint = active.endpoint
     now = partition.owner.now
     if said.kind is Kind.END:
-        value = encode_end(active.out_prefix(), said.seq, endpoint.acknowledge(), encode_long(now))
+        value = encode_end(active.out_prefix(), said.seq, endpoint.acknowledge(), partition.owner.stamp)
     else:
         ack = endpoint.inbound.accepted if said.kind is Kind.RESEND else endpoint.acknowledge()
         transmitted = endpoint.next_out - 1 if said.kind is Kind.ERROR else NONE
@@ -191,7 +190,7 @@ def transmit(partition: Partition, active: Active, value: bytes) -> None:
             return
     header = header_of(value, len(active.out or active.out_prefix()))
     partition.flight.outs.append(
-        (active.out_topic, active.out_partition, active.endpoint.peer_key.encode(), value, [(HEADER_NAME, header)])
+        (active.out_topic, active.out_partition, active.out_key, value, [(HEADER_NAME, header)])
     )
 
 
@@ -217,7 +216,7 @@ def produce_envelope(partition: Partition, service: str, count: int, key: bytes,
 
 
 def _delay(partition: Partition, active: Active, value: bytes) -> None:
-    delay_row(partition, active.identity, active.out_topic, active.endpoint.peer_key.encode(), value)
+    delay_row(partition, active.identity, active.out_topic, active.out_key, value)
 
 
 def delay_row(partition: Partition, own: bytes, topic: str, key: bytes, value: bytes) -> None:
@@ -244,7 +243,7 @@ def release_delayed(partition: Partition) -> None:
         if count is None:
             owner.destinations.block(active.out_topic, owner.now)
             continue
-        _release(partition, active, partition_of(active.endpoint.peer_key.encode(), count))
+        _release(partition, active, partition_of(active.out_key, count))
 
 
 def _release(partition: Partition, active: Active, destination: int) -> None:
