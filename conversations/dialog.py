@@ -65,8 +65,11 @@ class Ask(NamedTuple):
 class Room(Protocol):
     """What a draft needs of the partition it is made on."""
 
-    now: int
     body_limit: int
+
+    @property
+    def now(self) -> int:
+        """Time of the step, microseconds since the epoch."""
 
     def new_party(self, opener: Party, to: str, contract: Contract, expires_at: int, related: bool) -> Party:
         """Make the initiator endpoint of a new dialog; it is not known to anybody before the draft is applied."""

@@ -18,7 +18,7 @@ PREFERRED = {
     "fetch.wait.max.ms": 100,
     # The default of 100,000 over many partitions makes librdkafka pause its fetches for a second at a time.
     "queued.min.messages": 200_000,
-    "fetch.queue.backoff.ms": 50,
+    "fetch.queue.backoff.ms": 10,
 }
 SAFE = {"isolation.level": "read_committed", "enable.partition.eof": False}
 PROTOCOLS = {

@@ -16,12 +16,16 @@ from conversations.worker.partition import Partition
 class Room:
     """The partition, as a draft sees it. Used by handlers' threads; what they share is read under the owner's lock."""
 
-    __slots__ = ("_partition", "body_limit", "now")
+    __slots__ = ("_partition", "body_limit")
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
-        self.now = partition.owner.now
         self.body_limit = partition.owner.settings.limits.body_bytes
+
+    @property
+    def now(self) -> int:
+        """Time of the step, microseconds since the epoch."""
+        return self._partition.owner.now
 
     def new_party(self, opener: Party, to: str, contract: Contract, expires_at: int, related: bool) -> Active:
         """Make the initiator endpoint of a new dialog, unknown to anybody before the draft is applied."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from uuid import UUID
 
 from conversations.dialog import Dialog, Draft
@@ -37,14 +38,26 @@ def start(partition: Partition, lane: Lane) -> Run:
 def steps(partition: Partition, lane: Lane) -> Steps:
     """Work off a lane; yields each handler to call, is sent what it raised. Holds the owner's lock in between."""
     lock = partition.owner.lock
+    items, room = lane.items, Room(partition)
     lock.acquire()
     try:
-        while lane.items and not partition.gone:
-            item = lane.items[0]
-            for task in _tasks(partition, item):
-                yield from _attempts(partition, item, task)
-                if partition.gone:
-                    return
+        while items and not partition.gone:
+            item = items[0]
+            for first in _tasks(partition, item):
+                task: Task | None = first
+                while task is not None:
+                    draft = Draft(room, task.active)
+                    try:
+                        call = _call(item, task, draft)
+                    except InvalidBody as error:
+                        task = receiving.invalid(partition, item, task.active, error)
+                        continue
+                    lock.release()
+                    failure = yield call
+                    lock.acquire()
+                    if partition.gone:
+                        return
+                    task = _outcome(partition, item, task, draft, call, failure)
             _finished(partition, lane, item)
         lane.run = None
     except GeneratorExit:
@@ -57,88 +70,62 @@ def steps(partition: Partition, lane: Lane) -> Steps:
         lock.release()
 
 
-def _tasks(partition: Partition, item: Item) -> list[Task]:
-    active = item.active
+def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
+    active, envelope = item.active, item.envelope
+    if envelope is not None and active is not None:
+        task = receiving.receive(partition, item, active, envelope)
+        return () if task is None else (task,)
     if item.command is not None:
         orders.carry_out(partition, item, item.command)
-        return []
-    if active is None:
-        return []
-    if item.deadline:
+    elif item.deadline and active is not None:
         return receiving.due(partition, active)
-    if item.envelope is None:
-        return []
-    task = receiving.receive(partition, item, active, item.envelope)
-    return [] if task is None else [task]
+    return ()
 
 
-def _attempts(partition: Partition, item: Item, task: Task) -> Steps:
-    """Run one handler until it succeeds or has failed too often."""
-    lock = partition.owner.lock
-    while True:
-        active = task.active
-        draft = Draft(Room(partition), active)
-        try:
-            call, body = _call(item, task, draft)
-        except InvalidBody as error:
-            if task.codec is None:
-                raise
-            following = receiving.invalid(partition, item, active, error)
-            if following is None:
-                return
-            task = following
-            continue
-        lock.release()
-        failure = yield call
-        state: bytes | None = None
-        if failure is None and draft.has_state:
-            try:
-                state = partition.owner.service.state.encode(draft.state)
-            except Exception as error:  # noqa: BLE001 - state is the application's: its encoding may raise anything
-                failure = error
-        lock.acquire()
-        if partition.gone:
-            return
-        if failure is None:
-            _succeeded(partition, item, task, draft, state, body)
-            return
-        if judge(partition, item, task, failure):
-            return
-
-
-def _call(item: Item, task: Task, draft: Draft) -> tuple[Call, object]:
-    attempt = item.attempts + 1
-    dialog: Dialog[object] = Dialog(draft, task.active, item.envelope, attempt)
-    if task.codec is not None and item.envelope is not None:
-        body = task.codec.decode(item.envelope.body)
-        return Call(task.handler, (body, dialog)), body
+def _call(item: Item, task: Task, draft: Draft) -> Call:
+    """Make one run of a handler; its body is decoded afresh, so that a failed run leaves nothing behind."""
+    envelope = item.envelope
+    dialog: Dialog[object] = Dialog(draft, task.active, envelope, item.attempts + 1)
+    if task.codec is not None and envelope is not None:
+        return Call(task.handler, (task.codec.decode(envelope.body), dialog))
     if task.error is not None:
-        return Call(task.handler, (PeerError(task.error.code, task.error.description), dialog)), None
-    return Call(task.handler, (dialog,)), None
+        return Call(task.handler, (PeerError(task.error.code, task.error.description), dialog))
+    return Call(task.handler, (dialog,))
 
 
-def _succeeded(partition: Partition, item: Item, task: Task, draft: Draft, state: bytes | None, body: object) -> None:
+def _outcome(
+    partition: Partition, item: Item, task: Task, draft: Draft, call: Call, failure: BaseException | None
+) -> Task | None:
+    """Carry out what a handler asked for, or charge its failure; return the task when it is to be run again."""
     active = task.active
-    if state is not None:
-        _keep_state(partition, active, state)
+    if failure is None and draft.has_state:
+        failure = _keep_state(partition, active, draft.state)
+    if failure is not None:
+        return None if judge(partition, item, task, failure) else task
     if draft.asks:
         speaking.apply(partition, draft)
     if task.finish is not None:
         task.finish(partition, active)
     elif task.codec is not None:
-        receiving.handled(partition, item, active, body)
+        receiving.handled(partition, item, active, call.arguments[0])
     if active.endpoint.state is State.CLOSED:
         receiving.close(partition, active)
+    return None
 
 
-def _keep_state(partition: Partition, active: Active, state: bytes) -> None:
+def _keep_state(partition: Partition, active: Active, state: object) -> Exception | None:
+    """Write the group's state if it changed; state that cannot be encoded is a failure of its handler."""
+    codec = partition.owner.service.state
+    try:
+        data = codec.encode(state)
+    except Exception as error:  # noqa: BLE001 - state is the application's: its encoding may raise anything
+        return error
     group = groups.group_of(partition, active.lane)
-    version = partition.owner.service.state.version
-    if group.state == state and group.version == version:
-        return
-    group.state, group.version = state, version
-    partition.row.state_version = max(partition.row.state_version, version)
-    groups.save(partition, active.lane)
+    if group.state != data or group.version != codec.version:
+        group.state, group.version = data, codec.version
+        partition.row.state_version = max(partition.row.state_version, codec.version)
+        groups.save(partition, active.lane)
+    return None
 
 
 # -- failure -----------------------------------------------------------------------------------------------------
