@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # the lazy names below, for type checkers and editors
         DeclarationError,
         DialogEnded,
         InvalidBody,
+        KafkaUnreachable,
         LocalError,
         LogError,
         NotAccepted,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:  # the lazy names below, for type checkers and editors
     )
     from conversations.local import local
     from conversations.protocol.contract import Contract, MessageType, message_type
+    from conversations.run import run
     from conversations.service import Service
 
 _HOMES = {
@@ -43,6 +45,7 @@ _HOMES = {
         "DeclarationError",
         "DialogEnded",
         "InvalidBody",
+        "KafkaUnreachable",
         "LocalError",
         "LogError",
         "NoWorkerHere",
@@ -56,15 +59,16 @@ _HOMES = {
     ),
     "local": ("local",),
     "protocol.contract": ("Contract", "MessageType", "message_type"),
+    "run": ("run",),
     "service": ("Service",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BodyTooLarge", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError", "Dialog", "DialogEnded",
-    "Group", "InvalidBody", "Kafka", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NoWorkerHere",
+    "Group", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NoWorkerHere",
     "NotAccepted", "NotInContract", "PeerError", "Pending", "RequestTimeout", "Service", "StateUpgradeError",
-    "UnknownContract", "WorkerSettings", "WrongDirection", "local", "message_type",
+    "UnknownContract", "WorkerSettings", "WrongDirection", "local", "message_type", "run",
 ]  # fmt: skip
 
 

@@ -15,6 +15,7 @@ ConversationError             has a code of Service Broker's error table
 DeclarationError              a service's declaration is incomplete or contradicts itself or the catalog
 StateUpgradeError             stored group state is of another version and no upgrade function fits
 LogError                      Kafka failed for good
+ ├─ KafkaUnreachable          no broker answered
  ├─ Fenced                    another member owns a partition now
  ├─ Interrupted               aborted for a passing reason
  ├─ InDoubt                   the outcome of a commit is unknown
@@ -115,6 +116,14 @@ class StateUpgradeError(Exception):
 
 class LogError(Exception):
     """Kafka failed in a way that this process cannot mend by trying again."""
+
+
+class KafkaUnreachable(LogError):
+    """No broker answered; the message names the bootstrap address."""
+
+    def __init__(self, bootstrap: str, why: str) -> None:
+        super().__init__(f"Kafka cannot be reached at {bootstrap}: {why}. Is it running, and is the address right?")
+        self.bootstrap = bootstrap
 
 
 class Fenced(LogError):

@@ -141,12 +141,13 @@ class Threads:
     Args:
         concurrency: handlers that may run at the same time; threads are only started while others wait.
         name: prefix of the threads' names.
+        loop: where ``async def`` handlers run, in a thread of its owner's; by default one is made when needed.
     """
 
     TICK = 0.002
     """Seconds after which a step looks whether its handlers wait and more threads would help."""
 
-    def __init__(self, concurrency: int, name: str) -> None:
+    def __init__(self, concurrency: int, name: str, *, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._limit = concurrency
         self._name = name
         self._ready: deque[Run] = deque()
@@ -156,8 +157,9 @@ class Threads:
         self._busy = 0
         self._orphans = 0
         self._closed = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._slots: asyncio.Semaphore | None = None
+        self._loop = loop
+        self._own_loop = loop is None
+        self._slots = asyncio.Semaphore(concurrency)
 
     @property
     def exhausted(self) -> bool:
@@ -239,7 +241,6 @@ class Threads:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._slots = asyncio.Semaphore(self._limit)
                 threading.Thread(target=self._loop.run_forever, name=f"{self._name}-loop", daemon=True).start()
             return self._loop
 
@@ -247,8 +248,6 @@ class Threads:
         run.task = asyncio.get_running_loop().create_task(self._drive_async(run, call))
 
     async def _drive_async(self, run: Run, call: Call | None) -> None:
-        if self._slots is None:
-            raise RuntimeError("no event loop")
         while call is not None:
             if not call.handler.is_async:
                 self._requeue(run, call)
@@ -285,7 +284,7 @@ class Threads:
         for _ in range(self._threads):
             self._work.release()
         loop = self._loop
-        if loop is not None:
+        if loop is not None and self._own_loop:
             loop.call_soon_threadsafe(loop.stop)
 
 

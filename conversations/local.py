@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from typing import Any
 
 from conversations.client import Client
 from conversations.config import Kafka, WorkerSettings
-from conversations.errors import ConversationError
+from conversations.crew import Crew
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.log import MemoryLog
@@ -19,7 +18,6 @@ from conversations.ports import CommandSink, Log
 from conversations.protocol.topics import COMMANDS
 from conversations.service import Service
 from conversations.worker import Worker
-from conversations.worker.presence import Presence
 
 CLIENT = "local.client"
 """The service that the client of ``local`` speaks for."""
@@ -54,7 +52,9 @@ class LocalClient(Client):
 
 @contextmanager
 def local(
-    *services: Service[Any], kafka: Kafka | None = None, settings: WorkerSettings | None = None
+    *services: Service[Any],
+    kafka: Kafka | None = None,
+    settings: WorkerSettings | None = None,
 ) -> Iterator[Client]:
     """Run services in this process and give a client that speaks as the service ``local.client``.
 
@@ -75,9 +75,13 @@ def local(
         open_log = _in_memory(broker)
     else:
         address, sink, open_log = kafka, None, _on_kafka(kafka, everyone)
-    with _Crew(everyone, address, open_log, settings):
-        client = LocalClient(client_service, address, sink)
-        with client:
+    workers = [
+        Worker(service, open_log(service.name), MemoryStores(), settings=settings, namespace=address.namespace)
+        for service in everyone
+    ]
+    with Crew(workers, address) as crew:
+        crew.await_ready(START_SECONDS)
+        with LocalClient(client_service, address, sink) as client:
             yield client
 
 
@@ -100,58 +104,3 @@ def _on_kafka(kafka: Kafka, services: tuple[Service[Any], ...]) -> Callable[[str
 
     apply(kafka, [service.declaration() for service in services], partitions=4, replication=-1)
     return lambda service: lambda: KafkaLog(kafka, service)
-
-
-class _Crew:
-    """A worker thread per service."""
-
-    def __init__(
-        self,
-        services: tuple[Service[Any], ...],
-        kafka: Kafka,
-        open_log: Callable[[str], Callable[[], Log]],
-        settings: WorkerSettings | None,
-    ) -> None:
-        self._workers = [
-            Worker(service, open_log(service.name), MemoryStores(), settings=settings, namespace=kafka.namespace)
-            for service in services
-        ]
-        self._presences = [Presence(worker, f"{kafka.bootstrap}/{kafka.namespace}") for worker in self._workers]
-        self._threads = [
-            threading.Thread(target=self._run, args=(worker,), name=f"{worker.owner.name}-worker", daemon=True)
-            for worker in self._workers
-        ]
-        self._failures: list[BaseException] = []
-
-    def _run(self, worker: Worker) -> None:
-        try:
-            worker.run()
-        except BaseException as error:  # noqa: BLE001 - carried to the thread that asked for the worker
-            self._failures.append(error)
-            for presence in self._presences:
-                presence.abort(error)
-            worker.ready.set()
-
-    def __enter__(self) -> None:
-        for thread in self._threads:
-            thread.start()
-        for worker in self._workers:
-            if not worker.ready.wait(START_SECONDS):
-                raise ConversationError(f"service {worker.owner.name!r} did not start within {START_SECONDS:g} s")
-        self._raise_failure()
-        for presence in self._presences:
-            presence.arrive()
-
-    def __exit__(self, kind: object, *exc: object) -> None:
-        for presence in self._presences:
-            presence.depart()
-        for worker in self._workers:
-            worker.stop()
-        for thread in self._threads:
-            thread.join(START_SECONDS)
-        if kind is None:
-            self._raise_failure()
-
-    def _raise_failure(self) -> None:
-        if self._failures:
-            raise self._failures[0]

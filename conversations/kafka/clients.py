@@ -21,7 +21,7 @@ from confluent_kafka import admin as confluent_admin
 from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
-from conversations.errors import LogError
+from conversations.errors import KafkaUnreachable, LogError
 from conversations.kafka.failures import describe, unreachable
 
 log = logging.getLogger("conversations.kafka")
@@ -53,14 +53,6 @@ NEVER = frozenset({"group.instance.id"})
 
 Settings = Mapping[str, Any]
 C = TypeVar("C")
-
-
-class KafkaUnreachable(LogError):
-    """No broker answered; the message names the bootstrap address."""
-
-    def __init__(self, bootstrap: str, why: str) -> None:
-        super().__init__(f"Kafka cannot be reached at {bootstrap}: {why}. Is it running, and is the address right?")
-        self.bootstrap = bootstrap
 
 
 @dataclass(frozen=True)

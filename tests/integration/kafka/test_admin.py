@@ -10,10 +10,10 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from conversations.config import Kafka
-from conversations.errors import DeclarationError, LogError
+from conversations.errors import DeclarationError, KafkaUnreachable, LogError
 from conversations.kafka.admin import apply
 from conversations.kafka.catalog import read_catalog
-from conversations.kafka.clients import KafkaUnreachable, describe_topics, make_admin
+from conversations.kafka.clients import describe_topics, make_admin
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import SERVICE_TOPICS
 

@@ -12,9 +12,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from conversations.config import Kafka
-from conversations.errors import DestinationFailed, Fenced, InDoubt, InputLost, Interrupted, LogError
+from conversations.errors import DestinationFailed, Fenced, InDoubt, InputLost, Interrupted, KafkaUnreachable, LogError
 from conversations.kafka.admin import apply
-from conversations.kafka.clients import KafkaUnreachable
 from conversations.kafka.log import KafkaLog
 from conversations.ports import Out, Positions
 from conversations.protocol.declarations import ServiceDeclaration

@@ -1,0 +1,128 @@
+"""Workers in threads of this process: made for a Kafka, started together, stopped together."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from conversations.config import Kafka, WorkerSettings
+from conversations.errors import ConversationError
+from conversations.lanes import Threads
+from conversations.memory.store import MemoryStores
+from conversations.ports import Stores
+from conversations.service import Service
+from conversations.worker import Worker
+from conversations.worker.presence import Presence
+
+
+def kafka_worker(
+    service: Service[Any],
+    kafka: Kafka,
+    settings: WorkerSettings,
+    *,
+    state_directory: Path | None = None,
+    loop: asyncio.AbstractEventLoop | None = None,
+) -> Worker:
+    """Make a worker of a service on Kafka; nothing is connected before it runs.
+
+    Args:
+        service: checked for completeness.
+        kafka: the cluster.
+        settings: ``slot`` names the worker across restarts.
+        state_directory: where local copies of state live, of this worker alone; without it they are in memory.
+        loop: where ``async def`` handlers run; by default on one of the worker's own.
+
+    Raises:
+        DeclarationError: the service cannot handle what it may receive.
+    """
+    from conversations.kafka.log import KafkaLog
+
+    return Worker(
+        service,
+        lambda: KafkaLog(kafka, service.name, slot=settings.slot),
+        _stores(state_directory),
+        settings=settings,
+        scheduler=Threads(settings.concurrency, service.name, loop=loop),
+        namespace=kafka.namespace,
+    )
+
+
+def _stores(directory: Path | None) -> Stores:
+    if directory is None:
+        return MemoryStores()
+    from conversations.kafka.store import RocksStores
+
+    return RocksStores(directory)
+
+
+class Crew:
+    """A thread per worker. The first that fails stops all, and its error is raised by whoever waits.
+
+    Args:
+        workers: of one process.
+        kafka: tells clusters and namespaces apart for the clients of this process.
+    """
+
+    def __init__(self, workers: Sequence[Worker], kafka: Kafka) -> None:
+        self._workers = workers
+        self._presences = [Presence(worker, f"{kafka.bootstrap}/{kafka.namespace}") for worker in workers]
+        self._threads = [
+            threading.Thread(target=self._run, args=(worker,), name=f"{worker.owner.name}-worker", daemon=True)
+            for worker in workers
+        ]
+        self._failures: list[BaseException] = []
+        self._over = threading.Event()
+
+    def _run(self, worker: Worker) -> None:
+        try:
+            worker.run()
+        except BaseException as error:  # noqa: BLE001 - carried to the thread that waits
+            self._failures.append(error)
+            for presence in self._presences:
+                presence.abort(error)
+        finally:
+            self._over.set()
+            worker.ready.set()  # nobody need wait any more
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        for presence in self._presences:
+            presence.arrive()
+        return self
+
+    def __exit__(self, kind: object, *exc: object) -> None:
+        for presence in self._presences:
+            presence.depart()
+        self.stop()
+        for thread in self._threads:
+            thread.join()
+        if kind is None:
+            self._raise_failure()
+
+    def stop(self) -> None:
+        """Ask all to end; may be called from any thread and from signal handlers."""
+        for worker in self._workers:
+            worker.stop()
+
+    def await_ready(self, seconds: float) -> None:
+        """Wait until every worker has an open partition.
+
+        Raises:
+            ConversationError: it took longer than ``seconds``. Whatever a worker failed with.
+        """
+        for worker in self._workers:
+            if not worker.ready.wait(seconds):
+                raise ConversationError(f"service {worker.owner.name!r} did not start within {seconds:g} s")
+        self._raise_failure()
+
+    def await_end(self) -> None:
+        """Wait until a worker has ended: all were asked to, or one failed. Leaving the block raises what it failed with."""
+        self._over.wait()
+
+    def _raise_failure(self) -> None:
+        if self._failures:
+            raise self._failures[0]
