@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +15,7 @@ from conversations.memory.clock import SystemClock
 from conversations.memory.log import MemoryLog
 from conversations.memory.store import MemoryStores
 from conversations.ports import CommandSink, Log
+from conversations.protocol.contract import Contract
 from conversations.protocol.topics import COMMANDS
 from conversations.service import Service
 from conversations.worker import Worker
@@ -54,6 +55,7 @@ class LocalClient(Client):
 def local(
     *services: Service[Any],
     kafka: Kafka | None = None,
+    initiates: Sequence[Contract] = (),
     settings: WorkerSettings | None = None,
 ) -> Iterator[Client]:
     """Run services in this process and give a client that speaks as the service ``local.client``.
@@ -61,11 +63,17 @@ def local(
     Without ``kafka`` everything is in memory and gone at the end; with it the same runs on Kafka's topics, which are
     created when they are missing.
 
+    Args:
+        services: what to run here; with ``kafka`` there may be none.
+        kafka: the cluster.
+        initiates: contracts of services that run elsewhere, under which the client may begin dialogs too.
+        settings: of the workers.
+
     Raises:
         DeclarationError: a service cannot handle what it may receive.
         LogError: Kafka cannot be reached.
     """
-    client_service = _client_service(services)
+    client_service = _client_service(services, initiates)
     everyone = (*services, client_service)
     if kafka is None:
         address, broker = Kafka("memory"), MemoryBroker(SystemClock())
@@ -85,8 +93,9 @@ def local(
             yield client
 
 
-def _client_service(services: tuple[Service[Any], ...]) -> Service[Any]:
-    contracts = {contract.name: contract for service in services for contract in service.accepts.values()}
+def _client_service(services: tuple[Service[Any], ...], initiates: Sequence[Contract]) -> Service[Any]:
+    contracts = {contract.name: contract for contract in initiates}
+    contracts |= {contract.name: contract for service in services for contract in service.accepts.values()}
     return Service(
         CLIENT,
         initiates=list(contracts.values()),
@@ -102,5 +111,5 @@ def _on_kafka(kafka: Kafka, services: tuple[Service[Any], ...]) -> Callable[[str
     from conversations.kafka.admin import apply
     from conversations.kafka.log import KafkaLog
 
-    apply(kafka, [service.declaration() for service in services], partitions=4, replication=-1)
+    apply(kafka, [service.declaration() for service in services])
     return lambda service: lambda: KafkaLog(kafka, service)

@@ -35,6 +35,8 @@ from conversations.protocol.topics import (
 )
 
 DAY = 24 * 3600 * 1000
+DEFAULT_PARTITIONS = 12
+"""Partitions of a new service: fixed for its life, and the most workers that can share it."""
 CONTROL_PARTITIONS = 1
 """Partitions of the catalog (which must have one, to have one order) and of the events."""
 _INBOX = {"cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime", "retention.ms": 7 * DAY}
@@ -63,38 +65,41 @@ APPEAR = 20.0
 def apply(
     kafka: Kafka,
     declarations: Sequence[ServiceDeclaration],
-    partitions: int,
-    replication: int,
+    partitions: int | None = None,
+    replication: int = -1,
     schemas: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Create what is missing of the namespace and of each service's topics, and write the catalog.
 
-    Returns a line for each thing that was created or changed; none when everything was there. ``schemas`` are Avro
-    schema texts by fingerprint in hex, written before the services that use them.
+    Returns a line for each thing that was created or changed; none when everything was there. Without ``partitions``
+    a service keeps its count, a new one gets ``DEFAULT_PARTITIONS``; ``replication`` -1 is the cluster's default.
+    ``schemas`` are Avro schema texts by fingerprint in hex, written before the services that use them.
 
     Raises:
         DeclarationError: a service exists with another partition count, or a name cannot be a topic's.
         KafkaUnreachable: no broker answered within 10 s.
         LogError: Kafka refused.
     """
-    if partitions < 1:
+    if partitions is not None and partitions < 1:
         raise DeclarationError(f"a service needs at least one partition, not {partitions}")
     for declaration in declarations:
         check_name("service", declaration.name)
     admin = make_admin(kafka)
-    wanted = _namespace_topics(kafka) | {
-        service_topic(kafka.namespace, declaration.name, kind): (kind, partitions)
-        for declaration in declarations
+    control = _namespace_topics(kafka)
+    has_catalog = describe_topics(admin, kafka, list(control))[catalog_topic(kafka.namespace)] is not None
+    catalog = read_catalog(kafka, admin) if has_catalog else Catalog()
+    counts = {d.name: partitions or catalog.partitions(d.name) or DEFAULT_PARTITIONS for d in declarations}
+    wanted = control | {
+        service_topic(kafka.namespace, name, kind): (kind, count)
+        for name, count in counts.items()
         for kind in SERVICE_TOPICS
     }
     existing = describe_topics(admin, kafka, list(wanted))
-    has_catalog = existing[catalog_topic(kafka.namespace)] is not None
-    catalog = read_catalog(kafka, admin) if has_catalog else Catalog()
-    _refuse_other_counts(kafka, declarations, partitions, (catalog, existing))
+    _refuse_other_counts(kafka, counts, (catalog, existing))
     missing = {name: wanted[name] for name, topic in existing.items() if topic is None}
     _create(kafka, admin, missing, replication)
     lines = [f"created topic {name} ({_times(count, 'partition')})" for name, (_, count) in missing.items()]
-    return lines + _write(kafka, catalog, declarations, partitions, schemas or {})
+    return lines + _write(kafka, catalog, [(d, counts[d.name]) for d in declarations], schemas or {})
 
 
 def _namespace_topics(kafka: Kafka) -> dict[str, tuple[str, int]]:
@@ -106,21 +111,20 @@ def _namespace_topics(kafka: Kafka) -> dict[str, tuple[str, int]]:
 
 def _refuse_other_counts(
     kafka: Kafka,
-    declarations: Sequence[ServiceDeclaration],
-    partitions: int,
+    wanted: Mapping[str, int],
     found: tuple[Catalog, Mapping[str, Topic | None]],
 ) -> None:
     catalog, existing = found
-    for declaration in declarations:
-        counts = {"the catalog": catalog.partitions(declaration.name)}
+    for service, partitions in wanted.items():
+        counts = {"the catalog": catalog.partitions(service)}
         for kind in SERVICE_TOPICS:
-            name = service_topic(kafka.namespace, declaration.name, kind)
+            name = service_topic(kafka.namespace, service, kind)
             topic = existing[name]
             counts[name] = None if topic is None else topic.partitions
         for where, count in counts.items():
             if count is not None and count != partitions:
                 raise DeclarationError(
-                    f"service {declaration.name!r} has {_times(count, 'partition')} ({where}), not {partitions}: the "
+                    f"service {service!r} has {_times(count, 'partition')} ({where}), not {partitions}: the "
                     f"count is fixed when a service is created. Apply it with {count}, or under another name"
                 )
 
@@ -158,8 +162,7 @@ def _await_topics(kafka: Kafka, admin: AdminClient, names: list[str]) -> None:
 def _write(
     kafka: Kafka,
     catalog: Catalog,
-    declarations: Sequence[ServiceDeclaration],
-    partitions: int,
+    declarations: Sequence[tuple[ServiceDeclaration, int]],
     schemas: Mapping[str, str],
 ) -> list[str]:
     records: list[tuple[bytes, bytes]] = []
@@ -168,7 +171,7 @@ def _write(
         if catalog.schemas.get(fingerprint) != schema:
             records.append(schema_record(fingerprint, schema))
             lines.append(f"added schema {fingerprint} to the catalog")
-    for declaration in declarations:
+    for declaration, partitions in declarations:
         entry, before = declaration.entry(partitions), catalog.services.get(declaration.name)
         if before != entry:
             records.append(service_record(declaration.name, entry))

@@ -1,0 +1,88 @@
+"""Reading what the log holds: the rows a state topic amounts to, dead letters, what was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from conversations.memory.broker import MemoryBroker, MemoryRecord
+from conversations.protocol import rows
+from conversations.protocol.endpoint import Endpoint
+from conversations.protocol.topics import DEAD_LETTER, STATE, service_topic
+from conversations.worker import letters
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One record that was given up on, with its bytes."""
+
+    reason: str
+    """Why: "handler-failed", "after-end", "held-at-end", "breach", "refused", "command-refused", "set-aside"."""
+    exception: str
+    """Class of what the handler raised, with its module; empty when none did."""
+    message: str
+    """What it said."""
+    code: int
+    """Error code the peer was told, 0 none."""
+    attempts: int
+    conversation: str
+    from_initiator: bool
+    sequence: int
+    message_type: str
+    value: bytes
+    """The record as it was sent."""
+
+
+def visible(broker: MemoryBroker, topic: str) -> Iterator[MemoryRecord]:
+    """Committed records of a topic, partition by partition."""
+    for partition in broker.topics[topic]:
+        yield from (record for record in partition if record.visible)
+
+
+def state_of(broker: MemoryBroker, service: str) -> list[dict[bytes, bytes]]:
+    """Return the rows each state partition of a service amounts to."""
+    found = []
+    for partition in broker.topics[service_topic(broker.namespace, service, STATE)]:
+        table: dict[bytes, bytes] = {}
+        for record in partition:
+            if not record.visible:
+                continue
+            key, value = record.key() or b"", record.value()
+            if value is None:
+                table.pop(key, None)
+            else:
+                table[key] = value
+        found.append(table)
+    return found
+
+
+def endpoints(broker: MemoryBroker, service: str) -> dict[bytes, Endpoint | rows.Tombstone]:
+    """Return the endpoints of a service and the tombstones of closed ones, by identity."""
+    found: dict[bytes, Endpoint | rows.Tombstone] = {}
+    for table in state_of(broker, service):
+        for key, row in table.items():
+            if key.startswith(rows.ENDPOINT):
+                closed = rows.is_tombstone(row)
+                found[key[1:]] = rows.decode_tombstone(row) if closed else rows.decode_endpoint(key[1:], row, service)
+    return found
+
+
+def dead_letters(broker: MemoryBroker, service: str) -> list[DeadLetter]:
+    """Return the dead letters of a service, oldest first in each partition."""
+    return [_letter(record) for record in visible(broker, service_topic(broker.namespace, service, DEAD_LETTER))]
+
+
+def _letter(record: MemoryRecord) -> DeadLetter:
+    headers = {name: value.decode() for name, value in record.headers() or ()}
+    return DeadLetter(
+        reason=headers[letters.REASON],
+        exception=headers.get(letters.EXCEPTION, ""),
+        message=headers.get(letters.EXCEPTION_MESSAGE, ""),
+        code=int(headers.get(letters.CODE, "0")),
+        attempts=int(headers.get(letters.ATTEMPTS, "0")),
+        conversation=headers.get(letters.CONVERSATION, ""),
+        from_initiator=headers.get(letters.FROM_INITIATOR) == "true",
+        sequence=int(headers.get(letters.SEQUENCE, "-1")),
+        message_type=headers.get(letters.MESSAGE_TYPE, ""),
+        value=record.value() or b"",
+    )

@@ -1,0 +1,69 @@
+"""Runs handlers in the caller's thread, in a seeded order; some outlive the step they began in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from conversations.dialog import Dialog
+from conversations.lanes import Call, Inline, Mark, Run, invoke, invoke_async
+from conversations.protocol.envelope import Kind
+from conversations.testing.faults import Chance
+from conversations.testing.ledger import Handled, Page
+from conversations.worker.room import Room
+
+
+class SeededLanes(Inline):
+    """``Inline`` with the interleaving of lanes drawn by chance.
+
+    Args:
+        chance: where slow handlers and the order come from.
+        page: the ledger of the worker's present connection.
+        failed: told what handlers raise.
+    """
+
+    def __init__(self, chance: Chance, page: Callable[[], Page], failed: Callable[[BaseException], None]) -> None:
+        super().__init__()
+        self._chance = chance
+        self._page = page
+        self._failed = failed
+        self._open: list[tuple[Run, Call | None]] = []
+
+    def start(self, run: Run, mark: Mark) -> None:
+        """Queue a run for ``wait``."""
+        run.mark = mark
+        self._open.append((run, run.advance(None)))
+
+    def wait(self, mark: Mark, patience: float) -> None:
+        """Drive the open runs, a call of one and a call of another; leave those that are slow for another step."""
+        slow: list[tuple[Run, Call | None]] = []
+        while self._open:
+            index = self._chance.random.randrange(len(self._open)) if self._chance.active else 0
+            run, call = self._open.pop(index)
+            if call is None:
+                run.done = True
+            elif self._chance.happens(self._chance.faults.slow):
+                slow.append((run, call))
+            else:
+                self._open.insert(index, (run, self._drive(run, call)))
+        self._open = slow
+
+    def _drive(self, run: Run, call: Call) -> Call | None:
+        failure = self._await(invoke_async(call)) if call.handler.is_async else invoke(call)
+        if failure is None:
+            self._note(call)
+        else:
+            self._failed(failure)
+        return run.advance(failure)
+
+    def _note(self, call: Call) -> None:
+        dialog = call.arguments[-1]
+        envelope = dialog._envelope if isinstance(dialog, Dialog) else None  # noqa: SLF001 - the kit looks inside
+        room = dialog._draft.room  # noqa: SLF001 - same
+        if envelope is None or envelope.kind is not Kind.MESSAGE or not isinstance(room, Room):
+            return
+        partition = room._partition  # noqa: SLF001 - same
+        if partition.gone:
+            return  # a zombie: its results are refused
+        prefix = envelope.prefix
+        entry = Handled(partition.owner.name, prefix.conversation_id, not prefix.from_initiator, envelope.seq)
+        self._page().note(partition.number, entry, dialog.attempt)
