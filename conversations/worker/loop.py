@@ -183,15 +183,13 @@ class Worker:
 
     def _wake(self) -> None:
         owner = self.owner
+        again = owner.destinations.try_again(owner.now)
         for partition in self.partitions.values():
             if partition.next_deadline() <= owner.now:
                 for active in partition.pop_due(owner.now):
                     partition.enqueue(active.lane, Item(active, deadline=True))
-            if partition.delayed and (owner.destinations.due(owner.now) or not owner.destinations.blocked):
+            if partition.delayed and (again or not owner.destinations.blocked):
                 speaking.release_delayed(partition)
-        for topic in owner.destinations.due(owner.now):
-            if not any(p.delayed for p in self.partitions.values()):
-                owner.destinations.unblock(topic)
 
     def _start(self) -> Mark:
         mark = Mark()

@@ -54,8 +54,9 @@ class Destinations:
         self._namespace = namespace
         self._count = count
         self._known: dict[str, int] = {}
-        self.blocked: dict[str, tuple[int, int]] = {}
-        """Topic to when to try again and how long to wait after that, in microseconds."""
+        self.blocked: dict[str, int] = {}
+        """Topics that take no records, and when to try again."""
+        self._waits: dict[str, tuple[int, int]] = {}
 
     def partitions(self, service: str) -> int | None:
         """Partition count of a service, None while it is not known."""
@@ -71,17 +72,18 @@ class Destinations:
         return service_topic(self._namespace, service, QUEUE)
 
     def block(self, topic: str, now: int) -> None:
-        """Send nothing to a topic for a while: 4, 8, 16, 32, then always 64 seconds."""
-        _, wait = self.blocked.get(topic, (0, FIRST_BACKOFF))
-        self.blocked[topic] = (now + wait, min(2 * wait, LAST_BACKOFF))
+        """Send nothing to a topic for a while: 4, 8, 16, 32, then always 64 seconds, until it has been well for longer."""
+        last, wait = self._waits.get(topic, (0, 0))
+        wait = FIRST_BACKOFF if now - last > 2 * LAST_BACKOFF else min(2 * wait, LAST_BACKOFF)
+        self._waits[topic] = (now, wait)
+        self.blocked[topic] = now + wait
 
-    def unblock(self, topic: str) -> None:
-        """The topic took records again."""
-        self.blocked.pop(topic, None)
-
-    def due(self, now: int) -> list[str]:
-        """Topics that may be tried again."""
-        return [topic for topic, (at, _) in self.blocked.items() if at <= now]
+    def try_again(self, now: int) -> bool:
+        """Unblock the topics whose pause is over; False when there are none."""
+        due = [topic for topic, at in self.blocked.items() if at <= now]
+        for topic in due:
+            del self.blocked[topic]
+        return bool(due)
 
 
 class Owner:

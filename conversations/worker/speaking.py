@@ -236,8 +236,7 @@ def release_delayed(partition: Partition) -> None:
         if not active.exists:
             continue
         active.out_topic = owner.destinations.topic(active.endpoint.peer)
-        blocked = owner.destinations.blocked.get(active.out_topic)
-        if blocked is not None and blocked[0] > owner.now:
+        if active.out_topic in owner.destinations.blocked:
             continue
         count = owner.destinations.partitions(active.endpoint.peer)
         if count is None:
