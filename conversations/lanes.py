@@ -81,7 +81,8 @@ class Mark:
         """One more run."""
         with self._lock:
             self._open += 1
-            self._quiet.clear()
+            if self._quiet.is_set():
+                self._quiet.clear()
 
     def end(self) -> None:
         """One run less."""

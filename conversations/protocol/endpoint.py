@@ -36,6 +36,10 @@ OVER = frozenset({State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED})
 """States in which nothing more of the peer reaches a handler."""
 
 
+# The table by position, because it is looked up for every message.
+_NEXT = tuple(tuple(TRANSITIONS.get((state, event)) for event in Event) for state in State)
+
+
 class Reaction(Enum):
     """What the owner has to do with a received envelope."""
 
@@ -376,7 +380,7 @@ class Endpoint:
         return number
 
     def _move(self, event: Event) -> None:
-        target = TRANSITIONS.get((self.state, event))
+        target = _NEXT[self.state][event]
         if target is None:
             refuse(self.state, event)
             raise AssertionError(f"no rule for {event.name} in {self.state.name}")
