@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from conversations.collector import relax
 from conversations.config import Kafka, WorkerSettings
 from conversations.crew import Crew, kafka_worker
 from conversations.service import Service
@@ -54,6 +55,7 @@ def run(
         kafka_worker(service, kafka, settings, state_directory=None if directory is None else directory / service.name)
         for service in services
     ]
+    relax()
     with Crew(workers, kafka) as crew, stopped_by_signals(crew.stop):
         crew.await_end()
 
