@@ -35,6 +35,7 @@ class SeededLanes(Inline):
 
     def wait(self, mark: Mark, patience: float) -> None:
         """Drive the open runs, a call of one and a call of another; leave those that are slow for another step."""
+        del mark, patience  # nothing runs beside this thread, so there is nobody to wait for
         slow: list[tuple[Run, Call | None]] = []
         while self._open:
             index = self._chance.random.randrange(len(self._open)) if self._chance.active else 0

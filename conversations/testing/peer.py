@@ -1,0 +1,323 @@
+"""Scripted services: they keep what arrives, and say what a test tells them to."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+from conversations.bodies import codec_of
+from conversations.dialog import Dialog, check_error, expiry, micros
+from conversations.errors import DialogEnded, PeerError
+from conversations.memory.broker import MemoryBroker
+from conversations.protocol import rows
+from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
+from conversations.protocol.contract import Contract
+from conversations.protocol.endpoint import NEVER
+from conversations.protocol.identifiers import RANDOM_BITS, uuid7
+from conversations.protocol.topics import COMMANDS, STATE, service_topic
+from conversations.service import Service
+from conversations.testing.faults import Chance
+
+M = TypeVar("M")
+Entry = dict[str, Any]
+"""What a peer knows of one dialog: kept in the group's state, so that it is there exactly once."""
+
+
+class World(Protocol):
+    """What a peer needs of its simulation."""
+
+    chance: Chance
+
+    @property
+    def broker(self) -> MemoryBroker:
+        """Where everything is."""
+
+    def deploy(self, service: Service[Any]) -> None:
+        """Run a service, or run it with other contracts from now on."""
+
+
+class PeerDialog:
+    """One dialog, from the scripted side. What it is told to do happens with the next ``run`` of the simulation."""
+
+    def __init__(self, peer: Peer, conversation: bytes, initiator: bool, key: str, contract: Contract) -> None:
+        self._peer = peer
+        self._conversation = conversation
+        self._initiator = initiator
+        self._key = key
+        self._contract = contract
+        self._taken: set[int] = set()
+        self._ended_here = False
+
+    def __repr__(self) -> str:
+        return f"PeerDialog({self.id}, {self._contract.name}, of {self._peer.name})"
+
+    @property
+    def id(self) -> str:
+        """Conversation id, the same on both sides."""
+        return str(UUID(bytes=self._conversation))
+
+    # -- speaking -----------------------------------------------------------------------------------------
+
+    def send(self, body: object, /, *, type: str | None = None) -> None:  # noqa: A002 - the field's own word
+        """Send a message.
+
+        Raises:
+            DialogEnded: this side is over (8429).
+            NotInContract, WrongDirection, InvalidBody: the contract does not let this side send it.
+        """
+        self._check_open(8429)
+        declared = self._contract.outgoing(body, type, self._initiator)
+        codec = codec_of(declared)
+        self._ask(Send(declared.name, codec.content_type, codec.encode(body)))
+
+    def end(self) -> None:
+        """End this side.
+
+        Raises:
+            DialogEnded: it is over already (8427).
+        """
+        self._check_open(8427)
+        self._ended_here = True
+        self._ask(End())
+
+    def end_with_error(self, code: int, description: str) -> None:
+        """End this side with an error.
+
+        Raises:
+            DialogEnded: it is over already (8427).
+            LocalError: no positive code, or no description.
+        """
+        self._check_open(8427)
+        check_error(code, description)
+        self._ended_here = True
+        self._ask(EndWithError(code, description))
+
+    def set_timer(self, after: timedelta) -> None:
+        """Set the dialog's timer; ``timers`` counts how often it fired."""
+        self._check_open(8458)
+        self._ask(SetTimer(micros(after, "a timer")))
+
+    def cancel_timer(self) -> None:
+        """Cancel the dialog's timer."""
+        self._ask(SetTimer(-1))
+
+    def _check_open(self, code: int) -> None:
+        if self.ended:
+            raise DialogEnded(f"dialog {self.id} is over on the side of {self._peer.name} ({code})", code=code)
+
+    def _ask(self, *operations: Operation) -> None:
+        self._peer.post(self._conversation, self._initiator, self._key, operations)
+
+    # -- what arrived ---------------------------------------------------------------------------------------
+
+    def received(self) -> list[object]:
+        """Return the bodies that arrived, in order, those already taken too."""
+        return [self._decode(name, body) for name, body in self._messages()]
+
+    def take(self, message: type[M], /) -> M:
+        """Return the first body of this class that was not taken yet.
+
+        Raises:
+            AssertionError: there is none; lists what arrived.
+        """
+        bodies = self.received()
+        for index, body in enumerate(bodies):
+            if index not in self._taken and isinstance(body, message):
+                self._taken.add(index)
+                return body
+        arrived = ", ".join(
+            f"{type(body).__name__} (taken)" if index in self._taken else repr(body)
+            for index, body in enumerate(bodies)
+        )
+        over = f"; it broke: {self.error}" if self.error else "; it was ended" if self.ended else ""
+        raise AssertionError(
+            f"no {message.__name__} arrived at {self._peer.name} on dialog {self.id}; "
+            f"arrived: {arrived or 'nothing'}{over}. Was sim.run() called?"
+        )
+
+    @property
+    def ended(self) -> bool:
+        """True once the dialog is over on this side: ended here, by the other side, or broken."""
+        entry = self._peer.entry(self._name)
+        return self._ended_here or bool(entry.get("ended")) or "error" in entry
+
+    @property
+    def error(self) -> PeerError | None:
+        """What broke the dialog, None when nothing did."""
+        error = self._peer.entry(self._name).get("error")
+        return None if error is None else PeerError(error[0], error[1])
+
+    @property
+    def timers(self) -> int:
+        """How often the dialog's timer fired."""
+        return int(self._peer.entry(self._name).get("timers", 0))
+
+    @property
+    def _name(self) -> str:
+        return _entry_name(self.id, self._initiator)
+
+    def _messages(self) -> list[tuple[str, str]]:
+        messages: list[tuple[str, str]] = self._peer.entry(self._name).get("messages", [])
+        return messages
+
+    def _decode(self, name: str, body: str) -> object:
+        return codec_of(self._contract.types[name]).decode(b64decode(body))
+
+
+class Peer:
+    """A scripted service, run by the same worker, codec and log as the services under test."""
+
+    def __init__(self, world: World, name: str, accepts: Sequence[Contract], initiates: Sequence[Contract]) -> None:
+        self.name = name
+        self._world = world
+        self._accepts = {contract.name: contract for contract in accepts}
+        self._initiates = {contract.name: contract for contract in initiates}
+        self._dialogs: dict[str, PeerDialog] = {}
+        self._entries: dict[str, Entry] = {}
+        self._read: dict[int, int] = {}
+        self._deploy()
+
+    def __repr__(self) -> str:
+        return f"Peer({self.name!r})"
+
+    def accept(self, contracts: Sequence[Contract]) -> None:
+        """Accept these contracts too."""
+        more = {contract.name: contract for contract in contracts}
+        if not more.keys() <= self._accepts.keys():
+            self._accepts |= more
+            self._deploy()
+
+    def begin_dialog(self, to: str, contract: Contract, *, lifetime: timedelta | None = None) -> PeerDialog:
+        """Begin a dialog; the contract need not have been named before.
+
+        Raises:
+            LocalError: the lifetime is not positive (8411).
+        """
+        if self._initiates.get(contract.name) is not contract:
+            self._initiates[contract.name] = contract
+            self._deploy()
+        broker, chance = self._world.broker, self._world.chance
+        now = broker.clock.now()
+        drawn = uuid7(now, chance.random.getrandbits(RANDOM_BITS))
+        until = expiry(now, lifetime, contract)
+        dialog = PeerDialog(self, drawn.bytes, True, str(drawn), contract)
+        self._dialogs[_entry_name(dialog.id, True)] = dialog
+        begin = Begin(to, contract.name, -1 if until >= NEVER else until - now)
+        self.post(drawn.bytes, True, str(drawn), (begin,))
+        return dialog
+
+    def dialogs(self) -> list[PeerDialog]:
+        """Return the dialogs begun here, and those a message of which arrived here, in this order of events."""
+        self._catch_up()
+        return list(self._dialogs.values())
+
+    def dialog(self) -> PeerDialog:
+        """Return the only dialog.
+
+        Raises:
+            AssertionError: there is none, or more than one.
+        """
+        found = self.dialogs()
+        if len(found) != 1:
+            known = ", ".join(repr(dialog) for dialog in found) or "none"
+            raise AssertionError(f"{self.name} should have one dialog, it has {len(found)}: {known}")
+        return found[0]
+
+    def post(self, conversation: bytes, initiator: bool, key: str, operations: tuple[Operation, ...]) -> None:
+        """Append a command to this service's commands topic, as its clients do."""
+        broker, random = self._world.broker, self._world.chance.random
+        command = Command(
+            random.randbytes(16), conversation, initiator, key, "", self.name, broker.clock.now(), operations
+        )
+        broker.append_keyed(self.name, COMMANDS, key.encode(), encode_command(command))
+
+    def entry(self, name: str) -> Entry:
+        """Return what is known of a dialog."""
+        self._catch_up()
+        return self._entries.get(name, {})
+
+    def _deploy(self) -> None:
+        self._world.deploy(scripted(self.name, list(self._accepts.values()), list(self._initiates.values())))
+
+    def _catch_up(self) -> None:
+        """Read what was committed since the last look, so that nothing is forgotten with the group's state."""
+        broker = self._world.broker
+        for number, records in enumerate(broker.topics[service_topic(broker.namespace, self.name, STATE)]):
+            start = self._read.get(number, 0)
+            self._read[number] = len(records)
+            for record in records[start:]:
+                value = record.value()
+                if record.visible and value is not None and (record.key() or b"").startswith(rows.GROUP):
+                    self._take_up(rows.decode_group(value))
+
+    def _take_up(self, group: rows.GroupRow) -> None:
+        if not group.state:
+            return
+        for name, entry in scripted_state(group.state).items():
+            self._entries[name] = entry
+            if name not in self._dialogs:
+                contracts = self._initiates if entry["initiator"] else self._accepts
+                conversation = UUID(entry["id"]).bytes
+                self._dialogs[name] = PeerDialog(
+                    self, conversation, entry["initiator"], entry["key"], contracts[entry["contract"]]
+                )
+
+
+_CODEC: Service[dict[str, Any]] = Service("entries")
+
+
+def scripted_state(state: bytes) -> dict[str, Entry]:
+    """Decode the state of a scripted service's group."""
+    decoded: dict[str, Entry] = _CODEC.state.decode(state, 1)
+    return decoded
+
+
+def scripted(name: str, accepts: Sequence[Contract], initiates: Sequence[Contract]) -> Service[dict[str, Any]]:
+    """Make a service that keeps everything it receives in the state of its groups."""
+    service = Service(name, accepts=accepts, initiates=initiates)
+    received = {t.name: t for c in accepts for t in c.by_initiator.values()}
+    received |= {t.name: t for c in initiates for t in c.by_target.values()}
+    for declared in received.values():
+        service.on(declared.name)(_recorder())
+    service.on_end()(_ended)
+    service.on_error()(_broken)
+    service.on_timer()(_fired)
+    return service
+
+
+def _recorder() -> Callable[[Any, Dialog[dict[str, Any]]], None]:
+    def keep(body: Any, dialog: Dialog[dict[str, Any]]) -> None:
+        declared = dialog._party.side.contract.types[dialog.message.type]  # noqa: SLF001 - the kit looks inside
+        encoded = b64encode(codec_of(declared).encode(body)).decode()
+        _entry(dialog)["messages"].append((declared.name, encoded))
+
+    return keep
+
+
+def _ended(dialog: Dialog[dict[str, Any]]) -> None:
+    _entry(dialog)["ended"] = True
+
+
+def _broken(error: PeerError, dialog: Dialog[dict[str, Any]]) -> None:
+    _entry(dialog)["error"] = (error.code, error.description)
+
+
+def _fired(dialog: Dialog[dict[str, Any]]) -> None:
+    entry = _entry(dialog)
+    entry["timers"] = entry.get("timers", 0) + 1
+
+
+def _entry(dialog: Dialog[dict[str, Any]]) -> Entry:
+    fresh: Entry = {
+        "id": dialog.id, "initiator": dialog.is_initiator, "key": dialog.group.key, "contract": dialog.contract,
+        "messages": [],
+    }  # fmt: skip
+    entry: Entry = dialog.group.state.setdefault(_entry_name(dialog.id, dialog.is_initiator), fresh)
+    return entry
+
+
+def _entry_name(conversation: str, initiator: bool) -> str:
+    return f"{conversation}/{'initiator' if initiator else 'target'}"
