@@ -1,0 +1,88 @@
+"""Mistakes a type checker must find: every line marked E. Never run, only checked (test_types.py)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pydantic import BaseModel
+
+from conversations import Client, Contract, Dialog, PeerError, Service
+
+
+class Ask(BaseModel):
+    n: int
+
+
+class Answer(BaseModel):
+    total: int
+
+
+class Total(BaseModel):
+    total: int = 0
+
+
+SUMS = Contract("Sums", sent_by_initiator=[Ask], sent_by_target=[Answer])
+adder = Service("adder", accepts=[SUMS], state=Total)
+plain = Service("plain", accepts=[SUMS])
+
+
+@adder.on(Ask)  # E
+def wrong_body(body: Answer, dialog: Dialog[Total]) -> None: ...
+
+
+@adder.on(Ask)  # E
+def wrong_state(body: Ask, dialog: Dialog[int]) -> None: ...
+
+
+@adder.on(Ask)  # E
+def no_dialog(body: Ask) -> None: ...
+
+
+@adder.on_end(SUMS)  # E
+def wrong_arity(body: Ask, dialog: Dialog[Total]) -> None: ...
+
+
+@adder.on_error(SUMS)  # E
+def not_an_error(body: Ask, dialog: Dialog[Total]) -> None: ...
+
+
+def wrong_arguments(dialog: Dialog[Total]) -> None:
+    dialog.set_timer(30)  # E
+    dialog.end_with_error("1001", "text")  # E
+    dialog.group.state.totl = 3  # E
+    dialog.group.begin_dialog("adder", "Sums")  # E
+    dialog.group.begin_dialog("adder", SUMS, lifetime=60)  # E
+
+
+def wrong_reply(client: Client) -> None:
+    pending = client.request("adder", SUMS, Ask(n=1), reply=Answer, timeout=timedelta(seconds=1))
+    pending.result().totl  # E
+    client.request("adder", SUMS, Ask(n=1), reply=Answer, timeout=1)  # E
+
+
+# What is right must pass: an error on any line below fails the test as well.
+
+
+@adder.on(Ask)
+def right(body: Ask, dialog: Dialog[Total]) -> None:
+    dialog.group.state.total += body.n
+    dialog.send(Answer(total=dialog.group.state.total))
+
+
+@plain.on(Ask)
+async def right_async(body: Ask, dialog: Dialog) -> None:
+    dialog.group.state["n"] = body.n
+
+
+@adder.on_error(SUMS)
+def right_error(error: PeerError, dialog: Dialog[Total]) -> None:
+    print(error.code, dialog.id)
+
+
+@adder.on_end(SUMS)
+async def right_end(dialog: Dialog[Total]) -> None:
+    dialog.end()
+
+
+def right_reply(client: Client) -> int:
+    return client.request("adder", SUMS, Ask(n=1), reply=Answer, timeout=timedelta(seconds=1)).result().total
