@@ -56,8 +56,8 @@ def wrong_arguments(dialog: Dialog[Total]) -> None:
 
 def wrong_reply(client: Client) -> None:
     pending = client.request("adder", SUMS, Ask(n=1), reply=Answer, timeout=timedelta(seconds=1))
-    pending.result().totl  # E
-    client.request("adder", SUMS, Ask(n=1), reply=Answer, timeout=1)  # E
+    wrong = pending.result().totl  # E
+    client.request("adder", SUMS, Ask(n=wrong), reply=Answer, timeout=1)  # E
 
 
 # What is right must pass: an error on any line below fails the test as well.
@@ -76,7 +76,7 @@ async def right_async(body: Ask, dialog: Dialog) -> None:
 
 @adder.on_error(SUMS)
 def right_error(error: PeerError, dialog: Dialog[Total]) -> None:
-    print(error.code, dialog.id)
+    dialog.end_with_error(abs(error.code), error.description)
 
 
 @adder.on_end(SUMS)
