@@ -59,7 +59,9 @@ class Restore(Protocol):
     """The reading of one state partition up to what was committed when the partition was assigned."""
 
     committed: int | None
-    """The consumer group's queue offset of the partition, None when it has none; known once ``advance`` ran."""
+    """The consumer group's queue offset of the partition, None when it has none; known once ``advance`` gave rows or is done."""
+    from_start: bool
+    """True when the reading began at the log's start, so that an older local copy is worthless; known as ``committed``."""
 
     def advance(self, limit: int) -> Restored:
         """Read at most ``limit`` further rows without waiting long (tens of ms).

@@ -14,7 +14,8 @@ class MemoryRestore:
     """Reads one state partition up to its end at the time of the call."""
 
     def __init__(self, records: Sequence[MemoryRecord], since: int, committed: int | None) -> None:
-        self.committed = committed
+        self.committed: int | None = committed
+        self.from_start = since == 0
         self._records = records
         self._next = since
         self._end = len(records)

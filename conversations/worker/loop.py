@@ -22,7 +22,7 @@ from conversations.errors import (
 )
 from conversations.lanes import Mark, Scheduler, Threads
 from conversations.memory.clock import SystemClock
-from conversations.ports import Clock, Log, Record, Restore, Stores
+from conversations.ports import Clock, Log, Record, Restore, Restored, Stores
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import DEFAULT_NAMESPACE
 from conversations.service import Service
@@ -48,6 +48,16 @@ class Restoring:
         self.partition = partition
         self.restore = restore
         self.rows = 0
+        self._begun = False
+
+    def take(self, part: Restored) -> None:
+        """Copy rows into the store; what it held from before the log's start is thrown away first."""
+        store = self.partition.store
+        if not self._begun and self.restore.from_start:
+            store.clear()
+        self._begun = True
+        self.rows += len(part.rows)
+        store.apply(part.rows, part.next_offset)
 
 
 class Worker:
@@ -97,6 +107,16 @@ class Worker:
     def counts(self) -> Counts:
         """What was done since the start."""
         return self.owner.counts
+
+    @property
+    def joined(self) -> bool:
+        """True while the worker is a member of its service's group."""
+        return self._joined
+
+    @property
+    def restoring(self) -> int:
+        """How many partitions wait for their state."""
+        return len(self._restoring)
 
     # -- running ----------------------------------------------------------------------------------------
 
@@ -334,8 +354,8 @@ class Worker:
     def _advance_restores(self) -> None:
         for number, restoring in list(self._restoring.items()):
             part = restoring.restore.advance(RESTORE_SLICE)
-            restoring.rows += len(part.rows)
-            restoring.partition.store.apply(part.rows, part.next_offset)
+            if part.rows or part.done:
+                restoring.take(part)
             if part.done:
                 restoring.restore.close()
                 del self._restoring[number]
