@@ -14,10 +14,11 @@ from collections.abc import Coroutine, Generator
 from typing import Any, Protocol
 
 from conversations.handlers import Handler
+from conversations.logs import handling
 
 
 class Call:
-    """One run of one handler."""
+    """One run of one handler; the last argument is its dialog."""
 
     __slots__ = ("arguments", "handler")
 
@@ -118,21 +119,27 @@ class Scheduler(Protocol):
 
 def invoke(call: Call) -> BaseException | None:
     """Run a ``def`` handler and return what it raised."""
+    handling(call.arguments[-1])
     try:
         call.handler.function(*call.arguments)
     except BaseException as error:  # noqa: BLE001 - a handler may raise anything; it is judged by the owner
         return error
+    finally:
+        handling(None)
     return None
 
 
 async def invoke_async(call: Call) -> BaseException | None:
     """Run an ``async def`` handler and return what it raised."""
+    handling(call.arguments[-1])
     try:
         await call.handler.function(*call.arguments)
     except asyncio.CancelledError as error:
         return error
     except BaseException as error:  # noqa: BLE001 - a handler may raise anything; it is judged by the owner
         return error
+    finally:
+        handling(None)
     return None
 
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ops.cli import broker
+from ops.cli import broker, declared
+from ops.cli import run as running
 from ops.cli.output import EXIT_CODES
 
 app = typer.Typer(
@@ -18,6 +19,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command(epilog=EXIT_CODES)(running.run)
+app.command(epilog=EXIT_CODES)(declared.check)
+app.command(epilog=EXIT_CODES)(declared.apply)
 app.add_typer(broker.app, name="broker")
 
 

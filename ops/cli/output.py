@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from conversations.errors import LogError
+from conversations.errors import DeclarationError, KafkaUnreachable, LogError, StateUpgradeError
 from conversations.kafka.embedded import BrokerError
 
 
@@ -19,7 +19,7 @@ class Exit(IntEnum):
 
     FINE = 0
     HUMAN = 1  # something waits for a person
-    USAGE = 2  # the command line makes no sense
+    USAGE = 2  # the command line or a declaration makes no sense
     UNREACHABLE = 3  # Kafka does not answer
 
 
@@ -37,10 +37,21 @@ def failures(*, as_json: bool) -> Iterator[None]:
     """Turn expected errors into a message on stderr (JSON on stdout when asked for) and the right exit code."""
     try:
         yield
-    except (BrokerError, LogError) as error:
-        if as_json:
-            typer.echo(json.dumps({"error": str(error), "kind": type(error).__name__}))
-        else:
-            typer.secho(f"error: {error}", err=True, fg=typer.colors.RED)
-        code = Exit.UNREACHABLE if isinstance(error, LogError) else Exit.HUMAN
-        raise typer.Exit(code) from error
+    except (BrokerError, DeclarationError, LogError, StateUpgradeError) as error:
+        show_error(str(error), type(error).__name__, as_json=as_json)
+        raise typer.Exit(code_of(error)) from error
+
+
+def code_of(error: Exception) -> Exit:
+    """Exit code for an expected error."""
+    if isinstance(error, DeclarationError):
+        return Exit.USAGE
+    return Exit.UNREACHABLE if isinstance(error, KafkaUnreachable) else Exit.HUMAN
+
+
+def show_error(text: str, kind: str, *, as_json: bool) -> None:
+    """Print why a command failed: JSON on stdout when asked for, else text on stderr."""
+    if as_json:
+        typer.echo(json.dumps({"error": text, "kind": kind}))
+    else:
+        typer.secho(f"error: {text}", err=True, fg=typer.colors.RED)

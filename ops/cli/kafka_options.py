@@ -1,0 +1,40 @@
+"""Options that say which Kafka, the same for every command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from conversations.config import Kafka
+from conversations.protocol.topics import DEFAULT_NAMESPACE
+
+VARIABLE = "CONVERSATIONS_BOOTSTRAP"
+
+Bootstrap = Annotated[
+    str, typer.Option(envvar=VARIABLE, metavar="HOST:PORT", help="Address of some brokers, with commas between them.")
+]
+Namespace = Annotated[str, typer.Option(envvar="CONVERSATIONS_NAMESPACE", help="First part of every topic's name.")]
+Settings = Annotated[
+    list[str],
+    typer.Option("--setting", metavar="NAME=VALUE", help="A setting for librdkafka (TLS, SASL, ...); may be repeated."),
+]
+NO_NAMESPACE = DEFAULT_NAMESPACE
+
+
+def kafka_of(bootstrap: str, namespace: str, settings: list[str]) -> Kafka:
+    """Make the address of a Kafka from a command's options.
+
+    Raises:
+        typer.BadParameter: no address, or a setting is not NAME=VALUE.
+    """
+    if not bootstrap:
+        raise typer.BadParameter(
+            f"say which Kafka: --bootstrap HOST:PORT, or {VARIABLE} in the environment. "
+            "For one on this machine: conversations broker start"
+        )
+    pairs = [setting.partition("=") for setting in settings]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            raise typer.BadParameter(f"--setting {name!r} is not NAME=VALUE, for instance security.protocol=SSL")
+    return Kafka(bootstrap, namespace=namespace, settings={name: value for name, _, value in pairs})

@@ -1,0 +1,144 @@
+"""Finding what to run: ``module:attribute`` names a service, a function returning one, or a block that yields one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import inspect
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Self, TypeVar
+
+from conversations.errors import DeclarationError
+from conversations.service import Service
+
+T = TypeVar("T")
+HOW = "Write it as module:attribute, for instance shop.orders:service for 'service' in shop/orders.py"
+
+
+class TargetError(DeclarationError):
+    """The target cannot be found, or is nothing that can be run; the message says what was tried."""
+
+
+class HandlerLoop:
+    """An event loop in a thread of its own, made at the first use: what an ``async`` target makes, its handlers share."""
+
+    def __init__(self) -> None:
+        self.made: asyncio.AbstractEventLoop | None = None
+        """The loop, None as long as nobody needed it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self.made is not None:
+            self.made.call_soon_threadsafe(self.made.stop)
+
+    def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and return its result."""
+        if self.made is None:
+            self.made = asyncio.new_event_loop()
+            threading.Thread(target=self.made.run_forever, name="handlers-loop", daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(coroutine, self.made).result()
+
+
+@contextlib.contextmanager
+def entered(target: str, loop: HandlerLoop) -> Iterator[Service[Any]]:
+    """Find a target and yield its service; a block is entered and left around it, an ``async`` one on ``loop``.
+
+    Raises:
+        TargetError: no such module or attribute, or it is no service.
+        DeclarationError: the module declares something impossible.
+    """
+    found = _called(target, _find(target), loop)
+    if isinstance(found, Service):
+        yield found
+    elif isinstance(found, AbstractContextManager):
+        with found as service:
+            yield _checked(target, service)
+    elif isinstance(found, AbstractAsyncContextManager):
+        service = loop.wait_for(_awaited(found.__aenter__))
+        try:
+            yield _checked(target, service)
+        except BaseException:
+            if not loop.wait_for(_awaited(lambda: found.__aexit__(*sys.exc_info()))):
+                raise
+        else:
+            loop.wait_for(_awaited(lambda: found.__aexit__(None, None, None)))
+    else:
+        raise TargetError(f"{target} is {found!r:.200}, which is neither a Service nor a block that yields one. {HOW}.")
+
+
+async def _awaited(call: Callable[[], Any]) -> Any:
+    return await call()
+
+
+def _checked(target: str, value: object) -> Service[Any]:
+    if isinstance(value, Service):
+        return value
+    raise TargetError(f"the block {target} must yield a Service, not {value!r:.200}")
+
+
+def _called(target: str, found: Any, loop: HandlerLoop) -> Any:
+    if isinstance(found, Service | AbstractContextManager | AbstractAsyncContextManager) or not callable(found):
+        return found
+    try:
+        inspect.signature(found).bind()
+    except TypeError as error:
+        raise TargetError(f"{target} must be callable without arguments to give a Service: {error}") from None
+    if inspect.isgeneratorfunction(found):
+        return contextlib.contextmanager(found)()
+    if inspect.isasyncgenfunction(found):
+        return contextlib.asynccontextmanager(found)()
+    if inspect.iscoroutinefunction(found):
+        return loop.wait_for(found())
+    return found()
+
+
+def _find(target: str) -> Any:
+    name, colon, attribute = target.partition(":")
+    if name.endswith(".py") or "/" in name:
+        dotted = ".".join(Path(name).with_suffix("").parts).lstrip(".")
+        raise TargetError(f"{target!r} names a file. {HOW}; here perhaps {dotted}:{attribute or 'service'}.")
+    if not colon or not attribute or not name:
+        listed = _hint(_import(target, name)) if name and not colon else ""
+        raise TargetError(f"{target!r} does not say which attribute of which module to run. {HOW}.{listed}")
+    found: Any = _import(target, name)
+    for part in attribute.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise TargetError(f"module {name!r} has no {attribute!r}.{_hint(sys.modules[name])} {HOW}.") from None
+    return found
+
+
+def _hint(module: ModuleType) -> str:
+    services = [f"{module.__name__}:{name}" for name, value in vars(module).items() if isinstance(value, Service)]
+    return f" Services there: {', '.join(services)}." if services else ""
+
+
+def _import(target: str, name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except DeclarationError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _broken(target, error) from error
+        places = ", ".join([f"{Path.cwd()} (the current directory)", *sys.path[1:4]])
+        raise TargetError(f"{target!r}: there is no module {error.name!r} in {places}, ... {HOW}.") from None
+    except Exception as error:
+        raise _broken(target, error) from error
+
+
+def _broken(target: str, error: Exception) -> TargetError:
+    frames = traceback.TracebackException.from_exception(error)
+    ours = [frame for frame in frames.stack if "importlib" not in frame.filename and frame.filename != __file__]
+    where = "".join(traceback.format_list(ours[-3:]))
+    return TargetError(f"{target!r} cannot be imported, its code fails with {error!r}:\n{where}".rstrip())
