@@ -1,0 +1,62 @@
+"""What is written about the product is what the product is."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def python_blocks() -> list[str]:
+    """Return the Python examples of the README, in order: the service, the client on Kafka, the test."""
+    return BLOCK.findall((ROOT / "README.md").read_text())
+
+
+def run(folder: Path, *command: str) -> str:
+    """Run a Python command in a folder and return what it prints."""
+    result = subprocess.run(
+        [sys.executable, *command], cwd=folder, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_state_diagram_is_current() -> None:
+    """The diagram and table in docs/protocol.md are those of the transition table."""
+    run(ROOT, "docs/make_state_diagram.py", "--check")
+
+
+def test_readme_example_runs(tmp_path: Path) -> None:
+    """The README's first example prints its greeting."""
+    (tmp_path / "hello.py").write_text(python_blocks()[0])
+    assert run(tmp_path, "hello.py") == "Hello, Ada\n"
+
+
+def test_readme_test_passes(tmp_path: Path) -> None:
+    """The README's test of that example passes."""
+    (tmp_path / "hello.py").write_text(python_blocks()[0])
+    (tmp_path / "test_hello.py").write_text(python_blocks()[2])
+    assert "1 passed" in run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_hello.py")
+
+
+def test_hello_is_short(tmp_path: Path) -> None:
+    """The first example has at most 25 lines and prints its reply with neither Kafka nor Java."""
+    example = ROOT / "examples" / "hello.py"
+    assert len(example.read_text().splitlines()) <= 25
+    assert run(tmp_path, str(example)) == "Hello, Ada\n"
+
+
+def test_links_lead_somewhere() -> None:
+    """Every relative link of the README and the docs names a file that exists."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    missing = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+        if not (page.parent / target).exists()
+    ]
+    assert not missing
