@@ -158,7 +158,7 @@ class Endpoint:
         self.end_seq, self.asked = fields["end_seq"], fields["asked"]
         self.timer = NEVER if fields["timer"] < 0 else fields["timer"]
         self.discarded, self.dead_lettered = fields["discarded"], fields["dead_lettered"]
-        # When these were due is not kept: they are due at once.
+        # When these were due is not kept: an acknowledgement is due at once, a gap is given its time anew.
         if fields["held"]:
             self.resend_at = 0
         if inbound.accepted > self.told and state in (State.STARTED_INBOUND, State.CONVERSING):
@@ -338,7 +338,9 @@ class Endpoint:
         if self.timer <= now and not self.firing:
             self.firing = True
             passed.append(Due.TIMER)
-        if self.resend_at <= now:
+        if self.resend_at == 0:
+            self.resend_at = now + (RESEND_AFTER << self.asked)  # taken up from a row: what is missing may be on its way
+        elif self.resend_at <= now:
             passed.append(self._ask_again(now))
         return passed
 

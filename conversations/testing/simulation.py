@@ -62,13 +62,14 @@ class _Runner:
 
     def step(self) -> int:
         """Let the worker do a step; return what moved: records read and transactions committed."""
-        before = self.worker.counts.commits
+        before, log = self.worker.counts.commits, self.log
         try:
             read = self.worker.step()
         except Crash:
             self.crash()
             return 1
-        return read + self.worker.counts.commits - before
+        # A worker that connected anew has everything before it again.
+        return read + self.worker.counts.commits - before + (self.log is not log)
 
     def crash(self) -> None:
         """Kill the worker and start another: memory is lost, the log stays."""

@@ -117,13 +117,29 @@ def _spill_lane(partition: Partition, lane: Lane) -> None:
         if item.row != NO_ROW:
             break
         fresh.append(item)
+    if lane.items and lane.items[0].row == NO_ROW and len(fresh) < len(lane.items):
+        # It was held, and came to the front when the gap before it closed: its row comes before those behind it.
+        partition.first_waiting -= 1
+        _keep(partition, lane.items[0], partition.first_waiting)
+    # A message may only be accepted when everything of its dialog before it is.
+    behind = {id(item.active) for item in lane.items if item.row != NO_ROW and not item.accepted} if fresh else set()
     for item in reversed(fresh):
-        if not item.deadline:
+        if item.deadline:
+            continue
+        if id(item.active) not in behind:
             _accept_early(partition, item)
-            item.row = partition.next_waiting
-            partition.next_waiting += 1
-            partition.waiting_bytes += len(item.value)
-            partition.write(waiting_key(item), rows.encode_waiting(row_of(item)))
+        if not item.accepted:
+            behind.add(id(item.active))
+        _keep(partition, item, partition.next_waiting)
+        partition.next_waiting += 1
+
+
+def _keep(partition: Partition, item: Item, number: int) -> None:
+    if item.deadline:
+        return
+    item.row = number
+    partition.waiting_bytes += len(item.value)
+    partition.write(waiting_key(item), rows.encode_waiting(row_of(item)))
 
 
 def _accept_early(partition: Partition, item: Item) -> None:

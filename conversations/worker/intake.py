@@ -141,6 +141,7 @@ def restore_waiting(partition: Partition) -> None:
         row = rows.decode_waiting(data)
         number = int.from_bytes(row_key[1:], "big")
         partition.next_waiting = max(partition.next_waiting, number + 1)
+        partition.first_waiting = min(partition.first_waiting, number)
         partition.waiting_bytes += len(row.value)
         item = _waiting_item(partition, row)
         item.row = number

@@ -25,6 +25,8 @@ GRACE = 600 * SECOND
 """Log time a tombstone outlives what could revive its dialog."""
 COMMAND_LIFE = 86_400 * SECOND
 """Log time for which a command is known to have taken effect."""
+FIRST_ROW = 1 << 40
+"""Number of the first waiting row: rows are added behind, and now and then in front."""
 
 
 class Partition:
@@ -54,7 +56,7 @@ class Partition:
         self.commands = Buckets()
         self.delayed: dict[bytes, int] = {}
         """Endpoints with envelopes kept as rows because their destination cannot take them, and how many."""
-        self.next_waiting = 0
+        self.next_waiting = self.first_waiting = FIRST_ROW
         self.waiting_bytes = 0
         self.ticked = 0
         """When time was last asked to pass on this partition."""
@@ -245,6 +247,7 @@ class Partition:
                     heapq.heappush(self.deadlines, (deadline, key[1:]))
         for key, _ in self.store.scan(rows.DELAYED):
             self.delayed[key[1:18]] = self.delayed.get(key[1:18], 0) + 1
+            self.next_waiting = max(self.next_waiting, int.from_bytes(key[-8:], "big") + 1)
         for key, row in self.store.scan(rows.COMMAND):
             self.commands.add(int.from_bytes(row[:8], "big"), key)
 

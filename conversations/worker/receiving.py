@@ -224,6 +224,7 @@ def due(partition: Partition, active: Active) -> list[Task]:
         else:
             speaking.settled(partition, active)
             tasks.append(broken(partition, active))
+    partition.schedule(active)
     return [task for task in tasks if task is not None]
 
 
