@@ -1,0 +1,254 @@
+"""Services as real processes on a real Kafka, some of them killed."""
+
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conversations import Client, Kafka
+from conversations.kafka.admin import apply
+from conversations.kafka.clients import make_admin
+from conversations.kafka.restore import read_all
+from conversations.protocol import rows
+from conversations.protocol.topics import STATE, service_topic
+from tests.acceptance.command_line import Running, alive, conversations, until
+from tests.acceptance.services import counting, various
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.timeout(240)]
+
+PARTITIONS = 4
+LENGTH = 50
+"""Numbers per dialog."""
+
+
+@pytest.fixture
+def counted(kafka: Kafka) -> Iterator[Client]:
+    """A client of the source; the topics are there."""
+    apply(kafka, [counting.source.declaration(), counting.sink.declaration()], PARTITIONS, 1)
+    with Client(counting.source, kafka) as client:
+        yield client
+
+
+@pytest.fixture
+def writer(kafka: Kafka) -> Iterator[Client]:
+    """A client of the writer of notes; its topics are there, those of who reads them not yet."""
+    apply(kafka, [various.writer.declaration()], PARTITIONS, 1)
+    with Client(various.writer, kafka) as client:
+        yield client
+
+
+def count_up(client: Client, dialogs: int) -> list[str]:
+    """Begin dialogs that count; return their ids."""
+    ids = []
+    for _ in range(dialogs):
+        with client.begin_dialog("sink", counting.COUNTING) as dialog:
+            for n in range(LENGTH):
+                dialog.send(counting.Number(n=n, of=LENGTH))
+        ids.append(dialog.id)
+    return ids
+
+
+def written(out: Path, name: str) -> list[list[str]]:
+    path = out / name
+    return [line.split(" ") for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def by_dialog(lines: list[list[str]]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for conversation, n, *_ in lines:
+        found[conversation].append(int(n))
+    return found
+
+
+def totals(out: Path) -> set[tuple[str, ...]]:
+    return {tuple(line) for line in written(out, "totals")}
+
+
+def complete(ids: list[str]) -> set[tuple[str, ...]]:
+    return {(name, str(LENGTH), str(LENGTH)) for name in ids}
+
+
+# -- killing -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["sink", "source"])
+def test_a_killed_worker_loses_nothing_repeats_nothing_and_keeps_its_slot(
+    kafka: Kafka, counted: Client, tmp_path: Path, victim: str
+) -> None:
+    with (
+        Running(kafka, tmp_path, "counting:source", "--workers", "2", "--slot", "left") as source,
+        Running(kafka, tmp_path, "counting:sink", "--workers", "2", "--slot", "right") as sink,
+    ):
+        run = {"source": source, "sink": sink}[victim]
+        slots = {"source": ["left-1", "left-2"], "sink": ["right-1", "right-2"]}[victim]
+        source.ready()
+        sink.ready()
+        before = run.workers()
+        assert sorted(before) == slots
+        ids = count_up(counted, 30)
+        name = {"source": "echoes", "sink": "numbers"}[victim]
+        target = str(before[slots[0]]["pid"])
+        until(lambda: sum(line[2] == target for line in written(tmp_path, name)) > 100, "the victim is at work")
+        os.kill(int(target), signal.SIGKILL)
+        ids += count_up(counted, 30)
+        until(lambda: not run.is_well(), "the page tells of the death")
+        assert set(totals(tmp_path)) < complete(ids), "killed too late: everything had arrived"
+        until(run.is_well, "the page tells of the recovery")
+        after = run.workers()
+        assert sorted(after) == slots
+        assert after[slots[0]]["restarts"] == 1
+        assert after[slots[0]]["pid"] != before[slots[0]]["pid"]
+        assert after[slots[1]]["pid"] == before[slots[1]]["pid"]
+        until(lambda: len(totals(tmp_path)) >= len(ids), "every dialog is counted to its end")
+        assert totals(tmp_path) == complete(ids)
+        assert written(tmp_path, "disorder") == []
+        unharmed = {"source": "numbers", "sink": "echoes"}[victim]
+        assert by_dialog(written(tmp_path, unharmed)) == {name: list(range(LENGTH)) for name in ids}
+
+
+def test_the_supervisor_takes_its_workers_along_however_it_dies(kafka: Kafka, counted: Client, tmp_path: Path) -> None:
+    with Running(kafka, tmp_path, "counting:sink", "--workers", "2") as run:
+        pids = [worker["pid"] for worker in run.ready().workers().values()]
+        assert all(map(alive, pids))
+        run.tell(signal.SIGKILL)
+        until(lambda: not any(map(alive, pids)), "the workers are gone", 20)
+
+
+# -- stopping ------------------------------------------------------------------------------------------------------
+
+
+def test_a_stop_in_order_leaves_clean_partitions_and_runs_no_handler_twice(
+    kafka: Kafka, counted: Client, tmp_path: Path
+) -> None:
+    ids = count_up(counted, 40)
+    targets = ("counting:source", "counting:sink", "--workers", "2")
+    with Running(kafka, tmp_path, *targets) as run:
+        until(lambda: len(written(tmp_path, "numbers")) > 100, "the sink is at work")
+        run.tell(signal.SIGTERM)
+        assert run.ended() == (0, "")
+    topic = service_topic(kafka.namespace, "sink", STATE)
+    read, _ = read_all(kafka, make_admin(kafka), topic, 0)  # partition 0
+    assert rows.decode_partition(dict(read)[rows.PARTITION] or b"").clean
+    with Running(kafka, tmp_path, *targets) as run:
+        until(lambda: len(totals(tmp_path)) >= len(ids), "every dialog is counted to its end")
+        run.tell(signal.SIGINT)
+        assert run.ended() == (0, "")
+    assert totals(tmp_path) == complete(ids)
+    assert written(tmp_path, "disorder") == []
+    for name in ("numbers", "echoes"):
+        assert by_dialog(written(tmp_path, name)) == {name: list(range(LENGTH)) for name in ids}
+
+
+def test_a_second_signal_kills_a_worker_whose_handler_does_not_end(
+    kafka: Kafka, writer: Client, tmp_path: Path
+) -> None:
+    apply(kafka, [various.never_ending().declaration()], PARTITIONS, 1)
+    note(writer, "stuck", "one")
+    with Running(kafka, tmp_path, "various:never_ending") as run, Running(kafka, tmp_path, "various:writer"):
+        ((pid,),) = until(lambda: written(tmp_path, "stuck"), "the handler runs")
+        run.tell(signal.SIGTERM)
+        until(lambda: any("stopping" in line["message"] for line in run.lines()), "the first signal is heeded")
+        assert alive(int(pid))
+        run.tell(signal.SIGTERM)
+        code, out = run.ended(5)
+        assert (code, "second signal" in out) == (1, True)
+        assert not alive(int(pid))
+
+
+# -- refusing to start ---------------------------------------------------------------------------------------------
+
+NOWHERE = ("--bootstrap", "127.0.0.1:1")
+
+
+def test_an_incomplete_service_ends_with_2_in_two_seconds_and_names_the_gap(tmp_path: Path) -> None:
+    ended = conversations("run", "counting:sink", "various:incomplete", *NOWHERE, out=tmp_path, seconds=2)
+    assert ended.returncode == 2
+    assert "Note (contract Notes, sent by the initiator)" in ended.stderr
+    assert "KafkaUnreachable" not in ended.stderr
+
+
+def test_without_kafka_the_end_is_3_with_the_address_and_how_to_start_one(tmp_path: Path) -> None:
+    ended = conversations("run", "counting:sink", *NOWHERE, out=tmp_path)
+    assert ended.returncode == 3
+    assert "127.0.0.1:1" in ended.stderr
+    assert "conversations broker start" in ended.stderr
+
+
+def test_missing_topics_end_the_run_with_the_command_that_makes_them(kafka: Kafka, tmp_path: Path) -> None:
+    where = ("--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace)
+    ended = conversations("run", "counting:sink", *where, out=tmp_path)
+    assert ended.returncode == 1
+    assert "conversations apply" in ended.stderr
+    made = conversations("apply", "counting:sink", "--partitions", "2", *where, out=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert f"created topic {kafka.namespace}.sink.queue (2 partitions)" in made.stdout
+    again = conversations("apply", "counting:sink", "--partitions", "2", *where, out=tmp_path)
+    assert (again.returncode, again.stdout) == (0, "Nothing to do: sink is as declared\n")
+    other = conversations("apply", "counting:sink", "--partitions", "3", *where, out=tmp_path)
+    assert other.returncode == 2
+    assert "2 partitions" in other.stderr
+
+
+# -- state, slots, resources, log lines ------------------------------------------------------------------------------
+
+
+def note(client: Client, to: str, *texts: str, group: str | None = None) -> str:
+    with client.begin_dialog(to, various.NOTES, group=group) as dialog:
+        for text in texts:
+            dialog.send(various.Note(text=text))
+    return dialog.id
+
+
+def test_state_is_upgraded_by_the_next_version_and_refused_by_the_one_before(
+    kafka: Kafka, writer: Client, tmp_path: Path
+) -> None:
+    apply(kafka, [various.first_version().declaration()], 1, 1)
+    with Running(kafka, tmp_path, "various:writer"):
+        with Running(kafka, tmp_path, "various:first_version") as run:
+            dialog = note(writer, "tally", "one", "two")
+            until(lambda: len(written(tmp_path, "tally")) == 2, "two notes")
+            run.tell(signal.SIGTERM)
+            assert run.ended()[0] == 0
+        with Running(kafka, tmp_path, "various:second_version") as run:
+            with writer.dialog(dialog) as going_on:
+                going_on.send(various.Note(text="three"))
+            until(lambda: len(written(tmp_path, "tally")) == 3, "the third note")
+            run.tell(signal.SIGTERM)
+            assert run.ended()[0] == 0
+        assert written(tmp_path, "tally") == [["one", "1"], ["two", "2"], ["three", "3", "?,?,three"]]
+        with Running(kafka, tmp_path, "various:first_version") as run:
+            code, out = run.ended()
+        assert code == 1
+        assert "stored state has version 2, this code 1" in out
+
+
+def test_two_runs_on_one_machine_never_share_a_slot(kafka: Kafka, counted: Client, tmp_path: Path) -> None:
+    with (
+        Running(kafka, tmp_path, "counting:sink", "--slot", "s", "--workers", "2") as one,
+        Running(kafka, tmp_path, "counting:sink", "--slot", "s") as two,
+    ):
+        assert sorted(one.workers()) == ["s-1", "s-2"]
+        assert sorted(two.workers()) == ["s-3"]
+
+
+@pytest.mark.parametrize(("target", "extra"), [("with_file", []), ("with_loop", ["True"])])
+def test_what_a_target_owns_is_made_in_the_worker_and_given_back_and_log_lines_name_the_conversation(
+    kafka: Kafka, writer: Client, tmp_path: Path, target: str, extra: list[str]
+) -> None:
+    with various.with_file() as service:
+        apply(kafka, [service.declaration()], PARTITIONS, 1)
+    with Running(kafka, tmp_path, "various:writer"), Running(kafka, tmp_path, f"various:{target}") as run:
+        dialog = note(writer, "owner", "hello")
+        until(lambda: written(tmp_path, "resource"), "the note")
+        run.tell(signal.SIGTERM)
+        assert run.ended()[0] == 0
+        assert written(tmp_path, "resource") == [["hello", dialog, *extra], ["closed", *extra]]
+        (line,) = [line for line in run.lines() if line["logger"] == "various"]
+        assert line["message"] == "noted hello"
+        assert line["conversation"] == dialog
+        assert line["worker"].startswith("owner ")
+        assert {line["conversation"] for line in run.lines() if line["logger"] != "various"} == {""}
