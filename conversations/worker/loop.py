@@ -267,7 +267,8 @@ class Worker:
                 return flying, dict(self.owner.log.commit(outs, offsets))
             except Fenced:
                 self.owner.counts.fenced += 1
-                self._backlog += self.owner.log.poll(0, self.settings.batch)
+                read = self.owner.log.poll(0, self.settings.batch)
+                self._backlog += read  # not in one line: polling may lose partitions, and their records with them
             except DestinationFailed as error:
                 self._quarantine(flying, error)
             except Interrupted as error:
@@ -341,6 +342,8 @@ class Worker:
 
     def lost(self, partitions: Sequence[int]) -> None:
         """Forget partitions that belong to somebody else."""
+        gone = set(partitions)
+        self._backlog = [record for record in self._backlog if record.partition() not in gone]
         with self.owner.lock:
             for number in partitions:
                 restoring = self._restoring.pop(number, None)
