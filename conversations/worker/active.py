@@ -98,6 +98,8 @@ class Item:
     attempts: int = 0
     row: int = NO_ROW
     """Number of the waiting row that holds it, once there is one."""
+    kept: tuple[bool, int] = (False, 0)
+    """``accepted`` and ``attempts`` as that row has them."""
 
 
 class Lane:

@@ -117,10 +117,8 @@ def _spill_lane(partition: Partition, lane: Lane) -> None:
         if item.row != NO_ROW:
             break
         fresh.append(item)
-    if lane.items and lane.items[0].row == NO_ROW and len(fresh) < len(lane.items):
-        # It was held, and came to the front when the gap before it closed: its row comes before those behind it.
-        partition.first_waiting -= 1
-        _keep(partition, lane.items[0], partition.first_waiting)
+    if len(fresh) < len(lane.items):
+        _keep_head(partition, lane.items[0])
     # A message may only be accepted when everything of its dialog before it is.
     behind = {id(item.active) for item in lane.items if item.row != NO_ROW and not item.accepted} if fresh else set()
     for item in reversed(fresh):
@@ -134,11 +132,24 @@ def _spill_lane(partition: Partition, lane: Lane) -> None:
         partition.next_waiting += 1
 
 
+def _keep_head(partition: Partition, item: Item) -> None:
+    if item.row == NO_ROW and not item.deadline:
+        # It was held, and came to the front when the gap before it closed: its row comes before those behind it.
+        partition.first_waiting -= 1
+        _keep(partition, item, partition.first_waiting)
+    elif item.row != NO_ROW and item.kept != (item.accepted, item.attempts):
+        # Its handler began, or failed, since the row was written.
+        _write(partition, item)
+
+
 def _keep(partition: Partition, item: Item, number: int) -> None:
-    if item.deadline:
-        return
     item.row = number
     partition.waiting_bytes += len(item.value)
+    _write(partition, item)
+
+
+def _write(partition: Partition, item: Item) -> None:
+    item.kept = (item.accepted, item.attempts)
     partition.write(waiting_key(item), rows.encode_waiting(row_of(item)))
 
 

@@ -144,7 +144,7 @@ def restore_waiting(partition: Partition) -> None:
         partition.first_waiting = min(partition.first_waiting, number)
         partition.waiting_bytes += len(row.value)
         item = _waiting_item(partition, row)
-        item.row = number
+        item.row, item.kept = number, (row.accepted, row.attempts)
         if item.active is not None:
             partition.enqueue(item.active.lane, item)
 
