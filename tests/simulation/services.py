@@ -1,0 +1,180 @@
+"""Services for the simulations: a counter with state, an echo, a fan-out, a listener that is never answered."""
+
+from datetime import timedelta
+from typing import Any
+
+from pydantic import BaseModel
+
+from conversations import Contract, Dialog, PeerError, Service
+
+
+class Add(BaseModel):
+    amount: int
+
+
+class Total(BaseModel):
+    total: int
+
+
+class Say(BaseModel):
+    text: str
+
+
+class Heard(BaseModel):
+    text: str
+
+
+class Scatter(BaseModel):
+    parts: int
+
+
+class Part(BaseModel):
+    number: int
+
+
+class PartDone(BaseModel):
+    number: int
+
+
+class Gathered(BaseModel):
+    numbers: list[int]
+
+
+class Remind(BaseModel):
+    times: int
+
+
+class Ring(BaseModel):
+    count: int
+
+
+COUNTING = Contract("Counting", sent_by_initiator=[Add], sent_by_target=[Total])
+ECHO = Contract("Echo", sent_by_any=[Say])
+NOTICES = Contract("Notices", sent_by_initiator=[Heard])
+SCATTERING = Contract("Scattering", sent_by_initiator=[Scatter], sent_by_target=[Gathered])
+WORK = Contract("Work", sent_by_initiator=[Part], sent_by_target=[PartDone])
+REMINDERS = Contract("Reminders", sent_by_initiator=[Remind], sent_by_target=[Ring])
+
+
+class Sum(BaseModel):
+    total: int = 0
+
+
+def counter() -> Service[Sum]:
+    """Adds up, and tells the total after each message."""
+    service = Service("counter", accepts=[COUNTING], state=Sum)
+
+    @service.on(Add)
+    def add(body: Add, dialog: Dialog[Sum]) -> None:
+        dialog.group.state.total += body.amount
+        dialog.send(Total(total=dialog.group.state.total))
+
+    return service
+
+
+def echo() -> Service[dict[str, Any]]:
+    """Says what it hears; asynchronous."""
+    service = Service("echo", accepts=[ECHO])
+
+    @service.on(Say)
+    async def say(body: Say, dialog: Dialog) -> None:
+        dialog.send(body)
+
+    return service
+
+
+def sink() -> Service[dict[str, Any]]:
+    """Takes notices; nobody waits for an answer."""
+    service = Service("sink", accepts=[NOTICES])
+
+    @service.on(Heard)
+    def heard(body: Heard, dialog: Dialog) -> None:
+        dialog.group.state.setdefault("heard", []).append(body.text)
+
+    return service
+
+
+def scatterer() -> Service[dict[str, Any]]:
+    """Gives every part of a job to a worker in a dialog of its own, and gathers the answers."""
+    service = Service("scatterer", accepts=[SCATTERING], initiates=[WORK])
+
+    @service.on(Scatter)
+    def scatter(body: Scatter, dialog: Dialog) -> None:
+        group = dialog.group
+        group.state.update(parts=body.parts, done=[])
+        for number in range(body.parts):
+            group.begin_dialog("laborer", WORK).send(Part(number=number))
+
+    @service.on(PartDone)
+    def done(body: PartDone, dialog: Dialog) -> None:
+        group = dialog.group
+        group.state["done"].append(body.number)
+        if len(group.state["done"]) == group.state["parts"]:
+            group.opened_by.send(Gathered(numbers=sorted(group.state["done"])))
+            group.opened_by.end()
+
+    return service
+
+
+def laborer() -> Service[dict[str, Any]]:
+    """Does one part and ends."""
+    service = Service("laborer", accepts=[WORK])
+
+    @service.on(Part)
+    def work(body: Part, dialog: Dialog) -> None:
+        dialog.send(PartDone(number=body.number))
+        dialog.end()
+
+    return service
+
+
+class Bell(BaseModel):
+    left: int = 0
+    rung: int = 0
+
+
+def bell() -> Service[Bell]:
+    """Rings so many times, a minute apart, then ends."""
+    service = Service("bell", accepts=[REMINDERS], state=Bell)
+
+    @service.on(Remind)
+    def remind(body: Remind, dialog: Dialog[Bell]) -> None:
+        dialog.group.state.left = body.times
+        dialog.set_timer(timedelta(minutes=1))
+
+    @service.on_timer()
+    def ring(dialog: Dialog[Bell]) -> None:
+        state = dialog.group.state
+        state.left -= 1
+        state.rung += 1
+        dialog.send(Ring(count=state.rung))
+        if state.left:
+            dialog.set_timer(timedelta(minutes=1))
+        else:
+            dialog.end()
+
+    return service
+
+
+class Grumble(Exception):
+    """Handlers of the moody service raise it."""
+
+
+def moody() -> Service[dict[str, Any]]:
+    """Takes offence at some texts: an error of its own for "error", a failure every time for "poison"."""
+    service = Service("moody", accepts=[ECHO])
+
+    @service.on(Say)
+    def say(body: Say, dialog: Dialog) -> None:
+        if body.text == "error":
+            dialog.end_with_error(7, "offended")
+        elif body.text == "poison":
+            raise Grumble(body.text)
+        else:
+            dialog.send(body)
+
+    @service.on_error()
+    def broken(error: PeerError, dialog: Dialog) -> None:
+        dialog.group.state["code"] = error.code
+
+    return service
