@@ -293,10 +293,9 @@ class Supervisor:
         if self._all_loaded:
             child.order({"start": child.slot})
             return
-        targets = {other.service: other.spec.target for other in self.children}
-        if targets[child.service] != child.spec.target:
-            text = f"{targets[child.service]} and {child.spec.target} are both service {child.service!r}"
-            self._stop(Verdict(Ended.DECLARATION, text))
+        targets = dict.fromkeys(other.spec.target for other in self.children if other.service == child.service)
+        if len(targets) > 1:
+            self._stop(Verdict(Ended.DECLARATION, f"{' and '.join(targets)} are both service {child.service!r}"))
         elif all(other.service for other in self.children):
             self._all_loaded = True  # and only now may anybody connect
             for other in self.children:

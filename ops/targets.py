@@ -32,19 +32,23 @@ class HandlerLoop:
     def __init__(self) -> None:
         self.made: asyncio.AbstractEventLoop | None = None
         """The loop, None as long as nobody needed it."""
+        self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self.made is not None:
+        if self.made is not None and self._thread is not None:
             self.made.call_soon_threadsafe(self.made.stop)
+            self._thread.join()
+            self.made.close()
 
     def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and return its result."""
         if self.made is None:
             self.made = asyncio.new_event_loop()
-            threading.Thread(target=self.made.run_forever, name="handlers-loop", daemon=True).start()
+            self._thread = threading.Thread(target=self.made.run_forever, name="handlers-loop", daemon=True)
+            self._thread.start()
         return asyncio.run_coroutine_threadsafe(coroutine, self.made).result()
 
 
@@ -132,7 +136,8 @@ def _import(target: str, name: str) -> ModuleType:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _broken(target, error) from error
         places = ", ".join([f"{Path.cwd()} (the current directory)", *sys.path[1:4]])
-        raise TargetError(f"{target!r}: there is no module {error.name!r} in {places}, ... {HOW}.") from None
+        text = f"{target!r}: there is no module {error.name!r} in {places}, ...{_hidden(error.name)} {HOW}."
+        raise TargetError(text) from None
     except Exception as error:
         raise _broken(target, error) from error
 
@@ -141,4 +146,11 @@ def _broken(target: str, error: Exception) -> TargetError:
     frames = traceback.TracebackException.from_exception(error)
     ours = [frame for frame in frames.stack if "importlib" not in frame.filename and frame.filename != __file__]
     where = "".join(traceback.format_list(ours[-3:]))
-    return TargetError(f"{target!r} cannot be imported, its code fails with {error!r}:\n{where}".rstrip())
+    hidden = _hidden(error.name) if isinstance(error, ModuleNotFoundError) else ""
+    return TargetError(f"{target!r} cannot be imported, its code fails with {error!r}:{hidden}\n{where}".rstrip())
+
+
+def _hidden(name: str | None) -> str:
+    """Say which package of the same name was loaded before."""
+    top = sys.modules.get(str(name).partition(".")[0])
+    return f" (the package {top.__name__!r} loaded is that of {', '.join(top.__path__)})" if top is not None else ""

@@ -19,9 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(epilog=EXIT_CODES)(running.run)
-app.command(epilog=EXIT_CODES)(declared.check)
-app.command(epilog=EXIT_CODES)(declared.apply)
+app.add_typer(running.app)
+app.add_typer(declared.app)
 app.add_typer(broker.app, name="broker")
 
 

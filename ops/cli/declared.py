@@ -13,14 +13,16 @@ import typer
 from conversations.handlers import Handler, Side
 from conversations.service import Service
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
-from ops.cli.output import Json, failures, show
+from ops.cli.output import EXIT_CODES, Json, failures, show
 from ops.targets import HandlerLoop, entered
 
+app = typer.Typer()
 Targets = Annotated[
     list[str], typer.Argument(metavar="TARGET...", help="Services as module:attribute, e.g. shop.orders:service.")
 ]
 
 
+@app.command(epilog=EXIT_CODES)
 def check(targets: Targets, as_json: Json = False) -> None:
     """Check that services can handle all they may receive, and print what they declare. Needs no Kafka.
 
@@ -38,6 +40,7 @@ def check(targets: Targets, as_json: Json = False) -> None:
         show({"services": found}, "\n".join(_text(summary) for summary in found), as_json=as_json)
 
 
+@app.command(epilog=EXIT_CODES)
 def apply(
     targets: Targets,
     bootstrap: Bootstrap = "",

@@ -13,7 +13,7 @@ from conversations.kafka.embedded.cache import cache_directory
 from ops import log_lines
 from ops.child import Ended, Spec, grace
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
-from ops.cli.output import Exit, Json, show, show_error
+from ops.cli.output import EXIT_CODES, Exit, Json, show, show_error
 from ops.health import served
 from ops.slots import host_name
 from ops.supervisor import Supervisor, Verdict
@@ -21,7 +21,10 @@ from ops.supervisor import Supervisor, Verdict
 CODES = {Ended.STOPPED: Exit.FINE, Ended.DECLARATION: Exit.USAGE, Ended.UNREACHABLE: Exit.UNREACHABLE}
 START_ONE = " To start one on this machine: conversations broker start"
 
+app = typer.Typer()
 
+
+@app.command(epilog=EXIT_CODES)
 def run(
     targets: Annotated[
         list[str],
@@ -121,5 +124,10 @@ def _tell(supervisor: Supervisor, spec: Spec, page: list[str], *, as_json: bool)
         {"service": found["service"], "workers": [{"slot": w["slot"], "pid": w["pid"]} for w in found["workers"]]}
         for found in services
     ]
-    data = {"services": named, "bootstrap": spec.bootstrap, "namespace": spec.namespace, "health": page[0] if page else None}
+    data = {
+        "services": named,
+        "bootstrap": spec.bootstrap,
+        "namespace": spec.namespace,
+        "health": page[0] if page else None,
+    }
     show(data, "\n".join(lines), as_json=as_json)

@@ -1,0 +1,140 @@
+"""Back-off, slots, and what a run makes of processes that end before there is any Kafka to ask."""
+
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ops.backoff import Backoff
+from ops.health import served, verdict
+from ops.slots import host_name, take
+from ops.supervisor import GOOD
+
+PROGRAM = Path(sys.executable).with_name("conversations")
+SERVICE = "from conversations import Service\n{name} = Service('same')\n"
+
+
+def test_a_process_that_keeps_dying_waits_longer_up_to_ten_seconds() -> None:
+    backoff = Backoff()
+    assert [backoff.after(1.0) for _ in range(8)] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
+
+
+def test_a_minute_of_health_forgives() -> None:
+    backoff = Backoff()
+    assert [backoff.after(lived) for lived in (1.0, 1.0, 59.9, 60.0, 1.0)] == [0.2, 0.4, 0.8, 0.2, 0.4]
+
+
+def test_a_slot_is_kept_while_its_file_is_open_and_the_next_gets_the_next(tmp_path: Path) -> None:
+    first, file = take(tmp_path, "a", "a-1")
+    second, other = take(tmp_path, "a", "a-1")
+    with other:
+        assert (first, second) == ("a-1", "a-2")
+        file.close()
+        again, file = take(tmp_path, "a", "a-1")
+        with file:
+            assert again == "a-1"
+
+
+def test_a_slot_that_was_had_before_is_preferred(tmp_path: Path) -> None:
+    slot, file = take(tmp_path, "a", "a-7")
+    with file:
+        assert slot == "a-7"
+
+
+def test_the_host_name_can_be_part_of_a_path() -> None:
+    assert host_name()
+    assert "/" not in host_name()
+
+
+# -- the page ----------------------------------------------------------------------------------------------------
+
+
+def page(*states: str) -> list[dict[str, Any]]:
+    return [{"service": "s", "workers": [{"state": state} for state in states]}]
+
+
+@pytest.mark.parametrize("state", sorted(GOOD))
+def test_the_page_is_well_when_every_worker_is(state: str) -> None:
+    assert verdict(page(state, "running"))[0] == 200
+
+
+@pytest.mark.parametrize("state", ["down", "starting", "joining", "restoring", "stopping", "silent", "stuck"])
+def test_one_worker_that_is_not_well_is_enough(state: str) -> None:
+    status, body = verdict(page("running", state))
+    assert (status, body["healthy"]) == (503, False)
+
+
+def test_the_page_is_served_at_health_and_nowhere_else() -> None:
+    with served("127.0.0.1", 0, lambda: page("running")) as address:
+        with urllib.request.urlopen(address, timeout=5) as answer:
+            assert json.load(answer) == {"healthy": True, "services": page("running")}
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(address.replace("health", "metrics"), timeout=5)
+        with caught.value:
+            assert caught.value.code == 404
+
+
+# -- processes that end early ---------------------------------------------------------------------------------------
+
+
+def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(PROGRAM), "run", *arguments, "--bootstrap", "127.0.0.1:1", "--memory-state"]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=20, check=False)
+
+
+def test_two_targets_of_one_service_are_refused_before_anything_is_connected(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(SERVICE.format(name="a") + SERVICE.format(name="b"))
+    ended = run(tmp_path, "one:a", "one:b")
+    assert ended.returncode == 2
+    assert "one:a and one:b are both service 'same'" in ended.stderr
+
+
+def test_a_process_that_dies_while_it_loads_ends_the_run(tmp_path: Path) -> None:
+    (tmp_path / "dies.py").write_text("import os\nos._exit(7)\n")
+    ended = run(tmp_path, "dies:service")
+    assert ended.returncode == 1
+    assert "exit status 7" in ended.stderr
+
+
+def test_an_error_of_a_block_ends_the_run_with_its_text(tmp_path: Path) -> None:
+    (tmp_path / "fails.py").write_text("def block():\n    raise OSError('no database')\n    yield\n")
+    ended = run(tmp_path, "fails:block")
+    assert ended.returncode == 1
+    assert "no database" in ended.stderr
+
+
+def test_a_module_of_the_users_may_be_named_like_one_of_pythons(tmp_path: Path) -> None:
+    (tmp_path / "signal.py").write_text("raise SystemExit(9)\n")
+    (tmp_path / "one.py").write_text("from conversations import Service\n")
+    ended = run(tmp_path, "one:nothing")
+    assert ended.returncode == 2
+    assert "no 'nothing'" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["one:a", "--setting", "nonsense"], "NAME=VALUE"),
+        (["one:a", "--log-level", "loud"], "debug, info"),
+        (["one:a", "--state-dir", "x"], "exclude"),
+        (["one:a", "--workers", "0"], "workers"),
+        ([], "TARGET"),
+    ],
+)
+def test_wrong_usage_is_2_and_says_what_is_right(tmp_path: Path, arguments: list[str], part: str) -> None:
+    ended = run(tmp_path, *arguments)
+    assert ended.returncode == 2
+    assert part in ended.stderr
+
+
+def test_a_port_that_is_taken_is_wrong_usage(tmp_path: Path) -> None:
+    with served("127.0.0.1", 0, list) as address:
+        port = address.rpartition(":")[2].partition("/")[0]
+        ended = run(tmp_path, "one:a", "--health", port)
+    assert ended.returncode == 2
+    assert "in use" in ended.stderr

@@ -1,0 +1,141 @@
+"""What `conversations run` can be pointed at, and what it says when it cannot find it."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conversations.errors import DeclarationError
+from ops.targets import HandlerLoop, TargetError, entered
+
+MODULE = """
+import asyncio
+from contextlib import asynccontextmanager, contextmanager
+from conversations import Service
+
+events = []
+service = Service("plain")
+number = 7
+
+def made():
+    return Service("made")
+
+async def made_later():
+    return Service("made_later")
+
+def generated():
+    events.append("in")
+    try:
+        yield Service("generated")
+    finally:
+        events.append("out")
+
+async def generated_later():
+    events.append(asyncio.get_running_loop())
+    yield Service("generated_later")
+    events.append(asyncio.get_running_loop())
+
+block = contextmanager(generated)
+async_block = asynccontextmanager(generated_later)
+opened = block()
+
+def needs(something):
+    return service
+
+@contextmanager
+def wrong():
+    yield "a string"
+"""
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A current directory with ``shop/kinds.py`` and ``broken.py``, first on the path."""
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "kinds.py").write_text(MODULE)
+    (tmp_path / "broken.py").write_text("def inner():\n    return 1 / 0\n\ninner()\n")
+    (tmp_path / "needy.py").write_text("import not_installed_anywhere\n")
+    (tmp_path / "clash.py").write_text("import schemas.orders\n")
+    (tmp_path / "impossible.py").write_text("from conversations import Service\nService('a/b')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in ("shop", "shop.kinds", "broken", "needy", "clash", "impossible"):
+        sys.modules.pop(name, None)
+
+
+def name_of(target: str) -> str:
+    with HandlerLoop() as loop, entered(target, loop) as service:
+        return service.name
+
+
+def complaint(target: str) -> str:
+    with pytest.raises(TargetError) as caught:
+        name_of(target)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "name"),
+    [
+        ("service", "plain"),
+        ("made", "made"),
+        ("made_later", "made_later"),
+        ("generated", "generated"),
+        ("generated_later", "generated_later"),
+        ("block", "generated"),
+        ("async_block", "generated_later"),
+        ("opened", "generated"),
+    ],
+)
+def test_a_service_a_function_and_a_block_sync_or_async_all_give_a_service(attribute: str, name: str) -> None:
+    assert name_of(f"shop.kinds:{attribute}") == name
+
+
+def test_a_block_is_left_when_the_work_is_over_or_failed() -> None:
+    with pytest.raises(KeyError), HandlerLoop() as loop, entered("shop.kinds:block", loop):
+        raise KeyError
+    assert sys.modules["shop.kinds"].events == ["in", "out"]
+
+
+def test_an_async_block_is_entered_and_left_on_the_loop_its_handlers_will_have() -> None:
+    with HandlerLoop() as loop:
+        with entered("shop.kinds:async_block", loop):
+            assert isinstance(loop.made, asyncio.AbstractEventLoop)
+        assert sys.modules["shop.kinds"].events == [loop.made, loop.made]
+
+
+def test_no_loop_is_made_for_what_needs_none() -> None:
+    with HandlerLoop() as loop, entered("shop.kinds:block", loop):
+        assert loop.made is None
+
+
+@pytest.mark.parametrize(
+    ("target", "parts"),
+    [
+        ("nowhere:service", ["no module 'nowhere'", "the current directory", "module:attribute"]),
+        ("shop.nowhere:service", ["no module 'shop.nowhere'"]),
+        ("shop.kinds:nothing", ["no 'nothing'", "shop.kinds:service", "module:attribute"]),
+        ("shop.kinds", ["which attribute", "shop.kinds:service"]),
+        ("shop/kinds.py:service", ["names a file", "shop.kinds:service"]),
+        (":service", ["module:attribute"]),
+        ("shop.kinds:number", ["is 7", "neither a Service"]),
+        ("shop.kinds:needs", ["without arguments", "something"]),
+        ("shop.kinds:wrong", ["must yield a Service", "a string"]),
+        ("broken:service", ["ZeroDivisionError", "broken.py", "line 2"]),
+        ("needy:service", ["not_installed_anywhere", "needy.py"]),
+        ("clash:service", ["schemas.orders", "the package 'schemas' loaded is that of"]),
+    ],
+)
+def test_a_target_that_cannot_be_found_says_what_was_tried(target: str, parts: list[str]) -> None:
+    said = complaint(target)
+    for part in parts:
+        assert part in said
+
+
+def test_an_impossible_declaration_speaks_for_itself() -> None:
+    with pytest.raises(DeclarationError, match="'a/b'") as caught:
+        name_of("impossible:service")
+    assert not isinstance(caught.value, TargetError)

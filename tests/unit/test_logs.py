@@ -1,0 +1,148 @@
+"""Which conversation a log line belongs to."""
+
+import asyncio
+import io
+import json
+import logging
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from conversations.handlers import Handler
+from conversations.lanes import Call, Mark, Run, Steps, Threads, invoke, invoke_async
+from conversations.logs import ConversationFilter, conversation_id
+from ops.log_lines import JsonLines, TextLines
+
+
+class Dialog:
+    """Has an id, as a dialog has."""
+
+    def __init__(self, name: str) -> None:
+        self.id = name
+
+
+def call_of(function: Callable[..., Any], name: str, *, is_async: bool = False) -> Call:
+    return Call(Handler(function, is_async, 60.0, "handler"), ("body", Dialog(name)))
+
+
+def test_outside_of_handlers_there_is_no_conversation() -> None:
+    assert conversation_id() == ""
+
+
+def test_a_handler_knows_its_conversation_and_nobody_after_it() -> None:
+    seen = []
+    assert invoke(call_of(lambda _body, _dialog: seen.append(conversation_id()), "one")) is None
+    assert (seen, conversation_id()) == (["one"], "")
+
+
+def test_a_handler_that_raises_leaves_no_conversation_behind() -> None:
+    assert isinstance(invoke(call_of(lambda _body, _dialog: 1 / 0, "one")), ZeroDivisionError)
+    assert conversation_id() == ""
+
+
+def test_async_handlers_side_by_side_each_know_their_own() -> None:
+    seen = []
+
+    async def handler(_body: str, dialog: Dialog) -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+            seen.append((dialog.id, conversation_id(), await asyncio.to_thread(conversation_id)))
+
+    async def both() -> None:
+        calls: list[Coroutine[Any, Any, Any]] = [
+            invoke_async(call_of(handler, name, is_async=True)) for name in ("one", "two")
+        ]
+        await asyncio.gather(*calls)
+
+    asyncio.run(both())
+    assert set(seen) == {("one", "one", "one"), ("two", "two", "two")}
+
+
+def test_handlers_on_a_pool_and_on_a_given_loop_know_theirs() -> None:
+    seen: list[tuple[str, str, object]] = []
+
+    def plain(_body: str, dialog: Dialog) -> None:
+        seen.append((dialog.id, conversation_id(), None))
+
+    async def later(_body: str, dialog: Dialog) -> None:
+        await asyncio.sleep(0)
+        seen.append((dialog.id, conversation_id(), asyncio.get_running_loop()))
+
+    def steps(name: str) -> Steps:
+        yield call_of(plain, f"{name}-1")
+        yield call_of(later, f"{name}-2", is_async=True)
+        yield call_of(plain, f"{name}-3")
+
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    scheduler, mark = Threads(4, "test", loop=loop), Mark()
+    names = [str(i) for i in range(20)]
+    for name in names:
+        scheduler.start(Run(None, steps(name)), mark)
+    scheduler.wait(mark, 10)
+    scheduler.close()
+    assert not loop.is_closed()
+    assert loop.is_running(), "a loop that is not the scheduler's own goes on"
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+    assert {(dialog, said) for dialog, said, _ in seen} == {(f"{n}-{i}",) * 2 for n in names for i in (1, 2, 3)}
+    assert {where for dialog, _, where in seen if dialog.endswith("-2")} == {loop}
+
+
+# -- lines ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lines() -> Iterator[Callable[[logging.Formatter], list[str]]]:
+    """Log from a handler of conversation ``one``, and once outside, through a formatter."""
+    logger = logging.getLogger("test.lines")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.addFilter(ConversationFilter())
+    logger.addHandler(handler)
+
+    def work(_body: str, _dialog: Dialog) -> None:
+        logger.info("inside %d", 1, extra={"attempt": 2})
+        logger.info("of another", extra={"conversation": "two"})
+
+    def logged(formatter: logging.Formatter) -> list[str]:
+        handler.setFormatter(formatter)
+        invoke(call_of(work, "one"))
+        logger.info("outside")
+        return stream.getvalue().splitlines()
+
+    yield logged
+    logger.removeHandler(handler)
+
+
+def test_lines_for_people_show_worker_and_conversation(lines: Callable[[logging.Formatter], list[str]]) -> None:
+    first, second, third = lines(TextLines("sink s-1"))
+    assert first.endswith("INFO    [sink s-1 one] test.lines: inside 1")
+    assert second.endswith("[sink s-1 two] test.lines: of another")
+    assert third.endswith("[sink s-1] test.lines: outside")
+
+
+def test_lines_for_programs_are_objects_with_what_the_record_was_given(
+    lines: Callable[[logging.Formatter], list[str]],
+) -> None:
+    first, second, third = map(json.loads, lines(JsonLines("sink s-1")))
+    assert first | {"time": ""} == {
+        "time": "", "level": "info", "logger": "test.lines", "worker": "sink s-1", "conversation": "one",
+        "message": "inside 1", "attempt": 2,
+    }  # fmt: skip
+    assert (second["conversation"], third["conversation"]) == ("two", "")
+
+
+def test_an_error_carries_its_traceback_in_the_same_object() -> None:
+    try:
+        raise KeyError("x")
+    except KeyError:
+        record = logging.LogRecord("n", logging.ERROR, __file__, 1, "failed", None, sys.exc_info())
+    assert "KeyError" in json.loads(JsonLines("w").format(record))["exception"]
