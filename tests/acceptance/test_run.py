@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conversations import Client, Kafka
+from conversations import Client, Kafka, Service
 from conversations.kafka.admin import apply
 from conversations.kafka.clients import make_admin
 from conversations.kafka.restore import read_all
@@ -239,8 +239,7 @@ def test_two_runs_on_one_machine_never_share_a_slot(kafka: Kafka, counted: Clien
 def test_what_a_target_owns_is_made_in_the_worker_and_given_back_and_log_lines_name_the_conversation(
     kafka: Kafka, writer: Client, tmp_path: Path, target: str, extra: list[str]
 ) -> None:
-    with various.with_file() as service:
-        apply(kafka, [service.declaration()], PARTITIONS, 1)
+    apply(kafka, [Service("owner", accepts=[various.NOTES]).declaration()], PARTITIONS, 1)
     with Running(kafka, tmp_path, "various:writer"), Running(kafka, tmp_path, f"various:{target}") as run:
         dialog = note(writer, "owner", "hello")
         until(lambda: written(tmp_path, "resource"), "the note")
