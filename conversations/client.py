@@ -209,7 +209,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         self.timeout = timeout
         self.limits = Limits()
         self._kafka = kafka
-        self._sink: CommandSink | None = None
+        self._sinks: dict[str, CommandSink] = {}
         self._used: dict[str, Contract] = {}
 
     @property
@@ -219,11 +219,13 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
 
     def sink(self) -> CommandSink:
         """Connect on first use."""
-        if self._sink is None:
+        sink = self._sinks.get(self.service_name)
+        if sink is None:
             from conversations.kafka.commands import CommandProducer
 
-            self._sink = CommandProducer(self._kafka, self.service_name)
-        return self._sink
+            # setdefault is one step: of two threads that come first, both get the same.
+            sink = self._sinks.setdefault(self.service_name, CommandProducer(self._kafka, self.service_name))
+        return sink
 
     def contracts(self) -> list[Contract]:
         """Contracts this client may speak under."""
@@ -246,7 +248,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
 
     def close(self) -> None:
         """Close the connection; the next use opens another."""
-        sink, self._sink = self._sink, None
+        sink = self._sinks.pop(self.service_name, None)
         if sink is not None:
             sink.close()
 

@@ -48,7 +48,8 @@ class LocalClient(Client):
 
     def __init__(self, service: Service[Any], kafka: Kafka, sink: CommandSink | None) -> None:
         super().__init__(service, kafka)
-        self._sink = sink
+        if sink is not None:
+            self._sinks[self.service_name] = sink
 
 
 @contextmanager
