@@ -17,6 +17,7 @@ from conversations.config import Kafka
 
 T = TypeVar("T")
 PROGRAM = Path(sys.executable).with_name("conversations")
+ROOT = Path(__file__).resolve().parents[2]
 SERVICES = Path(__file__).parent / "services"
 
 

@@ -2,19 +2,21 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from conversations import Client, Kafka, Service
+from conversations import Client, DeclarationError, Kafka, Service, run
 from conversations.kafka.admin import apply
 from conversations.kafka.clients import make_admin
 from conversations.kafka.restore import read_all
 from conversations.protocol import rows
 from conversations.protocol.topics import STATE, service_topic
-from tests.acceptance.command_line import Running, alive, conversations, until
+from tests.acceptance.command_line import ROOT, Running, alive, conversations, environment, until
 from tests.acceptance.services import counting, various
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.timeout(240)]
@@ -251,3 +253,34 @@ def test_what_a_target_owns_is_made_in_the_worker_and_given_back_and_log_lines_n
         assert line["conversation"] == dialog
         assert line["worker"].startswith("owner ")
         assert {line["conversation"] for line in run.lines() if line["logger"] != "various"} == {""}
+
+
+# -- without the command line ----------------------------------------------------------------------------------------
+
+
+def embedded(kafka: Kafka, out: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.acceptance.services.embedding", kafka.bootstrap, kafka.namespace],
+        cwd=ROOT, env=environment(out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_a_program_runs_its_services_until_a_signal(kafka: Kafka, counted: Client, tmp_path: Path) -> None:
+    ids = count_up(counted, 3)
+    with embedded(kafka, tmp_path) as program:
+        until(lambda: totals(tmp_path) == complete(ids), "every dialog is counted to its end")
+        program.terminate()
+        out, err = program.communicate(timeout=20)
+    assert (program.returncode, out) == (0, "stopped in order\n"), err
+
+
+def test_a_program_hears_that_kafka_is_not_there(tmp_path: Path) -> None:
+    with embedded(Kafka("127.0.0.1:1"), tmp_path) as program:
+        _, err = program.communicate(timeout=40)
+    assert program.returncode == 1
+    assert "KafkaUnreachable: Kafka cannot be reached at 127.0.0.1:1" in err
+
+
+def test_a_program_with_an_incomplete_service_connects_to_nothing() -> None:
+    with pytest.raises(DeclarationError, match=r"Note \(contract Notes"):
+        run(counting.sink, various.incomplete, kafka=Kafka("127.0.0.1:1"))
