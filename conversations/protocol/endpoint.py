@@ -235,7 +235,7 @@ class Endpoint:
         if kind is Kind.MESSAGE or kind is Kind.END:
             return self._sequenced(envelope, now, held_limit)
         if kind is Kind.ERROR:
-            return self._peer_error(envelope)
+            return self._peer_error(envelope, held_limit)
         if kind is Kind.RESEND:
             return Reaction.RESEND if self.state is State.CONVERSING else Reaction.NOTHING
         return Reaction.NOTHING
@@ -243,7 +243,10 @@ class Endpoint:
     def _sequenced(self, envelope: Envelope, now: int, held_limit: int) -> Reaction:
         over = self.state in OVER
         if over and envelope.seq > self.inbound.next:
-            return Reaction.DISCARD
+            if envelope.seq - self.inbound.next > 2 * held_limit:
+                return Reaction.DISCARD
+            self.inbound.jump(envelope.seq, held_limit)
+            return self._in_order(envelope.kind)
         arrival = self.inbound.arrive(envelope.seq, held_limit)
         if arrival is Arrival.NEXT:
             if self.resend_at != NEVER:
@@ -255,6 +258,8 @@ class Endpoint:
             return Reaction.HOLD
         if arrival is Arrival.TOO_FAR:
             return Reaction.OVERFLOW
+        if arrival is Arrival.MISSED:
+            return self._in_order(envelope.kind)
         # The peer may not have seen the acknowledgement: owe it again.
         self.told = min(self.told, self.inbound.accepted - 1)
         return Reaction.DUPLICATE
@@ -272,9 +277,9 @@ class Endpoint:
             return Reaction.END
         return Reaction.DISCARD
 
-    def _peer_error(self, envelope: Envelope) -> Reaction:
+    def _peer_error(self, envelope: Envelope, held_limit: int) -> Reaction:
         if envelope.seq != NONE:
-            self.inbound.jump(envelope.seq)
+            self.inbound.jump(envelope.seq, held_limit)
         before = self.state
         self._move(Event.PEER_ERROR)
         if self.state is State.ERROR and before is not State.ERROR:
@@ -339,7 +344,9 @@ class Endpoint:
             self.firing = True
             passed.append(Due.TIMER)
         if self.resend_at == 0:
-            self.resend_at = now + (RESEND_AFTER << self.asked)  # taken up from a row: what is missing may be on its way
+            self.resend_at = now + (
+                RESEND_AFTER << self.asked
+            )  # taken up from a row: what is missing may be on its way
         elif self.resend_at <= now:
             passed.append(self._ask_again(now))
         return passed

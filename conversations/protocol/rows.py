@@ -76,12 +76,17 @@ def encode_endpoint(endpoint: Endpoint, constant: bytes) -> bytes:
         b"\1" if endpoint.timer == NEVER else number(endpoint.timer), number(endpoint.asked),
         number(len(endpoint.inbound.held)), number(endpoint.discarded), number(endpoint.dead_lettered),
         b"\0\0" if error is None else _failure(error),
+        b"\0" if not endpoint.inbound.missing else _numbers(endpoint.inbound.missing),
     ))  # fmt: skip
 
 
 def _failure(error: Failure) -> bytes:
     text = error.description.encode()
     return encode_long(error.code) + encode_long(len(text)) + text
+
+
+def _numbers(numbers: set[int]) -> bytes:
+    return b"".join((encode_long(len(numbers)), *(encode_long(number) for number in sorted(numbers)), b"\0"))
 
 
 def is_tombstone(row: bytes) -> bool:
@@ -108,7 +113,7 @@ def decode_endpoint(name: bytes, row: bytes, service: str) -> Endpoint:
     )
     endpoint.origin = fields["origin"]
     endpoint.started_until = fields["started_until"]
-    endpoint.restore(State(fields["state"]), Inbound(fields["next_in"]), fields)
+    endpoint.restore(State(fields["state"]), Inbound(fields["next_in"], set(fields["missing"])), fields)
     return endpoint
 
 
@@ -125,6 +130,8 @@ class Tombstone:
     dead_lettered: int
     told: bool
     code: int
+    missing: list[int] = field(default_factory=list)
+    """Numbers up to ``accepted`` that never arrived."""
 
 
 def encode_tombstone(tombstone: Tombstone) -> bytes:

@@ -19,17 +19,21 @@ class Arrival(Enum):
     """Something before it is missing; it is held."""
     TOO_FAR = 4
     """Holding it would pass the limit."""
+    MISSED = 5
+    """It was passed over when the dialog ended, and arrives only now."""
 
 
 class Inbound:
     """The numbers of one direction as its receiver sees them: accepted without a hole, then held ones."""
 
-    __slots__ = ("held", "next")
+    __slots__ = ("held", "missing", "next")
 
-    def __init__(self, next_number: int = 0, held: set[int] | None = None) -> None:
+    def __init__(self, next_number: int = 0, missing: set[int] | None = None) -> None:
         self.next = next_number
-        """The number that is accepted next; everything below it is accepted."""
-        self.held: set[int] = held or set()
+        """The number that is accepted next; everything below it is accepted, but for ``missing``."""
+        self.held: set[int] = set()
+        self.missing: set[int] = missing or set()
+        """Numbers that were passed over at the end of a dialog and have not arrived."""
 
     def __bool__(self) -> bool:
         raise TypeError("ask for .next or .held: an inbound direction is neither true nor false")
@@ -45,6 +49,9 @@ class Inbound:
             self.next = number + 1
             self.held.discard(number)
             return Arrival.NEXT
+        if number in self.missing:
+            self.missing.discard(number)
+            return Arrival.MISSED
         if number < self.next or number in self.held:
             return Arrival.DUPLICATE
         if len(self.held) >= limit or number - self.next > 2 * limit:
@@ -56,7 +63,21 @@ class Inbound:
         """Return the held number that may be accepted now, if any."""
         return self.next if self.next in self.held else None
 
-    def jump(self, number: int) -> None:
-        """Accept everything up to ``number``, missing ones included: an ERROR needs no predecessor."""
+    def jump(self, number: int, limit: int) -> None:
+        """Accept ``number`` without what is before it, of a dialog that is over: an ERROR needs no predecessor.
+
+        What is passed over is remembered, up to twice ``limit`` numbers of it, so that each still counts once.
+        """
         if number >= self.next:
+            if number - self.next <= 2 * limit:
+                self.missing.update(set(range(self.next, number)) - self.held)
             self.next = number + 1
+
+    def late(self, number: int, limit: int) -> bool:
+        """Count a number of a dialog that is over; False when it was counted before."""
+        if number in self.missing:
+            self.missing.discard(number)
+            return True
+        before = self.next
+        self.jump(number, limit)
+        return number >= before

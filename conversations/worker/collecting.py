@@ -81,7 +81,6 @@ def _encode_endpoints(partition: Partition) -> None:
             speaking.acknowledge(partition, active)
             active.dirty = False
         if endpoint.state is State.CLOSED and active.tombstone is not None:
-            active.tombstone.accepted = endpoint.inbound.accepted
             write[b"E" + active.identity] = rows.encode_tombstone(active.tombstone)
         else:
             write[b"E" + active.identity] = rows.encode_endpoint(endpoint, active.constant or active.row_constant())
@@ -215,12 +214,19 @@ def _evict(partition: Partition) -> None:
     limit = partition.owner.settings.limits.cached_endpoints
     if len(partition.actives) <= limit:
         return
-    for peer, active in list(partition.actives.items()):
+    lanes: dict[Lane, list[bytes]] = {}
+    busy = set()
+    for peer, active in partition.actives.items():
+        lanes.setdefault(active.lane, []).append(peer)
+        if active.dirty or (active.exists and active.endpoint.ack_at < 1 << 61):
+            busy.add(active.lane)
+    for lane, peers in lanes.items():
         if len(partition.actives) <= limit * 3 // 4:
             break
-        lane = active.lane
-        if active.dirty or lane.items or lane.run is not None or (active.exists and active.endpoint.ack_at < 1 << 61):
+        # A group leaves memory as a whole: two lanes for one group would handle it twice at a time.
+        if lane in busy or lane.items or lane.run is not None:
             continue
-        del partition.actives[peer]
+        for peer in peers:
+            del partition.actives[peer]
         lane.group = None
         partition.forget_lane(lane)

@@ -52,10 +52,10 @@ def leave(partition: Partition, origin: str, key: str, own: bytes) -> None:
         group.members.remove(own)
     if group.members:
         save(partition, lane)
-    else:
-        lane.group = None
-        if partition.read(rows.group_key(origin, key)) is not None:
-            partition.write(rows.group_key(origin, key), None)
+        return
+    lane.group = None
+    if partition.read(rows.group_key(origin, key)) is not None:
+        partition.write(rows.group_key(origin, key), None)
     partition.forget_lane(lane)
 
 

@@ -185,6 +185,8 @@ class Partition:
             _, own = heapq.heappop(self.deadlines)
             active = self.find(rows.other_side(own), "", "")
             if not active.exists:
+                if active.tombstone is None:
+                    del self.actives[rows.other_side(own)]  # nothing is known of it any more, not even its key
                 continue
             active.scheduled = NEVER
             if active.endpoint.next_deadline() <= now:

@@ -12,7 +12,7 @@ from conversations.protocol import codes, rows
 from conversations.protocol.codes import Code
 from conversations.protocol.endpoint import NEVER, Due, Endpoint, Failure, Reaction
 from conversations.protocol.envelope import Envelope, Kind, Prefix, decode, encode
-from conversations.protocol.sequencing import NONE
+from conversations.protocol.sequencing import NONE, Inbound
 from conversations.protocol.states import State
 from conversations.worker import groups, letters, speaking
 from conversations.worker.active import Active, Item
@@ -280,9 +280,11 @@ def _refuse(partition: Partition, item: Item, active: Active, envelope: Envelope
     prefix = envelope.prefix
     owner = partition.owner
     forget_at = max(prefix.accept_until, partition.row.queue_time, owner.now) + GRACE
+    numbers = Inbound()
+    numbers.late(envelope.seq, owner.settings.limits.held_messages)
     active.tombstone = rows.Tombstone(
         item.key.decode(), prefix.from_service if prefix.from_initiator else "", forget_at,
-        envelope.seq, NONE, 0, 1, told=True, code=code.number,
+        envelope.seq, NONE, 0, 1, told=True, code=code.number, missing=sorted(numbers.missing),
     )  # fmt: skip
     _write_tombstone(partition, active)
     partition.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
@@ -295,11 +297,11 @@ def _late(partition: Partition, item: Item, active: Active, envelope: Envelope) 
     tombstone = active.tombstone
     if tombstone is None or envelope.kind not in (Kind.MESSAGE, Kind.END):
         return
-    if envelope.seq <= tombstone.accepted:
+    numbers = Inbound(tombstone.accepted + 1, set(tombstone.missing))
+    if not numbers.late(envelope.seq, partition.owner.settings.limits.held_messages):
         partition.owner.counts.duplicates += 1
         return
-    if envelope.seq == tombstone.accepted + 1:
-        tombstone.accepted = envelope.seq
+    tombstone.accepted, tombstone.missing = numbers.accepted, sorted(numbers.missing)
     if envelope.kind is Kind.MESSAGE:
         tombstone.dead_lettered += 1
         letters.dead_letter(partition, item, letters.AFTER_END)

@@ -159,6 +159,7 @@ def settled(partition: Partition, active: Active, *, told: bool = True) -> None:
         active.tombstone = rows.Tombstone(
             endpoint.key, endpoint.origin, forget_at, endpoint.inbound.accepted, endpoint.next_out - 1,
             endpoint.discarded, endpoint.dead_lettered, told=told, code=endpoint.error.code if endpoint.error else 0,
+            missing=sorted(endpoint.inbound.missing),
         )  # fmt: skip
         partition.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
         partition.owner.counts.closed += 1

@@ -1,0 +1,81 @@
+"""Records put into queues and commands topics by hand, as a peer of another make, or a replay, would."""
+
+from uuid import UUID
+
+from conversations.ports import Out
+from conversations.protocol.command import Command, Operation, encode_command
+from conversations.protocol.endpoint import SECOND
+from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, Prefix, decode, encode, header_of, tail_start
+from conversations.protocol.identifiers import uuid7
+from conversations.protocol.topics import COMMANDS, QUEUE, partition_of, service_topic
+from conversations.testing import Simulation
+from conversations.testing.reading import visible
+
+HOUR = 3_600 * SECOND
+
+
+def drawn(sim: Simulation, number: int = 1) -> UUID:
+    """A conversation id of this moment."""
+    return uuid7(sim.clock.now(), number)
+
+
+def first_of(sim: Simulation, conversation: UUID, to: str, contract: str) -> Prefix:
+    """What the envelopes of a stranger's initiator side begin with."""
+    now = sim.clock.now()
+    return Prefix(
+        conversation.bytes, True, contract, "stranger", to, str(conversation), False, now + HOUR, now + 24 * HOUR
+    )
+
+
+def message(prefix: Prefix, seq: int, message_type: str, body: bytes, ack: int = -1) -> Envelope:
+    return Envelope(
+        prefix, Kind.MESSAGE, seq, ack, message_type=message_type, content_type="application/json", body=body
+    )
+
+
+def post(sim: Simulation, envelope: Envelope) -> None:
+    """Append an envelope to its recipient's queue."""
+    value = encode(envelope)
+    key = envelope.prefix.reply_key.encode()
+    headers = [(HEADER_NAME, header_of(value, tail_start(value)))]
+    sim.broker.append_keyed(envelope.prefix.to_service, QUEUE, key, value, headers)
+
+
+def queued(sim: Simulation, service: str) -> list[Envelope]:
+    """Every envelope that was ever sent to a service, in order in each partition."""
+    topic = service_topic(sim.broker.namespace, service, QUEUE)
+    return [decode(record.value() or b"") for record in visible(sim.broker, topic)]
+
+
+def replay(sim: Simulation, service: str) -> None:
+    """Append everything in a service's queue once more."""
+    topic = service_topic(sim.broker.namespace, service, QUEUE)
+    for record in list(visible(sim.broker, topic)):
+        sim.broker.append(Out(topic, record.partition(), record.key(), record.value(), record.headers()))
+
+
+def command(sim: Simulation, service: str, conversation: UUID, *operations: Operation, key: str = "") -> None:
+    """Append a client's command."""
+    name = str(conversation)
+    asked = Command(
+        sim.chance.random.randbytes(16), conversation.bytes, True, name, key, service, sim.clock.now(), operations
+    )
+    sim.broker.append_keyed(service, COMMANDS, name.encode(), encode_command(asked))
+
+
+def is_to(service: str, *seqs: int) -> "Stop":
+    """Says of a record that it goes to this service and has one of these numbers."""
+    return Stop(service, seqs)
+
+
+class Stop:
+    def __init__(self, service: str, seqs: tuple[int, ...]) -> None:
+        self.service = service
+        self.seqs = seqs
+
+    def __call__(self, out: Out) -> bool:
+        return out.topic.endswith(f".{self.service}.{QUEUE}") and decode(out.value or b"").seq in self.seqs
+
+
+def same_partition(first: str, second: str, count: int) -> bool:
+    return partition_of(first.encode(), count) == partition_of(second.encode(), count)
