@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
 from conversations.errors import LogError
-from conversations.kafka.clients import REQUEST_TIMEOUT, describe_topics, make_admin
+from conversations.kafka.clients import REQUEST_TIMEOUT, describe_topics, log, make_admin
 from conversations.kafka.restore import read_all
 from conversations.protocol.topics import catalog_topic
 
@@ -91,16 +91,21 @@ class CatalogReader:
         """Partition count of a service's topics, None when the service is not in the catalog (yet).
 
         Raises:
-            KafkaUnreachable: no broker answered.
+            KafkaUnreachable: no broker answered the first reading; a later one is tried again.
             LogError: the namespace has no catalog, or it cannot be read.
         """
         catalog = self._catalog
         count = catalog.partitions(service) if catalog else None
         if count is not None or (catalog and monotonic() - self._read_at < REREAD_AFTER):
             return count
-        self._catalog = read_catalog(self._kafka, self._admin, catalog)
+        try:
+            self._catalog = read_catalog(self._kafka, self._admin, catalog)
+        except LogError as failure:
+            if catalog is None:
+                raise
+            log.info("the catalog could not be read again, so %s stays unknown: %s", service, failure)
         self._read_at = monotonic()
-        return self._catalog.partitions(service)
+        return self._catalog.partitions(service) if self._catalog else None
 
 
 def _set(where: dict[str, Any], name: str, value: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from conversations.config import Kafka
 from conversations.errors import InputLost, LogError
@@ -46,7 +46,7 @@ class Inputs:
         self._listener: Listener | None = None
         self._owned: set[int] = set()
         self._open: set[int] = set()
-        self._moved = False
+        self._moved = self._closing = False
         self._errors: list[LogError] = []
         self.broken = False
         """True when the producer cannot commit any more: partitions that go are lost, not revoked."""
@@ -57,8 +57,15 @@ class Inputs:
         return frozenset(self._open)
 
     def metadata(self) -> Any:
-        """Return the group's member id and epoch as of now."""
-        return self._consumer.consumer_group_metadata()
+        """Return the group's member id and epoch as of now.
+
+        Raises:
+            KafkaException: with UNKNOWN_MEMBER_ID: this consumer is in no group any more.
+        """
+        try:
+            return self._consumer.consumer_group_metadata()
+        except RuntimeError as failure:  # what the client raises between losing a group and joining it again
+            raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, str(failure))) from failure
 
     def subscribe(self, listener: Listener) -> None:
         """Join the group; partitions arrive through the listener."""
@@ -130,6 +137,7 @@ class Inputs:
 
     def close(self) -> None:
         """Leave the group; the listener hears of every partition that is still owned."""
+        self._closing = True
         self._consumer.close()
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -160,8 +168,12 @@ class Inputs:
     def _unassign(self, numbers: set[int]) -> None:
         # The group's callbacks list the queue only: the commands that came with it are ours to take away, or the
         # old owner would go on reading them. Called with nothing to take away, it still answers the callback.
-        going = [where for where in self._consumer.assignment() if where.partition in numbers]
-        self._consumer.incremental_unassign(going)
+        try:
+            going = [where for where in self._consumer.assignment() if where.partition in numbers]
+            self._consumer.incremental_unassign(going)
+        except KafkaException:
+            if not self._closing:  # a consumer that leaves takes everything away by itself, and may refuse to be told
+                raise
 
     def _without_errors(self, batch: list[Message]) -> list[Message]:
         good = []

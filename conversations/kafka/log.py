@@ -20,6 +20,9 @@ from conversations.kafka.watch import Watch
 from conversations.ports import Listener, Positions, Produced, Record
 from conversations.protocol.topics import COMMANDS, QUEUE, SERVICE_TOPICS, STATE, service_topic
 
+LOOK_UP = 2.0
+"""Seconds a commit waits to be told about its destinations."""
+
 
 class KafkaLog:
     """One worker's connection to the topics of its service: a consumer, a transactional producer, an admin client.
@@ -63,7 +66,7 @@ class KafkaLog:
         self._watch = Watch(self.kafka, self._admin, topics)
         inputs = Inputs(self.kafka, (self._queue, self._commands), self._group, self._protocol)
         group = Group(self._queue, self._state, inputs.metadata)
-        self._transactions = Transactions(self.kafka, self._transactional_id, group, self._describe)
+        self._transactions = Transactions(self.kafka, self._transactional_id, group, self._look_up)
         self._inputs = inputs
         self._transactions.start()  # before the first read: ends what an earlier process of this slot left open
         inputs.subscribe(listener)
@@ -174,6 +177,9 @@ class KafkaLog:
 
     def _describe(self, names: list[str]) -> dict[str, Topic | None]:
         return describe_topics(self._admin, self.kafka, names)
+
+    def _look_up(self, names: list[str]) -> dict[str, Topic | None]:
+        return describe_topics(self._admin, self.kafka, names, LOOK_UP)  # in the middle of a commit: not for long
 
     def _joined(self) -> Inputs:
         self._check_thread()

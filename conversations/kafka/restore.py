@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
 from conversations.errors import LogError
-from conversations.kafka.clients import REQUEST_TIMEOUT, list_offset, make_consumer, offset_of, translated
+from conversations.kafka.clients import REQUEST_TIMEOUT, list_offset, make_admin, make_consumer, offset_of, translated
 from conversations.kafka.failures import Word, describe, ignorable, word_for
 from conversations.ports import Restored
 
@@ -175,9 +175,16 @@ class KafkaRestore:
         return self._ask_bounds(limit)
 
     def _again(self, error: KafkaError, cause: KafkaException | None) -> Restored:
-        if monotonic() > self._deadline or word_for(error) is not Word.RETRIABLE:
-            raise LogError(f"the offsets of group {self._group} cannot be read: {describe(error)}") from cause
+        # _NOENT: the leader of the partition is not known, just now.
+        passing = word_for(error) is Word.RETRIABLE or error.code() == KafkaError._NOENT  # noqa: SLF001
+        if monotonic() > self._deadline or not passing:
+            raise LogError(
+                f"offsets of {self._queue} and {self._state} cannot be read for {self._group}: {describe(error)}"
+            ) from cause
         self._step = self._ask_committed
+        if error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT:
+            # librdkafka (issue 5511) may go on asking a coordinator that went out of the cluster; a new client looks.
+            self._admin = make_admin(self._kafka)
         sleep(UNSTABLE_PAUSE)
         return self._nothing()
 
@@ -188,11 +195,11 @@ class KafkaRestore:
 
     def _take_bounds(self, limit: int) -> Restored:
         try:
-            for future in self._futures:
-                future.exception(PATIENCE / 2)
+            start, end = (int(future.result(PATIENCE / 2).offset) for future in self._futures)
         except NotYet:
             return self._nothing()
-        start, end = (offset_of(self._kafka, self._state, future) for future in self._futures)
+        except KafkaException as failure:
+            return self._again(failure.args[0], failure)
         since = start if self._since is None else self._since
         if since > end:
             raise LogError(f"{self._state} partition {self._partition} ends at {end}, before the local copy's {since}")

@@ -9,7 +9,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from conversations.config import Kafka
-from conversations.errors import DestinationFailed, Fenced, InDoubt, Interrupted, LogError
+from conversations.errors import DestinationFailed, Fenced, InDoubt, Interrupted, KafkaUnreachable, LogError
+from conversations.kafka.bounded import BoundedCalls, Stuck
 from conversations.kafka.clients import Topic, make_producer, translated
 from conversations.kafka.failures import Word, describe, is_producer_fenced, refuses, timed_out, word_for
 from conversations.ports import Produced
@@ -18,6 +19,8 @@ TRANSACTION_TIMEOUT = 10.0
 """Seconds after which the broker aborts a transaction: so long may a crashed owner hide *other* senders' records."""
 COMMIT_PATIENCE = 60.0
 """Seconds a commit is asked for again before it counts as in doubt."""
+OFFSETS_PATIENCE = 5.0
+"""Seconds the group's coordinator may take for the offsets; then another producer, which looks for it afresh."""
 STALL = 1.0
 """Seconds a flush may take before the destinations are looked up again."""
 POLL_EVERY = 500
@@ -49,6 +52,7 @@ class Transactions:
     def __init__(self, kafka: Kafka, transactional_id: str, group: Group, lookup: Lookup) -> None:
         self._kafka, self._id, self._group, self._lookup = kafka, transactional_id, group, lookup
         self._producer: Producer | None = None
+        self._calls: BoundedCalls | None = None
         self._topics: dict[str, Topic] = {}
         self._ends: dict[int, int] = {}
         self._refused: dict[str, KafkaError] = {}
@@ -62,11 +66,14 @@ class Transactions:
             KafkaUnreachable: no broker answered.
             LogError: this worker may not use its transactional id.
         """
+        self._calls = BoundedCalls(f"offsets of {self._id}")
         self._producer = self._started()
 
     def close(self) -> None:
         """Forget the producer; a transaction left open is aborted by the broker or by the next start."""
         self._producer = None
+        if self._calls is not None:
+            self._calls.close()
 
     def forget_topics(self) -> None:
         """Look destinations up anew at the next commit: topics may have gone since."""
@@ -91,7 +98,10 @@ class Transactions:
         unknown = {out[0] for out in outs} - self._topics.keys()
         if not unknown:
             return
-        found = self._lookup(sorted(unknown))
+        try:
+            found = self._lookup(sorted(unknown))
+        except KafkaUnreachable as failure:
+            raise Interrupted(f"nothing was begun: {failure}") from failure
         self._topics.update((name, topic) for name, topic in found.items() if topic is not None)
         if missing := [name for name, topic in found.items() if topic is None]:
             raise DestinationFailed(dict.fromkeys(missing, "the topic does not exist"))
@@ -148,14 +158,26 @@ class Transactions:
         producer.flush(TRANSACTION_TIMEOUT + STALL)
 
     def _send_offsets(self, producer: Producer, offsets: Mapping[int, int]) -> None:
-        queue = self._group.queue
+        queue, calls = self._group.queue, self._calls
+        assert calls is not None
         positions = [TopicPartition(queue, partition, offset) for partition, offset in offsets.items()]
-        deadline = monotonic() + TRANSACTION_TIMEOUT
+        deadline = monotonic() + OFFSETS_PATIENCE
         while True:
+            # The epoch is read right here: whoever polled since cannot have been told of a lost partition.
+            metadata = self._group.metadata()
             try:
-                # The epoch is read right here: whoever polled since cannot have been told of a lost partition.
-                producer.send_offsets_to_transaction(positions, self._group.metadata(), TRANSACTION_TIMEOUT)
+                calls.run(
+                    lambda: producer.send_offsets_to_transaction(positions, metadata, OFFSETS_PATIENCE),  # noqa: B023
+                    OFFSETS_PATIENCE + 1,
+                )
                 return
+            except Stuck as failure:
+                # librdkafka (issues 5456, 5511) waits for ever for a coordinator that went out of the cluster. The
+                # call cannot be ended and the producer not be freed: both are left behind.
+                calls.close()
+                self._calls, self._producer = BoundedCalls(f"offsets of {self._id}"), None
+                silent = KafkaError(KafkaError.REQUEST_TIMED_OUT, "the group's coordinator is silent")
+                raise KafkaException(silent) from failure
             except KafkaException as failure:
                 if word_for(failure.args[0]) is not Word.RETRIABLE or monotonic() > deadline:
                     raise
@@ -182,7 +204,7 @@ class Transactions:
         word = word_for(error)
         if is_producer_fenced(error):
             return InDoubt(self._doubt(error))
-        if (refused := self._abort(self._alive())) is not None:
+        if (refused := self._abort(error)) is not None:
             return InDoubt(self._doubt(refused if is_producer_fenced(refused) else error))
         if word is Word.FATAL:
             return LogError(f"transactions of {self._id} cannot go on: {describe(error)}")
@@ -221,8 +243,11 @@ class Transactions:
                 failed[name] = f"partition {highest[name]} of {topic.partitions} does not exist"
         return failed
 
-    def _abort(self, producer: Producer) -> KafkaError | None:
+    def _abort(self, why: KafkaError) -> KafkaError | None:
         """Abort; return None when the broker confirmed it, one way or the other."""
+        producer = self._producer
+        if producer is None:
+            return None if self._replaced() else why
         deadline = monotonic() + TRANSACTION_TIMEOUT
         while True:
             try:

@@ -135,15 +135,16 @@ def test_a_zombie_cannot_commit(kafka: Kafka, protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_commit_after_a_partition_went_is_fenced_and_the_rest_commits(kafka: Kafka, protocol: str) -> None:
+def test_each_member_commits_for_what_it_has_after_a_move(kafka: Kafka, protocol: str) -> None:
     first = Member(kafka, protocol=protocol).join().owns(PARTITIONS)
     second = Member(kafka, protocol=protocol).join()
     until(lambda: (first.poll(), second.poll(), len(second.owned) == 2)[2])
     gone, kept = min(second.owned), min(first.owned)
-    # Both are live members, so the broker takes offsets of either: the worker's books decide, not the broker. What
-    # the broker refuses is an old epoch.
-    first.log.commit([], {kept: 1})
-    second.log.commit([], {gone: 2})
+    first.log.commit([first.state(b"a", b"1", kept)], {kept: 1})
+    second.log.commit([second.state(b"a", b"2", gone)], {gone: 2})
+    restore = first.log.restore(gone, None)
+    assert restored(restore) == [(b"a", b"2")]
+    assert restore.committed == 2
     for one in (first, second):
         one.log.close()
 
@@ -413,6 +414,40 @@ def test_the_catalog_knows_peers_and_learns_of_new_ones(kafka: Kafka, member: Me
     assert member.log.partitions("shipping") is None
     apply(kafka, [ServiceDeclaration("shipping")], 2, 1)
     until(lambda: member.log.partitions("shipping") == 2)
+
+
+def test_the_last_commit_fits_into_close(kafka: Kafka) -> None:
+    first = Member(kafka).join().owns(PARTITIONS)
+    first.on_revoked = lambda partitions: first.log.commit(
+        [first.state(b"clean", b"1", p) for p in partitions], dict.fromkeys(partitions, 3)
+    )
+    first.log.close()
+    second = Member(kafka).join().owns(PARTITIONS)
+    restore = second.log.restore(2, None)
+    assert restored(restore) == [(b"clean", b"1")]
+    assert restore.committed == 3
+    second.log.close()
+
+
+def test_what_a_listener_raises_comes_out_of_poll_and_the_partition_still_goes(kafka: Kafka, member: Member) -> None:
+    class Surprise(Exception):
+        pass
+
+    def refuse(_: Sequence[int]) -> None:
+        raise Surprise
+
+    for partition in range(PARTITIONS):
+        member.log.open(partition, START)
+    member.on_revoked = refuse
+    second = Member(kafka).join()
+    with pytest.raises(Surprise):
+        until(lambda: (member.poll(), second.poll(), False)[2])
+    member.on_revoked = lambda _: None
+    until(lambda: (member.poll(), second.poll(), len(second.owned) == 2)[2])
+    inputs = member.log._inputs
+    assert inputs is not None
+    assert len(inputs._consumer.assignment()) == 2 * 2
+    second.log.close()
 
 
 def test_close_is_harmless_when_already_closed(kafka: Kafka) -> None:
