@@ -195,11 +195,14 @@ class Endpoint:
         return Transmit(Kind.END, self.end_seq)
 
     def end_with_error(self, code: int, description: str) -> Transmit | None:
-        """End this side with an error of the application (a positive code); only in CO the peer is told."""
-        conversing = self.state is State.CONVERSING
+        """End this side with an error of the application (a positive code); the peer is told in CO and SI."""
+        before = self.state
         self._move(Event.END_WITH_ERROR)
         self.timer = NEVER
-        if not conversing:
+        if before is State.STARTED_INBOUND:
+            # The first number of a direction is a message's: this ERROR has none.
+            return Transmit(Kind.ERROR, NONE, code, description)
+        if before is not State.CONVERSING:
             return None
         self.end_seq = self._number()
         return Transmit(Kind.ERROR, self.end_seq, code, description)

@@ -184,18 +184,33 @@ def finish_end(partition: Partition, active: Active) -> None:
 
 
 def close(partition: Partition, active: Active) -> None:
-    """Keep what a finished endpoint held, and leave a tombstone."""
+    """Take what a finished endpoint held as arrived after the end: messages are kept, an END is heard."""
     endpoint = active.endpoint
-    for number in sorted(endpoint.inbound.held):
+    limit = partition.owner.settings.limits.held_messages
+    held = sorted(endpoint.inbound.held)
+    endpoint.inbound.held.clear()
+    for number in held:
         key = rows.numbered(rows.HELD, active.identity, number)
         row = partition.read(key)
-        if row is not None:
-            held = rows.decode_waiting(row)
-            letters.dead_letter(partition, item_of(active, held), letters.HELD_AT_END)
-            endpoint.dead_lettered += 1
-            partition.write(key, None)
-    endpoint.inbound.held.clear()
+        if row is None:
+            continue
+        partition.write(key, None)
+        item = item_of(active, rows.decode_waiting(row))
+        if item.envelope is None or number < endpoint.inbound.next:
+            _keep_held(partition, item, active)  # an ERROR has passed it
+        elif endpoint.receive(item.envelope, partition.owner.now, limit) is Reaction.DISCARD:
+            _keep_held(partition, item, active)
+    if active.tombstone is not None and held:
+        active.tombstone.accepted, active.tombstone.missing = (
+            endpoint.inbound.accepted, sorted(endpoint.inbound.missing)
+        )  # fmt: skip
     speaking.settled(partition, active)
+
+
+def _keep_held(partition: Partition, item: Item, active: Active) -> None:
+    if item.envelope is not None and item.envelope.kind is Kind.MESSAGE:
+        letters.dead_letter(partition, item, letters.HELD_AT_END)
+        active.endpoint.dead_lettered += 1
 
 
 # -- time --------------------------------------------------------------------------------------------------------
