@@ -85,8 +85,8 @@ def test_handlers_on_a_pool_and_on_a_given_loop_know_theirs() -> None:
         scheduler.start(Run(None, steps(name)), mark)
     scheduler.wait(mark, 10)
     scheduler.close()
-    assert not loop.is_closed()
-    assert loop.is_running(), "a loop that is not the scheduler's own goes on"
+    for _ in range(2):  # a loop that is not the scheduler's own goes on
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(5)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()

@@ -34,8 +34,10 @@ def generated():
 
 async def generated_later():
     events.append(asyncio.get_running_loop())
-    yield Service("generated_later")
-    events.append(asyncio.get_running_loop())
+    try:
+        yield Service("generated_later")
+    finally:
+        events.append(asyncio.get_running_loop())
 
 block = contextmanager(generated)
 async_block = asynccontextmanager(generated_later)
@@ -105,6 +107,12 @@ def test_an_async_block_is_entered_and_left_on_the_loop_its_handlers_will_have()
         with entered("shop.kinds:async_block", loop):
             assert isinstance(loop.made, asyncio.AbstractEventLoop)
         assert sys.modules["shop.kinds"].events == [loop.made, loop.made]
+
+
+def test_an_async_block_is_left_when_the_work_failed() -> None:
+    with pytest.raises(KeyError), HandlerLoop() as loop, entered("shop.kinds:async_block", loop):
+        raise KeyError
+    assert len(sys.modules["shop.kinds"].events) == 2
 
 
 def test_no_loop_is_made_for_what_needs_none() -> None:
