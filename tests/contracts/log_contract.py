@@ -1,0 +1,444 @@
+"""What a worker may expect of ``ports.Log`` and ``ports.Store``; every shell passes the same suite."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+import pytest
+
+from conversations.errors import DestinationFailed, Fenced, InputLost
+from conversations.ports import Log, Out, Positions, Record, Restore, Store, Stores
+
+PARTITIONS = 4
+START = Positions(None, None)
+PATIENCE = 40.0
+"""Seconds that a shell may take to do what it was asked."""
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = monotonic() + PATIENCE
+    while not condition():
+        assert monotonic() < deadline, "did not happen in time"
+
+
+class Member:
+    """One worker's log, and a listener that keeps books."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.owned: set[int] = set()
+        self.told: list[str] = []
+        self.got: list[Record] = []
+        self.on_revoked: Callable[[Sequence[int]], object] = lambda _: None
+        log.join(self)
+
+    def assigned(self, partitions: Sequence[int]) -> None:
+        self.owned |= set(partitions)
+        self.told.append("assigned")
+
+    def revoked(self, partitions: Sequence[int]) -> None:
+        self.told.append("revoked")
+        self.on_revoked(partitions)
+        self.owned -= set(partitions)
+
+    def lost(self, partitions: Sequence[int]) -> None:
+        self.told.append("lost")
+        self.owned -= set(partitions)
+
+    def poll(self, limit: int = 1000) -> Sequence[Record]:
+        records = self.log.poll(0.01, limit)
+        assert len(records) <= limit
+        self.got += records
+        return records
+
+    def owns(self, count: int = PARTITIONS) -> "Member":
+        until(lambda: (self.poll(), len(self.owned) == count)[1])
+        return self
+
+    def awaits(self, *values: bytes) -> None:
+        """Poll until these values arrived, in this order, and nothing else did."""
+        until(lambda: (self.poll(), len(self.got) >= len(values))[1])
+        assert self.values() == list(values)
+
+    def values(self) -> list[bytes | None]:
+        return [record.value() for record in self.got]
+
+    def stays_quiet(self) -> None:
+        for _ in range(20):
+            assert not self.poll()
+
+
+def restored(restore: Restore, limit: int = 1000) -> list[tuple[bytes, bytes | None]]:
+    rows: list[tuple[bytes, bytes | None]] = []
+    deadline = monotonic() + PATIENCE
+    done = False
+    while not done:
+        part = restore.advance(limit)
+        assert len(part.rows) <= limit
+        rows += part.rows
+        done = part.done
+        assert monotonic() < deadline
+    restore.close()
+    restore.close()
+    return rows
+
+
+class World(ABC):
+    """A fresh namespace with the services "orders" and "billing"."""
+
+    @abstractmethod
+    def open_log(self) -> Log:
+        """Make another connection to the topics of "orders"."""
+
+    @abstractmethod
+    def open_mortal_log(self) -> Log:
+        """Make a connection whose member is soon given up on when it does not poll."""
+
+    @abstractmethod
+    def give_up_on(self, member: Member) -> None:
+        """Let a mortal member's time run out, or say that waiting does."""
+
+    @abstractmethod
+    def append(self, kind: str, partition: int, *values: bytes) -> None:
+        """Append records with key "k" to a topic of "orders"."""
+
+    @abstractmethod
+    def read(self, service: str, kind: str, partition: int) -> list[bytes]:
+        """What a consumer of committed records sees of a topic."""
+
+    @abstractmethod
+    def topic(self, kind: str, service: str = "orders") -> str:
+        """Name of a topic."""
+
+    def member(self) -> Member:
+        return Member(self.open_log())
+
+    def state(self, key: bytes, value: bytes | None, partition: int = 0) -> Out:
+        return Out(self.topic("state"), partition, key, value)
+
+
+class LogContract:
+    """The laws of a log. A shell's test module subclasses it and supplies the fixture ``world``."""
+
+    @pytest.fixture
+    def member(self, world: World) -> Member:
+        return world.member().owns()
+
+    def test_a_lone_member_is_assigned_every_partition(self, member: Member) -> None:
+        """Partitions arrive through the listener, from inside poll."""
+        assert member.owned == {0, 1, 2, 3}
+        assert "revoked" not in member.told
+        member.log.close()
+
+    def test_nothing_flows_before_the_partition_is_opened(self, world: World, member: Member) -> None:
+        """A partition arrives with its inputs paused, so that its state can be restored first."""
+        world.append("queue", 0, b"1")
+        member.stays_quiet()
+        member.log.open(0, START)
+        member.awaits(b"1")
+        member.log.close()
+
+    def test_inputs_flow_from_the_positions_asked_for(self, world: World, member: Member) -> None:
+        """A position is the offset of the next record; without one the topic is read from its start."""
+        world.append("queue", 1, b"q0", b"q1", b"q2")
+        world.append("commands", 1, b"c0", b"c1")
+        member.log.open(1, Positions(2, 1))
+        until(lambda: (member.poll(), len(member.got) >= 2)[1])
+        assert sorted(member.values(), key=str) == [b"c1", b"q2"]
+        assert {(record.topic(), record.offset()) for record in member.got} == {
+            (world.topic("queue"), 2), (world.topic("commands"), 1),
+        }  # fmt: skip
+        member.log.close()
+
+    def test_a_record_brings_everything_a_worker_asks_for(self, world: World, member: Member) -> None:
+        """Topic, partition, offset, key, value, and the time it was appended."""
+        world.append("queue", 2, b"v")
+        member.log.open(2, START)
+        member.awaits(b"v")
+        (record,) = member.got
+        assert (record.topic(), record.partition(), record.offset()) == (world.topic("queue"), 2, 0)
+        assert (record.key(), record.value()) == (b"k", b"v")
+        kind, at = record.timestamp()
+        assert kind == 2, "not LogAppendTime"
+        assert at > 0
+        member.log.close()
+
+    def test_poll_returns_at_most_its_limit_and_loses_nothing(self, world: World, member: Member) -> None:
+        """What is over the limit comes with the next poll, in order."""
+        values = [b"%d" % n for n in range(10)]
+        world.append("queue", 0, *values)
+        member.log.open(0, START)
+        until(lambda: (member.poll(limit=3), len(member.got) >= 10)[1])
+        assert member.values() == values
+        member.log.close()
+
+    def test_a_commit_is_visible_as_a_whole(self, world: World, member: Member) -> None:
+        """Outputs, state rows and positions of one step appear together."""
+        outs = [
+            Out(world.topic("queue", "billing"), 3, b"k", b"to billing", [("dialog", b"h")]),
+            Out(world.topic("dead-letter"), 0, b"k", b"letter"),
+            world.state(b"a", b"1"),
+            world.state(b"b", b"2", 1),
+        ]
+        ends = member.log.commit(outs, {0: 7, 1: 9})
+        assert ends.keys() == {0, 1}
+        assert world.read("billing", "queue", 3) == [b"to billing"]
+        assert world.read("orders", "dead-letter", 0) == [b"letter"]
+        for partition, row, position in ((0, (b"a", b"1"), 7), (1, (b"b", b"2"), 9)):
+            restore = member.log.restore(partition, None)
+            assert restored(restore) == [row]
+            assert restore.committed == position
+        member.log.close()
+
+    def test_a_commit_without_offsets_is_a_bug(self, world: World, member: Member) -> None:
+        """Nothing would fence it, so a member that lost its partitions could commit."""
+        with pytest.raises(ValueError, match="offset"):
+            member.log.commit([world.state(b"a", b"1")], {})
+        member.log.close()
+
+    def test_a_commit_of_offsets_alone_moves_them(self, member: Member) -> None:
+        """Records that cause nothing are still read only once."""
+        assert dict(member.log.commit([], {2: 5})) == {}
+        restore = member.log.restore(2, None)
+        restored(restore)
+        assert restore.committed == 5
+        member.log.close()
+
+    def test_the_offset_a_commit_returns_is_where_the_next_restore_begins(self, world: World, member: Member) -> None:
+        """A local copy with these rows applied is complete up to there."""
+        end = member.log.commit([world.state(b"a", b"1")], {0: 1})[0]
+        member.log.commit([world.state(b"b", b"2")], {0: 1})
+        assert restored(member.log.restore(0, end)) == [(b"b", b"2")]
+        member.log.close()
+
+    def test_restore_sees_exactly_the_committed_rows_in_order(self, world: World, member: Member) -> None:
+        """Slices of any size add up to every committed row; a deletion is a row without a value."""
+        for number in range(5):
+            member.log.commit([world.state(b"%d" % number, b"v"), world.state(b"last", b"%d" % number)], {0: number})
+        member.log.commit([world.state(b"2", None)], {0: 5})
+        with pytest.raises(DestinationFailed):
+            member.log.commit([world.state(b"never", b"v"), Out(world.topic("queue", "nobody"), 0, b"k", b"v")], {0: 6})
+        expected: list[tuple[bytes, bytes | None]] = []
+        for number in range(5):
+            expected += [(b"%d" % number, b"v"), (b"last", b"%d" % number)]
+        for limit in (3, 1000):
+            assert restored(member.log.restore(0, None), limit) == [*expected, (b"2", None)]
+        member.log.close()
+
+    def test_restore_of_an_untouched_partition_is_empty(self, member: Member) -> None:
+        """No rows, and no committed position."""
+        restore = member.log.restore(3, None)
+        assert restored(restore) == []
+        assert restore.committed is None
+        member.log.close()
+
+    def test_a_failed_destination_is_named_and_the_rest_commits(self, world: World, member: Member) -> None:
+        """One bad destination must not kill every dialog, and nothing of the failed attempt is seen."""
+        good, bad = world.topic("queue", "billing"), world.topic("queue", "nobody")
+        outs = [Out(good, 0, b"k", b"good"), Out(bad, 0, b"k", b"bad"), world.state(b"a", b"1")]
+        with pytest.raises(DestinationFailed) as failed:
+            member.log.commit(outs, {0: 1})
+        assert failed.value.topics.keys() == {bad}
+        assert world.read("billing", "queue", 0) == []
+        member.log.commit([outs[0], outs[2]], {0: 1})
+        assert world.read("billing", "queue", 0) == [b"good"]
+        assert restored(member.log.restore(0, None)) == [(b"a", b"1")]
+        member.log.close()
+
+    def test_a_member_that_was_given_up_on_cannot_commit(self, world: World) -> None:
+        """Not even a step that moves no position; its next poll tells it what it has lost."""
+        zombie = Member(world.open_mortal_log()).owns()
+        world.give_up_on(zombie)
+        heir = world.member().owns()
+        with pytest.raises(Fenced):
+            zombie.log.commit([world.state(b"a", b"zombie")], {0: 0})
+        heir.log.commit([world.state(b"a", b"heir")], {0: 0})
+        assert restored(heir.log.restore(0, None)) == [(b"a", b"heir")]
+        until(lambda: (zombie.poll(), heir.poll(), "lost" in zombie.told)[2])
+        zombie.log.close()
+        heir.log.close()
+
+    def test_a_revoked_member_commits_once_more_and_hands_over(self, world: World, member: Member) -> None:
+        """Inside ``revoked`` the partitions are still owned; what is committed there the heir restores."""
+
+        def last_words(partitions: Sequence[int]) -> None:
+            outs = [world.state(b"row", b"%d" % partition, partition) for partition in partitions]
+            member.log.commit(outs, dict.fromkeys(partitions, 3))
+
+        member.on_revoked = last_words
+        second = world.member()
+        until(lambda: (member.poll(), second.poll(), len(second.owned) == 2)[2])
+        for partition in second.owned:
+            restore = second.log.restore(partition, None)
+            assert restored(restore) == [(b"row", b"%d" % partition)]
+            assert restore.committed == 3
+        assert "lost" not in member.told
+        second.log.close()
+        member.log.close()
+
+    def test_a_partition_given_away_flows_no_more(self, world: World, member: Member) -> None:
+        """What the heir opens, it alone reads."""
+        for partition in range(PARTITIONS):
+            member.log.open(partition, START)
+        second = world.member()
+        until(lambda: (member.poll(), second.poll(), len(second.owned) == 2)[2])
+        moved = min(second.owned)
+        second.log.open(moved, START)
+        world.append("queue", moved, b"for the heir")
+        second.awaits(b"for the heir")
+        member.stays_quiet()
+        assert member.values() == []
+        second.log.close()
+        member.log.close()
+
+    def test_a_member_that_closes_leaves_everything_to_the_others(self, world: World, member: Member) -> None:
+        """Closing tells the listener and hands the partitions over."""
+        second = world.member()
+        until(lambda: (member.poll(), second.poll(), len(second.owned) == 2)[2])
+        member.log.close()
+        assert not member.owned
+        second.owns()
+        second.log.close()
+        second.log.close()
+
+    def test_paused_queues_wait_while_commands_go_on(self, world: World, member: Member) -> None:
+        """Back-pressure holds the queue of one partition and nothing else."""
+        member.log.open(0, START)
+        member.log.pause(0)
+        world.append("queue", 0, b"q0", b"q1")
+        world.append("commands", 0, b"c0")
+        member.awaits(b"c0")
+        member.stays_quiet()
+        member.log.resume(0)
+        member.awaits(b"c0", b"q0", b"q1")
+        member.log.close()
+
+    def test_a_dropped_partition_is_silent_and_the_others_flow(self, world: World, member: Member) -> None:
+        """A partition that is set aside for a human does not stop its neighbours."""
+        member.log.open(0, START)
+        member.log.open(1, START)
+        member.log.drop(0)
+        world.append("queue", 0, b"0")
+        world.append("queue", 1, b"1")
+        member.awaits(b"1")
+        member.stays_quiet()
+        member.log.close()
+
+    def test_a_position_beyond_the_end_is_lost_input(self, world: World, member: Member) -> None:
+        """An offset the topic never had means another topic: a human must look."""
+        world.append("queue", 0, b"only one")
+
+        def read() -> None:
+            member.log.open(0, Positions(40, None))
+            until(lambda: (member.poll(), False)[1])
+
+        with pytest.raises(InputLost) as lost:
+            read()
+        assert lost.value.partition == 0
+        member.log.close()
+
+    def test_the_catalog_knows_partition_counts(self, member: Member) -> None:
+        """None for a service that nobody has created."""
+        assert member.log.partitions("orders") == PARTITIONS
+        assert member.log.partitions("billing") == PARTITIONS
+        assert member.log.partitions("nobody") is None
+        member.log.close()
+
+    def test_topics_have_identities(self, world: World, member: Member) -> None:
+        """Of the queue, the commands and the state; the same for every member, another for every topic."""
+        ids = member.log.topic_ids()
+        assert ids.keys() == {world.topic(kind) for kind in ("queue", "commands", "state")}
+        assert len(set(ids.values())) == 3
+        assert world.open_log().topic_ids() == ids
+        member.log.close()
+
+    def test_the_end_of_a_queue_counts_what_is_there(self, world: World, member: Member) -> None:
+        """A tick may only count when nothing is left to read."""
+        assert member.log.queue_end(0) == 0
+        world.append("queue", 0, b"0", b"1")
+        assert member.log.queue_end(0) == 2
+        assert member.log.queue_end(1) == 0
+        member.log.close()
+
+
+class StoreContract:
+    """The laws of a store. A shell's test module subclasses it and supplies the fixture ``stores``."""
+
+    @pytest.fixture
+    def store(self, stores: Stores) -> Store:
+        return stores.open(0, "topic-id")
+
+    def test_a_new_store_is_to_be_built(self, store: Store) -> None:
+        """No checkpoint, no rows."""
+        assert store.checkpoint() is None
+        assert store.get(b"Ea") is None
+        assert list(store.scan(b"")) == []
+        store.close()
+
+    def test_rows_and_checkpoint_are_written_together(self, store: Store) -> None:
+        """A value replaces, None deletes, the checkpoint is the last one given."""
+        store.apply([(b"Ea", b"1"), (b"Eb", b"2"), (b"Ec", b"3")], 3)
+        store.apply([(b"Ea", b"10"), (b"Eb", None), (b"Ed", None)], 9)
+        assert store.checkpoint() == 9
+        assert [store.get(key) for key in (b"Ea", b"Eb", b"Ec", b"Ed")] == [b"10", None, b"3", None]
+        store.close()
+
+    def test_a_row_may_be_empty(self, store: Store) -> None:
+        """Empty is not deleted."""
+        store.apply([(b"Ea", b"")], 1)
+        assert store.get(b"Ea") == b""
+        assert list(store.scan(b"E")) == [(b"Ea", b"")]
+        store.close()
+
+    def test_the_last_write_of_a_batch_wins(self, store: Store) -> None:
+        """A batch is in order."""
+        store.apply([(b"Ea", b"1"), (b"Ea", None), (b"Ea", b"3"), (b"Eb", b"1"), (b"Eb", None)], 1)
+        assert list(store.scan(b"E")) == [(b"Ea", b"3")]
+        store.close()
+
+    def test_a_scan_is_its_prefix_in_key_order(self, store: Store) -> None:
+        """Keys compare as bytes; neighbours of the prefix are not seen."""
+        keys = [b"D\xff", b"E", b"E\x00", b"Ea", b"E\xff\xff", b"F"]
+        store.apply([(key, key) for key in reversed(keys)], 1)
+        assert [key for key, _ in store.scan(b"E")] == keys[1:5]
+        assert [key for key, _ in store.scan(b"")] == keys
+        assert [key for key, _ in store.scan(b"E\xff")] == [b"E\xff\xff"]
+        assert list(store.scan(b"X")) == []
+        store.close()
+
+    def test_a_scan_sees_the_rows_as_of_the_call(self, store: Store) -> None:
+        """Writing while reading changes the next scan, not this one."""
+        store.apply([(b"Ea", b"1"), (b"Eb", b"2")], 1)
+        scan = store.scan(b"E")
+        store.apply([(b"Ea", None), (b"Eb", b"20"), (b"Ec", b"3")], 2)
+        assert list(scan) == [(b"Ea", b"1"), (b"Eb", b"2")]
+        assert list(store.scan(b"E")) == [(b"Eb", b"20"), (b"Ec", b"3")]
+        store.close()
+
+    def test_clear_forgets_everything(self, store: Store) -> None:
+        """The checkpoint too: an empty copy that claims to be complete would lose every row."""
+        store.apply([(b"Ea", b"1")], 5)
+        store.clear()
+        assert store.checkpoint() is None
+        assert list(store.scan(b"")) == []
+        store.apply([(b"Eb", b"2")], 1)
+        assert list(store.scan(b"")) == [(b"Eb", b"2")]
+        store.close()
+
+    def test_partitions_are_apart(self, stores: Stores) -> None:
+        """Each has its own rows."""
+        first, second = stores.open(1, "id"), stores.open(2, "id")
+        first.apply([(b"Ea", b"1")], 1)
+        assert second.get(b"Ea") is None
+        first.close()
+        second.close()
+
+    def test_another_topic_begins_anew(self, stores: Stores) -> None:
+        """A copy of a topic that was re-created is worth nothing."""
+        first = stores.open(1, "before")
+        first.apply([(b"Ea", b"1")], 1)
+        first.close()
+        second = stores.open(1, "after")
+        assert second.checkpoint() is None
+        assert second.get(b"Ea") is None
+        second.close()

@@ -1,0 +1,71 @@
+"""The contract on a real Kafka, and on RocksDB."""
+
+import uuid
+from pathlib import Path
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from conversations.config import Kafka
+from conversations.kafka.admin import apply
+from conversations.kafka.log import KafkaLog
+from conversations.kafka.store import RocksStores
+from conversations.ports import Log, Stores
+from conversations.protocol.declarations import ServiceDeclaration
+from conversations.protocol.topics import service_topic
+from tests.contracts.log_contract import PARTITIONS, LogContract, Member, StoreContract, World
+
+
+class KafkaWorld(World):
+    def __init__(self, kafka: Kafka) -> None:
+        self.kafka = kafka
+        apply(kafka, [ServiceDeclaration("orders"), ServiceDeclaration("billing")], PARTITIONS, 1)
+
+    def open_log(self) -> Log:
+        return KafkaLog(self.kafka, "orders")
+
+    def open_mortal_log(self) -> Log:
+        settings = {"max.poll.interval.ms": 4000}
+        return KafkaLog(Kafka(self.kafka.bootstrap, namespace=self.kafka.namespace, settings=settings), "orders")
+
+    def give_up_on(self, member: Member) -> None:
+        """Time does: the heir waits for it."""
+
+    def append(self, kind: str, partition: int, *values: bytes) -> None:
+        producer = Producer({"bootstrap.servers": self.kafka.bootstrap})
+        for value in values:
+            producer.produce(self.topic(kind), value, b"k", partition)
+        assert producer.flush(10) == 0
+
+    def read(self, service: str, kind: str, partition: int) -> list[bytes]:
+        consumer = Consumer({
+            "bootstrap.servers": self.kafka.bootstrap, "group.id": uuid.uuid4().hex, "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        })  # fmt: skip
+        try:
+            consumer.assign([TopicPartition(self.topic(kind, service), partition, OFFSET_BEGINNING)])
+            found: list[bytes] = []
+            while True:
+                message = consumer.poll(10)
+                assert message is not None, "neither a record nor the end"
+                if message.error() is not None:
+                    return found
+                found.append(message.value() or b"")
+        finally:
+            consumer.close()
+
+    def topic(self, kind: str, service: str = "orders") -> str:
+        return service_topic(self.kafka.namespace, service, kind)
+
+
+@pytest.mark.kafka
+class TestKafkaLog(LogContract):
+    @pytest.fixture
+    def world(self, kafka_bootstrap: str) -> World:
+        return KafkaWorld(Kafka(kafka_bootstrap, namespace=f"c{uuid.uuid4().hex[:8]}"))
+
+
+class TestRocksStore(StoreContract):
+    @pytest.fixture
+    def stores(self, tmp_path: Path) -> Stores:
+        return RocksStores(tmp_path)

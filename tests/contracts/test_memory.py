@@ -1,0 +1,78 @@
+"""The contract on the log and the store in memory."""
+
+import pytest
+
+from conversations.memory.broker import MemoryBroker
+from conversations.memory.clock import ManualClock
+from conversations.memory.log import MemoryLog
+from conversations.memory.store import MemoryStores
+from conversations.ports import Log, Out, Stores
+from conversations.protocol.topics import service_topic
+from conversations.testing.faults import Chance, FaultyBroker, FaultyLog
+from tests.contracts.log_contract import PARTITIONS, START, LogContract, Member, StoreContract, World
+
+
+class MemoryWorld(World):
+    def __init__(self, broker: MemoryBroker) -> None:
+        self.broker = broker
+        for service in ("orders", "billing"):
+            broker.create_service(service, PARTITIONS)
+
+    def open_log(self) -> Log:
+        return MemoryLog(self.broker, "orders")
+
+    def open_mortal_log(self) -> Log:
+        return self.open_log()
+
+    def give_up_on(self, member: Member) -> None:
+        assert isinstance(member.log, MemoryLog)
+        self.broker.groups["orders"].release(member.log)
+
+    def append(self, kind: str, partition: int, *values: bytes) -> None:
+        for value in values:
+            self.broker.append(Out(self.topic(kind), partition, b"k", value))
+
+    def read(self, service: str, kind: str, partition: int) -> list[bytes]:
+        records = self.broker.topics[self.topic(kind, service)][partition]
+        return [record.value() or b"" for record in records if record.visible]
+
+    def topic(self, kind: str, service: str = "orders") -> str:
+        return service_topic(self.broker.namespace, service, kind)
+
+
+class FaultyWorld(MemoryWorld):
+    def __init__(self, broker: FaultyBroker) -> None:
+        super().__init__(broker)
+        self.faulty = broker
+
+    def open_log(self) -> Log:
+        return FaultyLog(self.faulty, "orders")
+
+
+class TestMemoryLog(LogContract):
+    @pytest.fixture
+    def world(self) -> World:
+        return MemoryWorld(MemoryBroker(ManualClock(1_000_000)))
+
+
+class TestFaultyLogWithoutFaults(LogContract):
+    @pytest.fixture
+    def world(self) -> World:
+        return FaultyWorld(FaultyBroker(ManualClock(1_000_000), Chance(None)))
+
+
+class TestMemoryStore(StoreContract):
+    @pytest.fixture
+    def stores(self) -> Stores:
+        return MemoryStores()
+
+
+def test_an_aborted_transaction_leaves_a_hole() -> None:
+    """Offsets of records that nobody sees are taken, as on Kafka: positions and counts are not the same."""
+    world = MemoryWorld(MemoryBroker(ManualClock(0)))
+    for value in (b"1", b"aborted", b"3"):
+        world.broker.append(Out(world.topic("queue"), 0, b"k", value), visible=value != b"aborted")
+    member = world.member().owns()
+    member.log.open(0, START)
+    member.awaits(b"1", b"3")
+    assert [record.offset() for record in member.got] == [0, 2]

@@ -1,0 +1,220 @@
+"""Laws of the endpoint that its owner relies on; the properties hold whole conversations to the rest."""
+
+import pytest
+
+from conversations.errors import DialogEnded
+from conversations.protocol.codes import NOT_CONVERSING
+from conversations.protocol.endpoint import (
+    ACK_AFTER,
+    ACK_EVERY,
+    FIRST_ACK_AFTER,
+    NEVER,
+    RESEND_AFTER,
+    SECOND,
+    Due,
+    Endpoint,
+    Reaction,
+    Transmit,
+    prefix_of,
+)
+from conversations.protocol.envelope import Envelope, Kind
+from conversations.protocol.sequencing import NONE
+from conversations.protocol.states import State
+
+HOUR = 3_600 * SECOND
+
+
+def make(*, initiator: bool = True, state: State | None = None) -> Endpoint:
+    endpoint = Endpoint(
+        bytes(16), initiator, contract="C", service="a", peer="b", key="k", peer_key="pk", expires_at=HOUR
+    )
+    if state is not None:
+        endpoint.state = state
+    return endpoint
+
+
+def envelope(kind: Kind, seq: int = NONE, ack: int = NONE, code: int = 0) -> Envelope:
+    return Envelope(prefix_of(make(initiator=False)), kind, seq, ack, code=code, description="d")
+
+
+def conversing(sent: int = 1) -> Endpoint:
+    endpoint = make()
+    for _ in range(sent):
+        endpoint.send()
+    return endpoint
+
+
+def test_numbers_begin_at_zero() -> None:
+    """The first message of a direction is number 0, and makes the dialog a conversation."""
+    endpoint = make()
+    assert [endpoint.send(), endpoint.send()] == [0, 1]
+    assert endpoint.state is State.CONVERSING
+
+
+def test_an_end_takes_the_next_number() -> None:
+    """END is sequenced: it arrives after everything that was sent before."""
+    endpoint = conversing(3)
+    assert endpoint.end() == Transmit(Kind.END, 3)
+    assert endpoint.state is State.DISCONNECTED_OUTBOUND
+
+
+@pytest.mark.parametrize("state", [State.STARTED_OUTBOUND, State.DISCONNECTED_INBOUND, State.ERROR])
+def test_an_end_that_nobody_waits_for_sends_nothing(state: State) -> None:
+    """The peer never heard of the dialog, or ended it itself."""
+    endpoint = make(state=state)
+    assert endpoint.end() is None
+    assert endpoint.state is State.CLOSED
+
+
+def test_an_error_before_the_peers_first_message_is_told_without_a_number() -> None:
+    """The peer has sent something that is on its way: it must hear that nobody will take it."""
+    endpoint = make(initiator=False)
+    assert endpoint.end_with_error(5, "no") == Transmit(Kind.ERROR, NONE, 5, "no")
+    assert endpoint.state is State.CLOSED
+
+
+def test_ending_cancels_the_timer() -> None:
+    """No handler runs on a dialog that ended here."""
+    endpoint = conversing()
+    endpoint.set_timer(5)
+    endpoint.end()
+    assert endpoint.timer == NEVER
+
+
+def test_our_end_is_over_when_the_peer_has_it() -> None:
+    """An acknowledgement of everything closes; one of less does not."""
+    endpoint = conversing(2)
+    endpoint.end()
+    states = []
+    for number in (1, 2):
+        endpoint.receive(envelope(Kind.ACK, ack=number), 0, 10)
+        states.append(endpoint.state)
+    assert states == [State.DISCONNECTED_OUTBOUND, State.CLOSED]
+
+
+def test_an_acknowledgement_of_what_was_never_sent_is_not_believed() -> None:
+    """A peer cannot close a dialog by inventing numbers."""
+    endpoint = conversing()
+    endpoint.end()
+    endpoint.receive(envelope(Kind.ACK, ack=99), 0, 10)
+    assert endpoint.state is State.DISCONNECTED_OUTBOUND
+    assert endpoint.acked == NONE
+
+
+def test_messages_that_cross_our_end_are_discarded_and_counted() -> None:
+    """Nothing reaches a handler of a side that ended; nothing is forgotten either."""
+    endpoint = conversing()
+    endpoint.end()
+    assert endpoint.receive(envelope(Kind.MESSAGE, 0), 0, 10) is Reaction.DISCARD
+    assert endpoint.receive(envelope(Kind.MESSAGE, 0), 0, 10) is Reaction.DUPLICATE
+    assert endpoint.discarded == 1
+    assert endpoint.owes_ack(0)
+
+
+def test_an_error_that_meets_our_end_is_dropped() -> None:
+    """Service Broker's fire-and-forget: a side that ended hears no more."""
+    endpoint = conversing()
+    endpoint.end()
+    assert endpoint.receive(envelope(Kind.ERROR, 0, code=3), 0, 10) is Reaction.DISCARD
+    assert endpoint.state is State.CLOSED
+
+
+def test_an_error_jumps_over_a_gap() -> None:
+    """It breaks the dialog at once, and what it passed over is discarded when it comes."""
+    endpoint = conversing()
+    assert endpoint.receive(envelope(Kind.ERROR, 2, code=3), 0, 10) is Reaction.ERROR
+    assert endpoint.error is not None
+    assert endpoint.error.code == 3
+    assert endpoint.acknowledge() == 2
+    assert endpoint.receive(envelope(Kind.MESSAGE, 1), 0, 10) is Reaction.DISCARD
+    assert endpoint.receive(envelope(Kind.MESSAGE, 1), 0, 10) is Reaction.DUPLICATE
+    assert endpoint.receive(envelope(Kind.MESSAGE, 0), 0, 10) is Reaction.DISCARD
+
+
+def test_only_the_first_error_is_told_to_the_application() -> None:
+    """A second one changes nothing."""
+    endpoint = conversing()
+    endpoint.receive(envelope(Kind.ERROR, code=3), 0, 10)
+    assert endpoint.receive(envelope(Kind.ERROR, code=4), 0, 10) is Reaction.DISCARD
+    assert endpoint.error is not None
+    assert endpoint.error.code == 3
+
+
+@pytest.mark.parametrize("state", [State.CONVERSING, State.STARTED_INBOUND, State.DISCONNECTED_INBOUND])
+def test_what_breaks_here_is_told_to_a_peer_that_may_still_wait(state: State) -> None:
+    """An unsequenced ERROR with the broker's code."""
+    said = make(state=state).fail(NOT_CONVERSING)
+    assert said is not None
+    assert (said.kind, said.seq, said.code) == (Kind.ERROR, NONE, -8462)
+
+
+def test_a_gap_gets_a_second_then_questions_with_doubled_pauses_then_gives_up() -> None:
+    """After 1 s, then 2, 4 and 8 s later."""
+    endpoint = conversing()
+    assert endpoint.receive(envelope(Kind.MESSAGE, 1), 0, 10) is Reaction.HOLD
+    heard, now = [], 0
+    for _ in range(4):
+        now = endpoint.next_deadline()
+        heard.append((now // SECOND, endpoint.due(now)))
+    assert RESEND_AFTER == SECOND
+    assert heard == [(1, [Due.RESEND]), (3, [Due.RESEND]), (7, [Due.RESEND]), (15, [Due.GAP])]
+
+
+def test_a_closed_gap_is_not_asked_for() -> None:
+    """The question is forgotten as soon as nothing is missing."""
+    endpoint = conversing()
+    endpoint.receive(envelope(Kind.MESSAGE, 1), 0, 10)
+    endpoint.receive(envelope(Kind.MESSAGE, 0), 0, 10)
+    endpoint.receive(envelope(Kind.MESSAGE, 1), 0, 10)
+    assert endpoint.next_deadline() == HOUR
+
+
+def test_acknowledgements_wait_for_company() -> None:
+    """A dedicated ACK goes after 128 messages, or 5 s; the first message's sooner."""
+    endpoint = make(initiator=False)
+    endpoint.receive(envelope(Kind.MESSAGE, 0), 0, 10)
+    assert not endpoint.owes_ack(0)
+    assert endpoint.next_deadline() == FIRST_ACK_AFTER
+    assert endpoint.acknowledge() == 0
+    for number in range(1, ACK_EVERY):
+        endpoint.receive(envelope(Kind.MESSAGE, number), 0, 10)
+        assert not endpoint.owes_ack(0)
+    assert endpoint.next_deadline() == ACK_AFTER
+    endpoint.receive(envelope(Kind.MESSAGE, ACK_EVERY), 0, 10)
+    assert endpoint.owes_ack(0)
+
+
+def test_a_duplicate_is_acknowledged_again() -> None:
+    """Its sender may not have seen the first acknowledgement."""
+    endpoint = make(initiator=False)
+    endpoint.receive(envelope(Kind.MESSAGE, 0), 0, 10)
+    endpoint.acknowledge()
+    assert endpoint.receive(envelope(Kind.MESSAGE, 0), 0, 10) is Reaction.DUPLICATE
+    endpoint.owes_ack(0)
+    assert endpoint.ack_at < NEVER
+
+
+def test_too_many_held_messages_overflow() -> None:
+    """At the limit the dialog ends instead of growing."""
+    endpoint = conversing()
+    reactions = [endpoint.receive(envelope(Kind.MESSAGE, number), 0, 2) for number in (1, 2, 3)]
+    assert reactions == [Reaction.HOLD, Reaction.HOLD, Reaction.OVERFLOW]
+
+
+def test_a_timer_cannot_be_set_on_a_dialog_that_ended_here() -> None:
+    """8458."""
+    endpoint = conversing()
+    endpoint.end()
+    with pytest.raises(DialogEnded) as refused:
+        endpoint.set_timer(1)
+    assert refused.value.code == 8458
+
+
+def test_a_lifetime_breaks_a_conversation_with_8489() -> None:
+    """Each side for itself, without a word on the wire."""
+    endpoint = conversing()
+    assert endpoint.next_deadline() == HOUR
+    assert endpoint.due(HOUR - 1) == []
+    assert endpoint.due(HOUR) == [Due.LIFETIME]
+    assert endpoint.error is not None
+    assert endpoint.error.code == -8489
