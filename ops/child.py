@@ -21,6 +21,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from conversations.collector import relax
 from conversations.config import Kafka, WorkerSettings
 from conversations.crew import Crew, kafka_worker
 from conversations.errors import DeclarationError, KafkaUnreachable, LogError, StateUpgradeError
@@ -197,6 +198,7 @@ def _hold(
             service, kafka, dataclasses.replace(settings, slot=slot), state_directory=directory, loop=loop.made
         )
         reports.send("started", slot=slot)
+        relax()
         try:
             with Crew([worker], kafka) as crew, _reported(worker, reports):
                 orders.on_stop(crew.stop)

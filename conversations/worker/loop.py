@@ -322,10 +322,9 @@ class Worker:
         if not self._committing:
             deadline = time.monotonic() + self.settings.revocation.total_seconds()
             for partition in owned:
-                self._drain(partition, deadline)
-            with self.owner.lock:
-                for partition in owned:
-                    partition.row.clean = not partition.slow
+                finished = self._drain(partition, deadline)
+                with self.owner.lock:
+                    partition.row.clean = finished
                     partition.moved = True
             try:
                 self._commit(owned)
@@ -333,12 +332,14 @@ class Worker:
                 log.warning("partitions %s given back without a last commit: %s", list(partitions), error)
         self.lost(partitions)
 
-    def _drain(self, partition: Partition, deadline: float) -> None:
+    def _drain(self, partition: Partition, deadline: float) -> bool:
+        """Wait for the handlers that run; False when some still do."""
         with self.owner.lock:
             runs = [*partition.slow.values(), *partition.running]
         for run in runs:
             while not run.done and time.monotonic() < deadline and run.mark is not None:
                 run.mark.wait(0.05)
+        return all(run.done for run in runs)
 
     def lost(self, partitions: Sequence[int]) -> None:
         """Forget partitions that belong to somebody else."""

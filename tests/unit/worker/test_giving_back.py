@@ -1,0 +1,97 @@
+"""What a worker leaves behind when its partitions move away."""
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from time import monotonic
+
+from pydantic import BaseModel
+
+from conversations import Contract, Dialog, Service, WorkerSettings
+from conversations.client import Client
+from conversations.config import Kafka
+from conversations.local import LocalClient, MemoryCommands
+from conversations.memory.broker import MemoryBroker
+from conversations.memory.clock import SystemClock
+from conversations.memory.log import MemoryLog
+from conversations.memory.store import MemoryStores
+from conversations.protocol import rows
+from conversations.worker import Worker
+
+
+class Job(BaseModel):
+    n: int
+
+
+JOBS = Contract("Jobs", sent_by_initiator=[Job])
+
+
+class House:
+    """A sender and a worker whose only handler waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.broker = MemoryBroker(SystemClock())
+        self.begun, self.let_go = threading.Event(), threading.Event()
+        self.handled: list[int] = []
+        self.sender = Service("sender", initiates=[JOBS])
+        self.slow = Service("slow", accepts=[JOBS])
+        self.slow.on(Job)(self.work)
+        for name in ("sender", "slow"):
+            self.broker.create_service(name, 1)
+
+    def work(self, job: Job, _dialog: Dialog) -> None:
+        self.begun.set()
+        assert self.let_go.wait(30)
+        self.handled.append(job.n)
+
+    def worker(self, service: Service, revocation: timedelta = timedelta(seconds=30)) -> Worker:
+        settings = WorkerSettings(patience=timedelta(0), revocation=revocation)
+        return Worker(service, lambda: MemoryLog(self.broker, service.name), MemoryStores(), settings=settings)
+
+    def client(self) -> Client:
+        return LocalClient(self.sender, Kafka("memory"), MemoryCommands(self.broker, "sender"))
+
+    def at_work(self, worker: Worker) -> None:
+        """Send one job and step until its handler runs."""
+        sender = self.worker(self.sender)
+        with self.client() as client, client.begin_dialog("slow", JOBS) as dialog:
+            dialog.send(Job(n=1))
+        step_until(self.begun.is_set, sender, worker)
+        worker.step()
+        sender.close()
+
+    def is_clean(self) -> bool:
+        """Whether the partition's row says that it was given back in order."""
+        restored = MemoryLog(self.broker, "slow").restore(0, None).advance(1_000)
+        return rows.decode_partition(dict(restored.rows)[rows.PARTITION] or b"").clean
+
+
+def step_until(condition: Callable[[], bool], *workers: Worker) -> None:
+    deadline = monotonic() + 30
+    while not condition():
+        assert monotonic() < deadline
+        for worker in workers:
+            worker.step()
+
+
+def test_a_partition_is_clean_when_its_slow_handler_finished_while_it_was_given_back() -> None:
+    house = House()
+    worker = house.worker(house.slow)
+    house.at_work(worker)
+    threading.Timer(0.05, house.let_go.set).start()
+    worker.close()
+    assert house.handled == [1]
+    assert house.is_clean()
+    successor = house.worker(house.slow)
+    step_until(lambda: bool(successor.partitions) and not successor.step(), successor)
+    successor.close()
+    assert house.handled == [1], "its result was committed"
+
+
+def test_a_partition_is_not_clean_when_its_handler_still_runs() -> None:
+    house = House()
+    worker = house.worker(house.slow, timedelta(seconds=0.01))
+    house.at_work(worker)
+    worker.close()
+    house.let_go.set()
+    assert not house.is_clean()
