@@ -9,10 +9,11 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from conversations.config import Kafka
-from conversations.errors import DestinationFailed, Fenced, InDoubt, Interrupted, KafkaUnreachable, LogError
+from conversations.errors import DestinationFailed, Fenced, InDoubt, Interrupted, LogError
 from conversations.kafka.bounded import BoundedCalls, Stuck
-from conversations.kafka.clients import Topic, make_producer, translated
-from conversations.kafka.failures import Word, describe, is_producer_fenced, refuses, timed_out, word_for
+from conversations.kafka.clients import make_producer, translated
+from conversations.kafka.destinations import Destinations, Lookup
+from conversations.kafka.failures import Word, describe, is_producer_fenced, word_for
 from conversations.ports import Produced
 
 TRANSACTION_TIMEOUT = 10.0
@@ -43,17 +44,15 @@ PREFERRED = {
     "queue.buffering.max.kbytes": 1_048_576,
 }
 
-Lookup = Callable[[list[str]], Mapping[str, Topic | None]]
-
 
 class Transactions:
     """The transactional producer of one worker."""
 
     def __init__(self, kafka: Kafka, transactional_id: str, group: Group, lookup: Lookup) -> None:
-        self._kafka, self._id, self._group, self._lookup = kafka, transactional_id, group, lookup
+        self._kafka, self._id, self._group = kafka, transactional_id, group
         self._producer: Producer | None = None
         self._calls: BoundedCalls | None = None
-        self._topics: dict[str, Topic] = {}
+        self._destinations = Destinations(lookup, {group.state, group.queue})
         self._ends: dict[int, int] = {}
         self._refused: dict[str, KafkaError] = {}
         self._delivered: set[str] = set()
@@ -77,14 +76,14 @@ class Transactions:
 
     def forget_topics(self) -> None:
         """Look destinations up anew at the next commit: topics may have gone since."""
-        self._topics.clear()
+        self._destinations.forget()
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> dict[int, int]:
         """Append ``outs`` and the queue offsets in one transaction; see ``ports.Log.commit``."""
         if not offsets:
             # Without an offset no broker checks who owns the partition, and a zombie's timer step would commit.
             raise ValueError("a transaction needs the queue offset of every partition it touches")
-        self._check_destinations(outs)
+        self._destinations.check(outs)
         self._ends, self._refused, self._delivered = {}, {}, set()
         try:
             self._fill(outs, offsets)
@@ -93,18 +92,6 @@ class Transactions:
         self._decide(outs)
         self._report_all = False
         return self._ends
-
-    def _check_destinations(self, outs: Sequence[Produced]) -> None:
-        unknown = {out[0] for out in outs} - self._topics.keys()
-        if not unknown:
-            return
-        try:
-            found = self._lookup(sorted(unknown))
-        except KafkaUnreachable as failure:
-            raise Interrupted(f"nothing was begun: {failure}") from failure
-        self._topics.update((name, topic) for name, topic in found.items() if topic is not None)
-        if missing := [name for name, topic in found.items() if topic is None]:
-            raise DestinationFailed(dict.fromkeys(missing, "the topic does not exist"))
 
     def _fill(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> None:
         producer = self._alive()
@@ -151,7 +138,7 @@ class Transactions:
                 poll(0)
 
     def _flush(self, producer: Producer, outs: Sequence[Produced]) -> None:
-        if producer.flush(STALL) and self._look_again(outs):
+        if producer.flush(STALL) and self._destinations.look_again(outs):
             # A topic went away: its records would only time out, after the transaction has.
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
         # Bounded by message.timeout.ms: whatever is not acknowledged by then fails and empties the queue.
@@ -193,8 +180,10 @@ class Transactions:
                 return
             except (KafkaException, SystemError) as failure:
                 error = _error_of(failure)
-                if not asked_before and error.txn_requires_abort():
-                    raise self._undo(error, outs) from failure  # refused by the client before the broker was asked
+                if not asked_before and error.code() == KafkaError._INCONSISTENT:  # noqa: SLF001
+                    # A record was not delivered: the client found out by itself and never asked the broker. Any other
+                    # refusal may follow a request that was sent, lost and sent again inside this one call.
+                    raise self._undo(error, outs) from failure
                 if word_for(error) is not Word.RETRIABLE or monotonic() > deadline:
                     raise InDoubt(self._doubt(error)) from failure
                 asked_before = True
@@ -210,38 +199,11 @@ class Transactions:
             return LogError(f"transactions of {self._id} cannot go on: {describe(error)}")
         if word is Word.FENCED:
             return Fenced(f"a partition belongs to another member: {describe(error)}")
-        if failed := self._failed_destinations(outs):
+        if failed := self._destinations.failed(outs, self._refused, self._delivered):
             return DestinationFailed(failed)
         # Which record failed is known only with a report for each: ask for them in the next attempt.
         self._report_all = not self._report_all
         return Interrupted(f"aborted: {describe(error)}")
-
-    def _failed_destinations(self, outs: Sequence[Produced]) -> dict[str, str]:
-        own = {self._group.state, self._group.queue}
-        failed = {topic: describe(error) for topic, error in self._refused.items() if refuses(error)}
-        failed |= self._look_again(outs)
-        # A topic whose records time out while others' arrive is that topic's trouble, not the cluster's.
-        if self._delivered:
-            late = {topic: describe(error) for topic, error in self._refused.items() if timed_out(error)}
-            failed |= {topic: why for topic, why in late.items() if topic not in self._delivered | own}
-        return failed
-
-    def _look_again(self, outs: Sequence[Produced]) -> dict[str, str]:
-        highest: dict[str, int] = {}
-        for out in outs:
-            highest[out[0]] = max(highest.get(out[0], 0), out[1])
-        try:
-            found = self._lookup(sorted(highest))
-        except LogError:
-            return {}  # no broker answers: no verdict on a topic
-        failed: dict[str, str] = {}
-        for name, topic in found.items():
-            if topic is None:
-                self._topics.pop(name, None)
-                failed[name] = "the topic does not exist"
-            elif highest[name] >= topic.partitions:
-                failed[name] = f"partition {highest[name]} of {topic.partitions} does not exist"
-        return failed
 
     def _abort(self, why: KafkaError) -> KafkaError | None:
         """Abort; return None when the broker confirmed it, one way or the other."""

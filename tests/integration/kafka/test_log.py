@@ -78,7 +78,6 @@ def test_a_restore_waits_for_a_transaction_that_is_about_to_commit(kafka: Kafka,
     member.log.commit([member.state(b"a", b"old")], {0: 1})
     transactions = member.log._transactions
     assert transactions is not None
-    transactions._check_destinations([])
     transactions._fill([member.state(b"a", b"new")], {0: 2})
     restore = member.log.restore(0, None)
     for _ in range(5):

@@ -40,12 +40,13 @@ def test_a_worker_goes_on_after_its_broker_was_killed_and_came_back() -> None:
         apply(kafka, [ServiceDeclaration("orders")], 1, 1)
         member = Member(kafka).join().owns(1)
         member.log.commit([member.state(b"a", b"1")], {0: 1})
+        # Seen committed before the kill: a lone broker that dies between the promise of a commit and its markers may
+        # skip the markers when it loads, because it does not know its topics yet, and the transaction is undone.
+        assert restored(member.log.restore(0, None)) == [(b"a", b"1")]
         broker.kill()
         broker.restart()
         # The group's coordinator was out of the cluster: librdkafka may wait for it for ever, we may not.
         commits(member, lambda: [member.state(b"b", b"2")])
         member.owns(1)
-        rows = restored(member.log.restore(0, None))
-        assert rows[0] == (b"a", b"1")
-        assert set(rows) == {(b"a", b"1"), (b"b", b"2")}
+        assert restored(member.log.restore(0, None)) == [(b"a", b"1"), (b"b", b"2")]
         member.log.close()
