@@ -327,11 +327,13 @@ class Group(Generic[S]):
         return Dialog(self._draft, self._draft.room.opener(self._party))
 
     def dialogs(self, contract: Contract | None = None) -> Sequence[Dialog[S]]:
-        """Return the group's dialogs that are not over, the one that opened it first."""
+        """Return the group's dialogs that are not over, the one that opened it first, those begun just now last."""
+        draft = self._draft
+        begun = [ask.party for ask in draft.asks if ask.verb is Verb.BEGIN and ask.first]
         return [
-            Dialog(self._draft, party)
-            for party in self._draft.room.members(self._party)
-            if self._draft.state_of(party) is not State.CLOSED
+            Dialog(draft, party)
+            for party in (*draft.room.members(self._party), *begun)
+            if draft.state_of(party) is not State.CLOSED
             and (contract is None or party.endpoint.contract == contract.name)
         ]
 

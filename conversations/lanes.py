@@ -7,6 +7,7 @@ when handlers wait, with ``async def`` handlers on one event loop; ``Inline`` at
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections import deque
@@ -249,7 +250,9 @@ class Threads:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name=f"{self._name}-loop", daemon=True).start()
+                threading.Thread(
+                    target=_run_until_stopped, args=(self._loop,), name=f"{self._name}-loop", daemon=True
+                ).start()
             return self._loop
 
     def _spawn(self, run: Run, call: Call) -> None:
@@ -260,6 +263,7 @@ class Threads:
             if not call.handler.is_async:
                 self._requeue(run, call)
                 return
+            run.started = math.inf  # waiting for a place is not running
             async with self._slots:
                 run.started = time.monotonic()
                 failure = await invoke_async(call)
@@ -269,6 +273,7 @@ class Threads:
         self._finish(run)
 
     def _requeue(self, run: Run, call: Call) -> None:
+        run.task = None  # from here on a thread holds the run, which cannot be cancelled
         threading.Thread(target=self._drive, args=(run, call), name=f"{self._name}-mixed", daemon=True).start()
 
     # -- the end ----------------------------------------------------------------------------------------
@@ -294,6 +299,19 @@ class Threads:
         loop = self._loop
         if loop is not None and self._own_loop:
             loop.call_soon_threadsafe(loop.stop)
+
+
+def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
+    """Run an event loop; once it is stopped, cancel what is left and release its sockets."""
+    loop.run_forever()
+    loop.run_until_complete(_cancelled(asyncio.all_tasks(loop)))
+    loop.close()
+
+
+async def _cancelled(tasks: set[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Inline:

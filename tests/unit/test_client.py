@@ -1,0 +1,248 @@
+"""Laws of speaking from outside: a block is one command, written when it is left, and wrong requests write nothing."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import timedelta
+
+import pytest
+from pydantic import BaseModel
+
+from conversations import Client, Contract, Kafka, Service
+from conversations.errors import (
+    BodyTooLarge,
+    DialogEnded,
+    LocalError,
+    NotAccepted,
+    NotInContract,
+    NoWorkerHere,
+    UnknownContract,
+    WrongDirection,
+)
+from conversations.local import LocalClient, MemoryCommands
+from conversations.memory.broker import MemoryBroker
+from conversations.memory.clock import SystemClock
+from conversations.protocol.command import Begin, Command, End, EndWithError, Send, SetTimer, decode_command
+from conversations.protocol.identifiers import drawn_at
+
+
+class Ask(BaseModel):
+    text: str = ""
+
+
+class Answer(BaseModel):
+    pass
+
+
+SALES = Contract("Sales", sent_by_initiator=[Ask], sent_by_target=[Answer], lifetime=timedelta(hours=2))
+OTHER = Contract("Other", sent_by_initiator=[Ask])
+WEB = Service("web", initiates=[SALES], ignores=[Answer])
+
+
+class Desk:
+    """A client whose commands can be read."""
+
+    def __init__(self) -> None:
+        self.broker = MemoryBroker(SystemClock())
+        self.broker.create_service("web", 4)
+        self.client = LocalClient(WEB, Kafka("memory"), MemoryCommands(self.broker, "web"))
+
+    def written(self) -> list[Command]:
+        partitions = self.broker.topics["conv.web.commands"]
+        return [decode_command(record.value() or b"") for records in partitions for record in records]
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_a_block_is_one_command(desk: Desk) -> None:
+    """Begin, sends, timer and end take effect together or not at all."""
+    with desk.client.begin_dialog("shop", SALES) as dialog:
+        dialog.send(Ask(text="1"))
+        dialog.set_timer(timedelta(seconds=2))
+        dialog.cancel_timer()
+        dialog.end()
+        assert desk.written() == []
+    (command,) = desk.written()
+    assert command.operations == (
+        Begin("shop", "Sales", 7_200_000_000),
+        Send("Ask", "application/json", b'{"text":"1"}'),
+        SetTimer(2_000_000),
+        SetTimer(-1),
+        End(),
+    )
+    assert (command.issued_by, command.key, command.from_initiator) == ("web", dialog.id, True)
+
+
+def test_a_block_that_fails_writes_nothing(desk: Desk) -> None:
+    """An exception inside is the end of it."""
+
+    def speak() -> None:
+        with desk.client.begin_dialog("shop", SALES) as dialog:
+            dialog.send(Ask())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        speak()
+    assert desk.written() == []
+
+
+def test_an_async_block_is_the_same(desk: Desk) -> None:
+    """One shell: ``async with`` writes what ``with`` writes."""
+
+    async def speak() -> None:
+        async with desk.client, desk.client.begin_dialog("shop", SALES) as dialog:
+            dialog.send(Ask())
+
+    asyncio.run(speak())
+    assert [type(operation) for operation in desk.written()[0].operations] == [Begin, Send]
+
+
+def test_speaking_on_an_existing_dialog_needs_only_its_id(desk: Desk) -> None:
+    """The handle tells the group too."""
+    with desk.client.begin_dialog("shop", SALES, group="customer-7") as dialog:
+        pass
+    with desk.client.dialog(dialog.id) as again:
+        again.send(Ask(), key="once")
+    first, second = sorted(desk.written(), key=lambda command: len(command.operations[0].__slots__), reverse=True)
+    assert first.conversation_id == second.conversation_id
+    assert first.key == second.key == "customer-7"
+    assert second.idempotency_key == "once"
+
+
+def test_an_id_may_be_drawn_before(desk: Desk) -> None:
+    """Beginning with it twice is the same request twice; its age can be read off."""
+    drawn = Client.new_id()
+    for _ in range(2):
+        with desk.client.begin_dialog("shop", SALES, id=drawn) as dialog:
+            assert dialog.id == drawn
+    first, second = desk.written()
+    assert first.conversation_id == second.conversation_id
+    assert first.operations == second.operations
+    assert first.command_id != second.command_id
+    age = drawn_at(first.conversation_id)
+    assert age is not None
+    assert abs(first.issued_at - age) < 10_000_000
+
+
+def test_an_empty_block_on_a_dialog_writes_nothing(desk: Desk) -> None:
+    """There is nothing to say."""
+    with desk.client.dialog(Client.new_id()):
+        pass
+    assert desk.written() == []
+
+
+def test_an_error_drops_the_messages_of_its_block(desk: Desk) -> None:
+    """As in a handler; the begin stays, or the error would have no dialog."""
+    with desk.client.begin_dialog("shop", SALES) as dialog:
+        dialog.send(Ask())
+        dialog.end_with_error(3, "x" * 5000)
+    (command,) = desk.written()
+    assert command.operations[1:] == (EndWithError(3, "x" * 3000),)
+
+
+def test_after_the_end_the_block_is_over(desk: Desk) -> None:
+    """8429, 8427, 8458: nothing more is noted."""
+    codes = []
+    with desk.client.begin_dialog("shop", SALES) as dialog:
+        dialog.end()
+        verbs: list[Callable[[], object]] = [
+            lambda: dialog.send(Ask()),
+            dialog.end,
+            lambda: dialog.end_with_error(1, "x"),
+            lambda: dialog.set_timer(timedelta(1)),
+        ]
+        for verb in verbs:
+            with pytest.raises(DialogEnded) as refused:
+                verb()
+            codes.append(refused.value.code)
+    assert codes == [8429, 8427, 8427, 8458]
+    assert len(desk.written()[0].operations) == 2
+
+
+def test_what_the_contract_forbids_is_refused_before_anything_is_written(desk: Desk) -> None:
+    """Direction, type, size: the client knows its service's contracts, on new dialogs and on old ones."""
+    with desk.client.begin_dialog("shop", SALES) as dialog:
+        with pytest.raises(WrongDirection):
+            dialog.send(Answer())
+        with pytest.raises(NotInContract):
+            dialog.send(3)
+        with pytest.raises(BodyTooLarge):
+            dialog.send(Ask(text="x" * 1_000_000))
+    with desk.client.dialog(Client.new_id()) as old, pytest.raises(NotInContract):
+        old.send(Answer())
+    assert [type(operation) for operation in desk.written()[0].operations] == [Begin]
+
+
+def test_a_contract_the_service_does_not_initiate_is_refused(desk: Desk) -> None:
+    """8425."""
+    with pytest.raises(UnknownContract) as refused:
+        desk.client.begin_dialog("shop", OTHER)
+    assert refused.value.code == 8425
+
+
+@pytest.mark.parametrize("text", ["", "x", "b9c9c7a4-38a5-4ab5-8d1c-0b6a4a3f6f3e"])
+def test_an_id_of_another_kind_is_refused(desk: Desk, text: str) -> None:
+    """Not a UUID, or one whose age cannot be read off."""
+    with pytest.raises(LocalError) as refused:
+        desk.client.begin_dialog("shop", SALES, id=text)
+    assert refused.value.code == 8426
+
+
+def test_lifetimes_are_the_dialogs_the_contracts_or_unlimited(desk: Desk) -> None:
+    """0 is refused, None in the contract is for ever."""
+    forever = Contract("Forever", sent_by_initiator=[Ask], lifetime=None)
+    client = LocalClient(
+        Service("web", initiates=[SALES, forever], ignores=[Answer]),
+        Kafka("memory"),
+        MemoryCommands(desk.broker, "web"),
+    )
+    for contract, lifetime in ((SALES, timedelta(seconds=1)), (SALES, None), (forever, None)):
+        with client.begin_dialog("shop", contract, lifetime=lifetime):
+            pass
+    begins = [command.operations[0] for command in desk.written()]
+    assert sorted(begin.lifetime for begin in begins if isinstance(begin, Begin)) == [-1, 1_000_000, 7_200_000_000]
+    with pytest.raises(LocalError) as refused:
+        client.begin_dialog("shop", SALES, lifetime=timedelta(0))
+    assert refused.value.code == 8411
+
+
+class Deaf:
+    """A Kafka that never confirms."""
+
+    def append_async(self, key: bytes, value: bytes) -> Future[None]:
+        return Future()
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def test_a_write_that_is_not_confirmed_says_so() -> None:
+    """NotAccepted, with the id: the same block again is harmless."""
+    client = LocalClient(WEB, Kafka("memory"), Deaf())
+    client.timeout = timedelta(milliseconds=1)
+    dialog = client.begin_dialog("shop", SALES)
+    with pytest.raises(NotAccepted, match=dialog.id), dialog:
+        dialog.send(Ask())
+
+    async def speak() -> None:
+        async with client.begin_dialog("shop", SALES) as other:
+            other.send(Ask())
+
+    with pytest.raises(NotAccepted):
+        asyncio.run(speak())
+
+
+def test_a_request_needs_a_worker_of_its_service_in_this_process(desk: Desk) -> None:
+    """Its reply would arrive elsewhere."""
+    with pytest.raises(NoWorkerHere, match="web"):
+        desk.client.request("shop", SALES, Ask(), reply=Answer, timeout=timedelta(seconds=1))
+    assert desk.written() == []
+
+
+def test_making_a_client_does_no_io() -> None:
+    """It may be made before a fork, and where no Kafka is."""
+    with Client("web", Kafka("127.0.0.1:1")) as client, client.dialog(Client.new_id()):
+        pass

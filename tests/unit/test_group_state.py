@@ -1,0 +1,111 @@
+"""Laws of group state: what is stored loads again, also after the class has changed."""
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from conversations.errors import DeclarationError, StateUpgradeError
+from conversations.group_state import StateCodec
+
+
+class Loan(BaseModel):
+    score: int = 0
+    name: str = ""
+
+
+class Needy(BaseModel):
+    score: int
+
+
+def test_state_comes_back() -> None:
+    """As its class, from JSON."""
+    codec = StateCodec("s", Loan, 1)
+    assert codec.decode(codec.encode(Loan(score=3)), 1) == Loan(score=3)
+
+
+def test_without_a_class_state_is_a_dict() -> None:
+    """The simplest thing that can be stored."""
+    codec = StateCodec("s", None, 1)
+    assert codec.new() == {}
+    assert codec.decode(codec.encode({"a": [1, None]}), 1) == {"a": [1, None]}
+
+
+def test_a_new_group_begins_with_empty_state() -> None:
+    """No bytes are the class's defaults, of whatever version."""
+    assert StateCodec("s", Loan, 1).decode(b"", 0) == Loan()
+
+
+def test_each_decoding_is_fresh() -> None:
+    """What a failed handler did to the state must not be seen by the next run."""
+    codec = StateCodec("s", None, 1)
+    data = codec.encode({"a": []})
+    codec.decode(data, 1)["a"].append(1)
+    assert codec.decode(data, 1) == {"a": []}
+
+
+@pytest.mark.parametrize("state", [{"score": 1}, None, 3])
+def test_state_of_another_class_is_not_stored(state: Any) -> None:
+    """Replacing group.state with something else is the handler's mistake."""
+    with pytest.raises(TypeError, match=r"group\.state must be a Loan"):
+        StateCodec("s", Loan, 1).encode(state)
+
+
+def test_state_that_does_not_fit_its_class_is_not_stored() -> None:
+    """Assignments are not validated by Pydantic; storing is."""
+    loan = Loan()
+    loan.score = "many"  # type: ignore[assignment]  # what a careless handler does
+    with pytest.raises(ValueError, match="score"):
+        StateCodec("s", Loan, 1).encode(loan)
+
+
+def test_older_state_is_upgraded_step_by_step() -> None:
+    """Every version has a function to the next; they run in order on plain JSON."""
+    codec = StateCodec("s", Loan, 3)
+    codec.upgrade(1)(lambda old: {"points": old["pts"]})
+    codec.upgrade(2)(lambda old: {"score": old["points"] * 10, "name": "upgraded"})
+    codec.check()
+    assert codec.decode(b'{"pts": 7}', 1) == Loan(score=70, name="upgraded")
+    assert codec.decode(b'{"points": 7}', 2) == Loan(score=70, name="upgraded")
+    assert codec.decode(b'{"score": 7}', 3) == Loan(score=7)
+
+
+def test_a_missing_upgrade_is_named_before_anything_runs() -> None:
+    """The declaration says which function to register."""
+    codec = StateCodec("s", Loan, 3)
+    codec.upgrade(2)(lambda old: old)
+    with pytest.raises(DeclarationError, match=r"no upgrade from version 1.*upgrade_state\(1\)"):
+        codec.check()
+
+
+def test_state_of_newer_code_is_refused() -> None:
+    """An old worker must not write over what it does not understand."""
+    with pytest.raises(StateUpgradeError, match="version 2, this code version 1"):
+        StateCodec("s", Loan, 1).decode(b"{}", 2)
+
+
+@pytest.mark.parametrize("data", [b"{", b'{"score": "many"}'])
+def test_state_that_does_not_load_says_so(data: bytes) -> None:
+    """With the field, and both versions."""
+    with pytest.raises(StateUpgradeError, match="version 1 does not load as version 1"):
+        StateCodec("s", Loan, 1).decode(data, 1)
+
+
+def test_an_upgrade_that_fails_says_so() -> None:
+    """A bug in an upgrade function is not a broken row."""
+    codec = StateCodec("s", Loan, 2)
+    codec.upgrade(1)(lambda old: old["nothing"])
+    with pytest.raises(StateUpgradeError, match="version 1 does not load as version 2"):
+        codec.decode(b"{}", 1)
+
+
+def test_a_class_without_defaults_cannot_begin_a_group() -> None:
+    """Found when the service starts, with the field's name."""
+    with pytest.raises(DeclarationError, match="score"):
+        StateCodec("s", Needy, 1).check()
+
+
+def test_versions_count_from_one() -> None:
+    """0 is the version of no state at all."""
+    with pytest.raises(DeclarationError, match="counts from 1"):
+        StateCodec("s", Loan, 0)
