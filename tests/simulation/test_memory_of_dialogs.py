@@ -113,6 +113,7 @@ def test_a_replay_of_everything_has_no_effect() -> None:
             records.replay(sim, name)
             sim.run()
         assert dialog.received() == [Total(total=1), Total(total=3)]
+        assert sim.worker("counter").counts.duplicates >= 4
         sim.check_invariants()
 
 
@@ -422,6 +423,32 @@ def test_what_was_sent_to_an_unknown_service_arrives_when_it_appears() -> None:
         nowhere = sim.peer("nowhere", accepts=[COUNTING])
         sim.advance(timedelta(minutes=2))
         assert nowhere.dialog().received() == [Add(amount=1), Add(amount=2), Add(amount=3)]
+        assert rows_of(sim, "web", rows.DELAYED) == []
+        sim.check_invariants()
+
+
+def test_a_queue_that_refuses_records_delays_its_dialogs_and_no_other() -> None:
+    """The step commits without them; they follow in order when the queue is well, before what is said then."""
+    with Simulation(services.counter()) as sim:
+        sink = sim.peer("sink", accepts=[NOTICES])
+        web = sim.peer("web")
+        notices, counting = web.begin_dialog("sink", NOTICES), web.begin_dialog("counter", COUNTING)
+        notices.send(Heard(text="0"))
+        sim.run()
+        queue = sim.broker.topics.pop("conv.sink.queue")
+        notices.send(Heard(text="1"))
+        counting.send(Add(amount=1))
+        sim.run()
+        assert counting.received() == [Total(total=1)]
+        assert len(rows_of(sim, "web", rows.DELAYED)) == 1
+        notices.send(Heard(text="2"))
+        sim.run()
+        sim.crash("web")
+        sim.advance(timedelta(seconds=10))
+        sim.broker.topics["conv.sink.queue"] = queue
+        notices.send(Heard(text="3"))
+        sim.advance(timedelta(minutes=2))
+        assert sink.dialog().received() == [Heard(text=f"{n}") for n in range(4)]
         assert rows_of(sim, "web", rows.DELAYED) == []
         sim.check_invariants()
 

@@ -76,7 +76,7 @@ REFUSED: list[tuple[type[LocalError], int, Deed]] = [
     (WrongDirection, 8434, lambda d: d.send(Ask())),
     (NotInContract, 8431, lambda d: d.send(3)),
     (NotInContract, 8431, lambda d: d.send(Answer(), type="Nothing")),
-    (InvalidBody, 9615, lambda d: d.send(Answer.model_construct(number="x"))),
+    (InvalidBody, 9615, lambda d: d.send(Answer().model_copy(update={"number": "x"}))),
     (BodyTooLarge, 8459, lambda d: d.group.begin_dialog("store", ORDERS).send(Ask(text="x" * 40))),
     (LocalError, 8419, lambda d: d.end_with_error(0, "zero")),
     (LocalError, 8419, lambda d: d.end_with_error(-3, "negative")),

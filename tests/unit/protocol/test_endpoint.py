@@ -92,11 +92,12 @@ def test_our_end_is_over_when_the_peer_has_it() -> None:
     assert states == [State.DISCONNECTED_OUTBOUND, State.CLOSED]
 
 
-def test_an_acknowledgement_of_what_was_never_sent_is_not_believed() -> None:
+@pytest.mark.parametrize("number", [2, 99])
+def test_an_acknowledgement_of_what_was_never_sent_is_not_believed(number: int) -> None:
     """A peer cannot close a dialog by inventing numbers."""
     endpoint = conversing()
     endpoint.end()
-    endpoint.receive(envelope(Kind.ACK, ack=99), 0, 10)
+    endpoint.receive(envelope(Kind.ACK, ack=number), 0, 10)
     assert endpoint.state is State.DISCONNECTED_OUTBOUND
     assert endpoint.acked == NONE
 
