@@ -10,10 +10,11 @@ import typer
 
 from conversations.config import WorkerSettings
 from conversations.kafka.embedded.cache import cache_directory
+from conversations.protocol.topics import check_name
 from ops import log_lines
 from ops.child import Ended, Spec, grace
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
-from ops.cli.output import EXIT_CODES, Exit, Json, show, show_error
+from ops.cli.output import EXIT_CODES, Exit, Json, failures, show, show_error
 from ops.health import served
 from ops.slots import host_name
 from ops.supervisor import Supervisor, Verdict
@@ -80,6 +81,9 @@ def run(
         raise typer.BadParameter(f"--log-level {log_level}: one of {', '.join(log_lines.LEVELS)}")
     if memory_state and state_dir is not None:
         raise typer.BadParameter("--memory-state and --state-dir exclude each other")
+    with failures(as_json=as_json):
+        check_name("slot", slot or host_name())
+        check_name("namespace", namespace)
     cache = cache_directory()
     state = None if memory_state else str(state_dir.resolve() if state_dir else cache / "state" / namespace)
     specs = [

@@ -123,6 +123,8 @@ def test_a_module_of_the_users_may_be_named_like_one_of_pythons(tmp_path: Path) 
         (["one:a", "--log-level", "loud"], "debug, info"),
         (["one:a", "--state-dir", "x"], "exclude"),
         (["one:a", "--workers", "0"], "workers"),
+        (["one:a", "--slot", "a/b"], "slot 'a/b'"),
+        (["one:a", "--namespace", ".."], "namespace '..'"),
         ([], "TARGET"),
     ],
 )
