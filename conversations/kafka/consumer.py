@@ -63,9 +63,15 @@ class Inputs:
             KafkaException: with UNKNOWN_MEMBER_ID: this consumer is in no group any more.
         """
         try:
-            return self._consumer.consumer_group_metadata()
+            member = self._consumer.memberid()
+            metadata = self._consumer.consumer_group_metadata()
+            # A classic member that was thrown out has neither id nor generation for a moment, and a broker checks a
+            # transaction's offsets against the group only if it is given one of them: without, a zombie would commit.
+            if member and self._consumer.memberid() == member:
+                return metadata
         except RuntimeError as failure:  # what the client raises between losing a group and joining it again
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, str(failure))) from failure
+        raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "this consumer is in no group just now"))
 
     def subscribe(self, listener: Listener) -> None:
         """Join the group; partitions arrive through the listener."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ops.cli import broker, declared
+from ops.cli import broker, declared, demo
 from ops.cli import run as running
 from ops.cli.output import EXIT_CODES
 
@@ -22,6 +22,7 @@ app = typer.Typer(
 app.add_typer(running.app)
 app.add_typer(declared.app)
 app.add_typer(broker.app, name="broker")
+app.command("demo")(demo.demo)
 
 
 def show_version(wanted: bool) -> None:

@@ -1,0 +1,141 @@
+"""Follows whole topics from their start, committed records only, as a member of no group: for checks and for screens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import monotonic
+from typing import Self, cast
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    Message,
+    TopicPartition,
+)
+
+from conversations.config import Kafka
+from conversations.errors import LogError
+from conversations.kafka.clients import (
+    REQUEST_TIMEOUT,
+    describe_topics,
+    list_offset,
+    make_admin,
+    make_consumer,
+    offset_of,
+)
+from conversations.kafka.failures import describe, ignorable
+from conversations.ports import Record
+from conversations.protocol.topics import QUEUE, service_topic
+
+Place = tuple[str, int]
+"""A partition: topic and number."""
+
+SAFE = {"group.id": "follower", "isolation.level": "read_committed", "enable.partition.eof": True}
+PREFERRED = {"fetch.wait.max.ms": 100, "fetch.queue.backoff.ms": 10}
+_failed = Message.error
+
+
+class Follower:
+    """Reads all partitions of some topics.
+
+    Raises:
+        LogError: a topic is missing or may not be read.
+    """
+
+    def __init__(self, kafka: Kafka, topics: Sequence[str]) -> None:
+        self._kafka = kafka
+        self._admin = make_admin(kafka)
+        self._places = partitions_of(kafka, topics)
+        self._next: dict[Place, int] = dict.fromkeys(self._places, 0)
+        self._consumer: Consumer = make_consumer(kafka, SAFE, PREFERRED)
+        self._consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for topic, number in self._places])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def poll(self, timeout: float, limit: int = 10_000) -> list[Record]:
+        """Return further records, those of a partition in order; wait up to ``timeout`` seconds for the first.
+
+        Raises:
+            LogError: a topic cannot be read any more.
+        """
+        first = self._consumer.poll(timeout)
+        if first is None:
+            return []
+        records = [first, *self._consumer.consume(limit - 1, 0)]
+        for record in records:
+            place = record.topic() or "", record.partition() or 0
+            if (error := record.error()) is None:
+                self._next[place] = (record.offset() or 0) + 1
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's name
+                # Behind trailing markers of transactions, which are no records.
+                self._next[place] = max(self._next[place], record.offset() or 0)
+            elif not ignorable(error):
+                raise LogError(f"{place[0]} partition {place[1]} cannot be read: {describe(error)}")
+        return cast("list[Record]", [record for record in records if not _failed(record)])
+
+    def to_the_end(self, patience: float) -> list[Record]:
+        """Read everything that is there now, counting open transactions.
+
+        Raises:
+            LogError: a topic cannot be read, or not within ``patience`` seconds.
+        """
+        deadline = monotonic() + patience
+        ends = ends_of(self._kafka, self._places)
+        records: list[Record] = []
+        while any(self._next[place] < end for place, end in ends.items()):
+            if monotonic() > deadline:
+                raise LogError(f"{', '.join(sorted({topic for topic, _ in ends}))}: not read in {patience:g} s")
+            records += self.poll(0.05)
+        return records
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._consumer.close()
+
+
+def partitions_of(kafka: Kafka, topics: Sequence[str]) -> list[Place]:
+    """Name every partition of some topics.
+
+    Raises:
+        KafkaUnreachable: no broker answered.
+        LogError: a topic is missing.
+    """
+    found = describe_topics(make_admin(kafka), kafka, list(topics))
+    if missing := [name for name, topic in found.items() if topic is None]:
+        raise LogError(f"topics are missing: {', '.join(missing)}")
+    return [(name, number) for name, topic in found.items() if topic is not None for number in range(topic.partitions)]
+
+
+def ends_of(kafka: Kafka, places: Sequence[Place]) -> dict[Place, int]:
+    """Say where partitions end now, counting the records of open transactions.
+
+    Raises:
+        KafkaUnreachable: no broker answered.
+        LogError: a partition may not be described.
+    """
+    admin = make_admin(kafka)
+    futures = {place: list_offset(admin, *place) for place in places}
+    return {place: offset_of(kafka, place[0], future) for place, future in futures.items()}
+
+
+def positions_of(kafka: Kafka, service: str) -> Mapping[Place, int]:
+    """Say up to where a service has taken each partition of its queue; 0 before its first step there.
+
+    Raises:
+        KafkaUnreachable: no broker answered.
+        LogError: the topic is missing.
+    """
+    queue = service_topic(kafka.namespace, service, QUEUE)
+    group = f"{kafka.namespace}.{service}"
+    places = partitions_of(kafka, [queue])
+    request = ConsumerGroupTopicPartitions(group, [TopicPartition(*place) for place in places])
+    admin = make_admin(kafka)  # kept until the answer is here: with the client its futures would go
+    answer = admin.list_consumer_group_offsets([request], request_timeout=REQUEST_TIMEOUT)
+    found = answer[group].result(2 * REQUEST_TIMEOUT).topic_partitions
+    return {(queue, partition.partition): max(partition.offset, 0) for partition in found}

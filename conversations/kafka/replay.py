@@ -1,0 +1,103 @@
+"""A wire that delivers some records twice: appends records of a topic again as they are. For demos and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from threading import Event, Thread
+from typing import Any
+
+from confluent_kafka import KafkaError, Message
+
+from conversations.config import Kafka
+from conversations.errors import LogError
+from conversations.kafka.clients import make_producer
+from conversations.kafka.failures import describe
+from conversations.kafka.follow import Follower, Place
+from conversations.ports import Record
+
+CONFIRMED_WITHIN = 30.0
+"""Seconds the last duplicates may take to be confirmed."""
+
+
+class Replayer:
+    """Appends a share of the records of some topics a second time: same partition, key, value and headers.
+
+    Committed records only: the bytes of an aborted transaction were never sent. Half of the duplicates are appended at
+    once, the others with ``finish``, long after what they repeat.
+
+    Args:
+        kafka: where.
+        topics: whose records.
+        share: of all records, 0 to 1.
+        random: decides which.
+    """
+
+    def __init__(self, kafka: Kafka, topics: Sequence[str], share: float, random: Random) -> None:
+        self._kafka, self._topics, self._share, self._random = kafka, topics, share, random
+        self._producer: Any = make_producer(kafka, {"acks": "all"})
+        self._kept: list[Record] = []
+        self._stopping = Event()
+        self._thread = Thread(target=self._run, name="replay", daemon=True)
+        self.places: list[tuple[Place, int]] = []
+        """Where confirmed duplicates are: partition and offset."""
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Stop reading, append the duplicates that were kept, and wait until Kafka has all of them.
+
+        Raises:
+            LogError: it has not.
+        """
+        self.stop()
+        if self.failure is not None:
+            raise self.failure
+        for record in self._kept:
+            self._again(record)
+        if self._producer.flush(CONFIRMED_WITHIN):
+            raise LogError(f"duplicates were not confirmed within {CONFIRMED_WITHIN:g} s")
+        if self.failure is not None:
+            raise self.failure
+
+    def stop(self) -> None:
+        """Stop reading; what was kept is forgotten."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            with Follower(self._kafka, self._topics) as follower:
+                while not self._stopping.is_set():
+                    for record in follower.poll(0.1):
+                        if self._random.random() < self._share:
+                            self._choose(record)
+                    self._producer.poll(0)
+        except BaseException as error:  # noqa: BLE001 - carried to the thread that waits
+            self.failure = error
+
+    def _choose(self, record: Record) -> None:
+        if self._random.random() < 0.5:
+            self._kept.append(record)
+        else:
+            self._again(record)
+
+    def _again(self, record: Record) -> None:
+        self._producer.produce(
+            record.topic(),
+            record.value(),
+            record.key(),
+            record.partition(),
+            headers=record.headers(),
+            on_delivery=self._delivered,
+        )
+
+    def _delivered(self, error: KafkaError | None, record: Message) -> None:
+        if error is None:
+            self.places.append(((record.topic() or "", record.partition() or 0), record.offset() or 0))
+        else:
+            self.failure = LogError(f"a duplicate was not taken: {describe(error)}")

