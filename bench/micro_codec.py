@@ -1,12 +1,18 @@
-"""What one record costs to encode and decode, in microseconds: ``python -m bench.micro_codec``."""
+"""What one record costs to encode and decode, and one message the endpoint, in microseconds.
+
+``python -m bench.micro_codec [--json]``; a part of ``make bench``.
+"""
 
 import io
+import json
+import sys
 import timeit
 from collections.abc import Callable
 from typing import Any
 
 import fastavro
 
+from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import (
     Envelope,
     Kind,
@@ -49,13 +55,31 @@ def best(call: Callable[[], object]) -> float:
     return min(timeit.repeat(call, number=20_000, repeat=7)) / 20_000 * 1e6
 
 
-def main() -> None:
+def dialog_step() -> Callable[[], object]:
+    """Endpoint alone: take the next message, number a reply, and say what is acknowledged."""
+    endpoint = Endpoint(
+        PREFIX.conversation_id, False, contract=PREFIX.contract, service="Warehouse", peer="Shop", key="customer-17",
+        peer_key="customer-17", expires_at=PREFIX.expires_at,
+    )  # fmt: skip
+    envelope = Envelope(PREFIX, Kind.MESSAGE, 0, -1, sent_at=NOW)
+
+    def step() -> None:
+        endpoint.receive(envelope, NOW, 1_000)
+        endpoint.send()
+        endpoint.acknowledge()
+        envelope.seq += 1
+
+    return step
+
+
+def calls() -> dict[str, Callable[[], object]]:
+    """What is measured, by name."""
     prefix, sent_at = encode_prefix(PREFIX), encode_long(NOW)
     run = message_run(ENVELOPE.message_type, ENVELOPE.content_type)
     value, start, body = encode(ENVELOPE), len(prefix), ENVELOPE.body
     end, header = encode_end(prefix, 101, 99, sent_at), header_of(value, start)
     assert value == encode_message(prefix, 100, 99, sent_at, run, body)
-    calls = {
+    return {
         "encode (fastavro)": lambda: encode(ENVELOPE),
         "encode_message": lambda: encode_message(prefix, 100, 99, sent_at, run, body),
         "encode_end": lambda: encode_end(prefix, 101, 99, sent_at),
@@ -67,10 +91,21 @@ def main() -> None:
         "decode_tail of an END": lambda: decode_tail(PREFIX, end, start),
         "header_of": lambda: header_of(value, start),
         "header_matches": lambda: header_matches(header, value, start),
+        "endpoint: receive + send": dialog_step(),
     }
-    print(f"record of {len(value)} bytes: prefix {start}, body {len(body)}; us per call, best of 7")
-    for name, call in calls.items():
-        print(f"{best(call):8.2f}  {name}")
+
+
+def main() -> None:
+    measured = {name: round(best(call), 3) for name, call in calls().items()}
+    if "--json" in sys.argv:
+        print(json.dumps(measured))
+        return
+    prefix = len(encode_prefix(PREFIX))
+    print(
+        f"record of {len(encode(ENVELOPE))} bytes: prefix {prefix}, body {len(ENVELOPE.body)}; us per call, best of 7"
+    )
+    for name, microseconds in measured.items():
+        print(f"{microseconds:8.2f}  {name}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,88 @@
+"""Makes the messages of a run: the same dialogs, order, partitions and bodies for every contender."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from uuid import UUID
+
+from bench import our_loop, topics, wire
+from bench.topics import Filling
+from bench.workload import Job, Workload
+from conversations import Kafka, Service
+from conversations.bodies import codec_of
+from conversations.kafka.admin import apply
+from conversations.protocol.contract import as_message_type
+from conversations.protocol.envelope import (
+    HEADER_NAME,
+    Prefix,
+    encode_long,
+    encode_message,
+    encode_prefix,
+    header_of,
+    message_run,
+)
+from conversations.protocol.topics import QUEUE, partition_of, service_topic
+
+HOUR = 3600 * 1_000_000
+
+
+def body_of(workload: Workload) -> bytes:
+    """A body of the size asked for that does not compress to nothing."""
+    return bytes(33 + (number * number) % 89 for number in range(workload.body_bytes))
+
+
+def plain(job: Job) -> None:
+    """Fill the topic that the bare loop and Quix Streams read."""
+    load = job.workload
+    topics.create(job.bootstrap, [job.source, job.target, job.changelog], load.partitions)
+    topics.fill(job.bootstrap, _plain(job))
+
+
+def _plain(job: Job) -> Iterator[Filling]:
+    load, body, now = job.workload, body_of(job.workload), time.time_ns() // 1_000
+    dialogs = [(key, key.decode(), partition_of(key, load.partitions)) for key in load.record_keys()]
+    envelope = {
+        "kind": "MESSAGE", "message_type": "Order", "contract": "Orders", "sender": our_loop.ASKING,
+        "receiver": our_loop.ANSWERING, "ack": -1, "sent_at": now, "fragment": 0, "code": 0, "body": body,
+    }  # fmt: skip
+    for number in range(load.messages):
+        key, text, partition = dialogs[number % load.dialogs]
+        envelope["conversation"], envelope["seq"] = text, number // load.dialogs
+        yield job.source, partition, key, wire.encode(envelope), None
+
+
+def queue(job: Job) -> None:
+    """Create the services of one of our contenders and fill the queue of the one that is measured."""
+    kafka = Kafka(job.bootstrap, namespace=job.space)
+    asking: Service[object] = Service(our_loop.ASKING)  # type: ignore[assignment]  # its state is not used
+    declarations = [asking.declaration(), our_loop.opaque_service().declaration()]
+    apply(kafka, declarations, partitions=job.workload.partitions, replication=1)
+    topics.fill(job.bootstrap, _queue(job))
+
+
+def _queue(job: Job) -> Iterator[Filling]:
+    load, now = job.workload, time.time_ns() // 1_000
+    topic = service_topic(job.space, our_loop.ANSWERING, QUEUE)
+    body, run = _body_and_run(job)
+    sent_at = encode_long(now)
+    dialogs = [_dialog(key, load.partitions, now) for key in load.record_keys()]
+    for number in range(load.messages):
+        key, prefix, partition = dialogs[number % load.dialogs]
+        value = encode_message(prefix, number // load.dialogs, -1, sent_at, run, body)
+        yield topic, partition, key, value, [(HEADER_NAME, header_of(value, len(prefix)))]
+
+
+def _dialog(key: bytes, partitions: int, now: int) -> tuple[bytes, bytes, int]:
+    text = key.decode()
+    prefix = Prefix(
+        UUID(text).bytes, True, "Orders", our_loop.ASKING, our_loop.ANSWERING, text, False, now + HOUR, now + 24 * HOUR
+    )
+    return key, encode_prefix(prefix), partition_of(key, partitions)
+
+
+def _body_and_run(job: Job) -> tuple[bytes, bytes]:
+    if job.contender.endswith("pydantic"):
+        codec = codec_of(as_message_type(our_loop.Order))
+        return codec.encode(our_loop.ORDER), codec.run
+    return body_of(job.workload), message_run("Order", "application/octet-stream")

@@ -1,0 +1,117 @@
+"""The same work through our public API, as a user would write it: ``python -m bench.our_loop JOB``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from bench.profiled import Profilers
+from bench.stopwatch import Stopwatch, report
+from bench.workload import Job
+from conversations import Contract, Dialog, Kafka, MessageType, Service, WorkerSettings
+from conversations.kafka.log import KafkaLog
+from conversations.kafka.store import RocksStores
+from conversations.memory.store import MemoryStores
+from conversations.ports import Record
+from conversations.worker import Worker
+
+ASKING, ANSWERING = "asking", "answering"
+"""The service whose messages are made beforehand, and the one that is measured."""
+
+
+class Order(BaseModel):
+    number: int
+    customer: str
+    item: str
+    quantity: int
+
+
+class Receipt(BaseModel):
+    number: int
+    customer: str
+    item: str
+    quantity: int
+
+
+ORDERS = Contract("Orders", sent_by_initiator=[Order], sent_by_target=[Receipt])
+ORDER = Order(number=1_234_567, customer="customer-0001234", item="a thing of some sort", quantity=3)
+
+OPAQUE_ORDER = MessageType("Order", "bytes")
+OPAQUE = Contract("Orders", sent_by_initiator=[OPAQUE_ORDER], sent_by_target=[MessageType("Receipt", "bytes")])
+
+
+def opaque_service() -> Service[Any]:
+    """A service that answers each message of bytes with its bytes."""
+    service = Service(ANSWERING, accepts=[OPAQUE])
+
+    @service.on(OPAQUE_ORDER)
+    def answer(body: bytes, dialog: Dialog[Any]) -> None:
+        dialog.send(body)
+
+    return service
+
+
+def typed_service() -> Service[Any]:
+    """A service that validates each order and answers with a receipt."""
+    service = Service(ANSWERING, accepts=[ORDERS])
+
+    @service.on(Order)
+    def answer(order: Order, dialog: Dialog[Any]) -> None:
+        dialog.send(Receipt(number=order.number, customer=order.customer, item=order.item, quantity=order.quantity))
+
+    return service
+
+
+class TimedLog(KafkaLog):
+    """Starts the watch when the first record arrives; adds one comparison to each poll."""
+
+    watch: Stopwatch
+
+    def poll(self, timeout: float, limit: int) -> Sequence[Record]:
+        records = super().poll(timeout, limit)
+        if records:
+            self.watch.start()
+        return records
+
+
+def make_worker(job: Job, watch: Stopwatch) -> Worker:
+    """The worker of the contender named ``ours_STORE`` or ``ours_STORE_pydantic``."""
+    kafka = Kafka(job.bootstrap, namespace=job.space)
+
+    def open_log() -> KafkaLog:
+        log = TimedLog(kafka, ANSWERING)
+        log.watch = watch
+        return log
+
+    return Worker(
+        typed_service() if job.contender.endswith("pydantic") else opaque_service(),
+        open_log,
+        MemoryStores() if "memory" in job.contender else RocksStores(Path(job.directory)),
+        settings=WorkerSettings(batch=job.workload.batch),
+        namespace=job.space,
+    )
+
+
+def run(job: Job) -> None:
+    """Work until every message is handled and committed, and report."""
+    watch, profilers = Stopwatch(), Profilers(wanted=job.profile)
+    worker = make_worker(job, watch)
+    while not watch.running:
+        worker.step(0.1)
+        if not worker.partitions:
+            continue
+        profilers.start()
+    while worker.counts.handled < job.workload.messages or worker.busy():
+        worker.step(0.1)
+    elapsed, commits = watch.elapsed(), worker.counts.commits
+    profilers.stop(job.workload.messages)
+    worker.close()
+    report(worker.counts.handled, elapsed, commits)
+
+
+if __name__ == "__main__":
+    run(Job.from_json(sys.argv[1]))

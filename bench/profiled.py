@@ -1,0 +1,91 @@
+"""Where the time goes: one cProfile per thread, because handlers run on the pool's threads, not on the polling one.
+
+Up to Python 3.11 a profiler belongs to the thread that enabled it: the polling thread gets one, and a hook gives each
+thread that starts later its own. From 3.12 on there can be only one in a process, so there ``INLINE`` is true and the
+worker is profiled with handlers in the polling thread.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+import sys
+import threading
+from typing import Any
+
+INLINE = sys.version_info >= (3, 12)
+TOP = 25
+
+Row = tuple[float, float, float, str]
+"""Own time, time with callees (us per message), calls per message, function."""
+
+
+class Profilers:
+    """The profilers of a process; without ``wanted`` they do nothing."""
+
+    def __init__(self, *, wanted: bool) -> None:
+        self._wanted = wanted
+        self._main: cProfile.Profile | None = None
+        self._pool: list[cProfile.Profile] = []
+        if wanted and not INLINE:
+            threading.setprofile(self._begin_in_thread)
+
+    def _begin_in_thread(self, *_event: Any) -> None:
+        """Called by the first thing a new thread does: from here on its own profiler listens instead."""
+        sys.setprofile(None)
+        if threading.current_thread().daemon:  # the pool's threads are daemons; nothing else here is
+            profiler = cProfile.Profile()
+            self._pool.append(profiler)
+            profiler.enable()
+
+    def start(self) -> None:
+        """Begin in the calling thread; further calls do nothing."""
+        if self._wanted and self._main is None:
+            self._main = cProfile.Profile()
+            self._main.enable()
+
+    def stop(self, messages: int) -> None:
+        """Print what each thread spent its time on."""
+        if self._main is None:
+            return
+        self._main.disable()
+        threading.setprofile(None)
+        for name, profilers in (("polling thread", [self._main]), ("handler threads", self._pool)):
+            if profilers:
+                _print(name, profilers, messages)
+
+
+def _print(name: str, profilers: list[cProfile.Profile], messages: int) -> None:
+    stats = pstats.Stats(profilers[0])
+    for profiler in profilers[1:]:
+        stats.add(profiler)
+    rows = _rows(stats, messages)
+    waiting = sum(row[0] for row in rows if _waits(row[3]))
+    working = [row for row in rows if not _waits(row[3])]
+    print(f"\n{name}: {sum(row[0] for row in working):.1f} us per message, and {waiting:.1f} waiting")
+    print(f"{'own us':>8} {'with callees':>12} {'calls':>7}  function, per message; the {TOP} with most own time")
+    for own, cumulative, calls, function in working[:TOP]:
+        print(f"{own:8.2f} {cumulative:12.2f} {calls:7.2f}  {function}")
+
+
+def _rows(stats: pstats.Stats, messages: int) -> list[Row]:
+    entries: dict[tuple[str, int, str], Any] = stats.stats  # type: ignore[attr-defined]  # has no public reader
+    return sorted(
+        (
+            (own / messages * 1e6, cumulative / messages * 1e6, calls / messages, _named(where))
+            for where, (_, calls, own, cumulative, _callers) in entries.items()
+        ),
+        reverse=True,
+    )
+
+
+def _named(where: tuple[str, int, str]) -> str:
+    path, line, function = where
+    if path == "~":
+        return function
+    parts = path.replace("\\", "/").split("/")
+    return f"{'/'.join(parts[-2:])}:{line} {function}"
+
+
+def _waits(function: str) -> bool:
+    return "'acquire' of '_thread" in function or "lock.acquire" in function

@@ -1,0 +1,40 @@
+"""What a contender's process reports: from its first record to its last commit."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+MARK = "bench-result "
+"""Begins the line of output that is the result."""
+
+
+class Stopwatch:
+    """Wall-clock and CPU time (all threads of the process) of the measured part."""
+
+    def __init__(self) -> None:
+        self._wall = self._cpu = 0.0
+        self.running = False
+
+    def start(self) -> None:
+        """Begin at the first record; further calls do nothing."""
+        if not self.running:
+            self.running, self._wall, self._cpu = True, time.perf_counter(), time.process_time()
+
+    def elapsed(self) -> tuple[float, float]:
+        """Seconds of wall clock and of CPU since the start."""
+        return time.perf_counter() - self._wall, time.process_time() - self._cpu
+
+
+def report(messages: int, elapsed: tuple[float, float], commits: int, **versions: str) -> None:
+    """Tell the benchmark how it went, on standard output."""
+    told = {
+        "messages": messages,
+        "seconds": elapsed[0],
+        "cpu_seconds": elapsed[1],
+        "commits": commits,
+        "versions": versions,
+    }
+    sys.stdout.write(f"\n{MARK}{json.dumps(told)}\n")
+    sys.stdout.flush()

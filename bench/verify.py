@@ -1,0 +1,74 @@
+"""Counts the replies of a run as a reader of committed records sees them: none lost, none twice, all in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Message
+
+from bench import our_loop, topics, wire
+from bench.workload import Job
+from conversations.protocol.envelope import Kind, split_header
+from conversations.protocol.topics import QUEUE, service_topic
+
+Reply = tuple[object, int]
+"""Conversation and number of the message in it."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came out of a run."""
+
+    replies: int
+    lost: int
+    twice: int
+    disordered: int
+
+    @property
+    def good(self) -> bool:
+        """Whether every message was answered exactly once, in order."""
+        return not (self.lost or self.twice or self.disordered)
+
+
+def judge(replies: Iterable[Reply], messages: int) -> Verdict:
+    """Judge replies given in the order of their topic."""
+    seen: set[Reply] = set()
+    last: dict[object, int] = {}
+    count = disordered = 0
+    for reply in replies:
+        count += 1
+        seen.add(reply)
+        conversation, number = reply
+        disordered += number < last.get(conversation, -1)
+        last[conversation] = number
+    return Verdict(count, messages - len(seen), count - len(seen), disordered)
+
+
+def plain(job: Job) -> Verdict:
+    """Judge the topic the bare loop or Quix Streams replied to."""
+    messages = topics.read(job.bootstrap, job.target, job.workload.partitions)
+    return judge(_plain(messages), job.workload.messages)
+
+
+def _plain(messages: Iterable[Message]) -> Iterator[Reply]:
+    for message in messages:
+        envelope = wire.decode(message.value() or b"")
+        yield envelope["conversation"], envelope["ack"]
+
+
+def queue(job: Job) -> Verdict:
+    """Judge the queue of the service that asked."""
+    topic = service_topic(job.space, our_loop.ASKING, QUEUE)
+    messages = topics.read(job.bootstrap, topic, job.workload.partitions)
+    return judge(_queue(messages), job.workload.messages)
+
+
+def _queue(messages: Iterable[Message]) -> Iterator[Reply]:
+    for message in messages:
+        headers: Any = message.headers()
+        for _, header in headers or ():
+            conversation, _from_initiator, kind, number = split_header(header)
+            if kind is Kind.MESSAGE:
+                yield conversation, number
