@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 from random import Random
+from secrets import token_hex
 from threading import Thread
 from time import perf_counter
 from typing import Any, Literal
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from conversations.config import Kafka
 from conversations.errors import DestinationFailed, Fenced, InDoubt, InputLost, Interrupted, KafkaUnreachable, LogError
 from conversations.kafka.admin import apply
+from conversations.kafka.consumer import Inputs
 from conversations.kafka.log import KafkaLog
 from conversations.ports import Out, Positions
 from conversations.protocol.declarations import ServiceDeclaration
@@ -131,6 +133,41 @@ def test_a_zombie_cannot_commit(kafka: Kafka, protocol: str) -> None:
     until(lambda: (zombie.poll(), heir.poll(), "lost" in dict(zombie.told))[2])
     zombie.log.close()
     heir.log.close()
+
+
+def accepted(kafka: Kafka, metadata: Any, offset: int) -> bool:
+    """Tell whether the broker takes an offset of the group with this metadata."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": token_hex(8)})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    try:
+        producer.send_offsets_to_transaction([TopicPartition(topic(kafka, "queue"), 0, offset)], metadata, 10)
+    except KafkaException:
+        producer.abort_transaction(10)
+        return False
+    producer.abort_transaction(10)
+    return True
+
+
+def test_a_broker_fences_nobody_who_names_no_member_so_we_name_one(kafka: Kafka) -> None:
+    owner = Member(kafka, protocol="classic").join().owns(PARTITIONS)
+    group = f"{kafka.namespace}.orders"
+    stranger = Inputs(kafka, (topic(kafka, "queue"), topic(kafka, "commands")), group, "classic")
+    assert accepted(kafka, stranger._consumer.consumer_group_metadata(), 99)
+    with pytest.raises(KafkaException, match="UNKNOWN_MEMBER_ID"):
+        stranger.metadata()
+    inputs = owner.log._inputs
+    assert inputs is not None
+    assert accepted(kafka, inputs.metadata(), 1)
+    stranger.close()
+    owner.log.close()
+
+
+def test_a_stranger_to_a_new_style_group_is_refused_by_the_broker(kafka: Kafka, member: Member) -> None:
+    group = f"{kafka.namespace}.orders"
+    stranger = Inputs(kafka, (topic(kafka, "queue"), topic(kafka, "commands")), group, "consumer")
+    assert not accepted(kafka, stranger.metadata(), 99)
+    stranger.close()
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
