@@ -170,14 +170,15 @@ NOWHERE = ("--bootstrap", "127.0.0.1:1")
 
 
 def test_an_incomplete_service_ends_with_2_in_two_seconds_and_names_the_gap(tmp_path: Path) -> None:
-    took = []
-    for _ in range(5):  # until one is not disturbed by what else this machine does
+    def attempt() -> tuple[float, subprocess.CompletedProcess[str]]:
         before = monotonic()
         ended = conversations("run", "counting:sink", "various:incomplete", *NOWHERE, out=tmp_path)
-        took.append(monotonic() - before)
-        if took[-1] < 2:
-            break
-    assert min(took) < 2
+        return monotonic() - before, ended
+
+    took, ended = attempt()
+    for _ in range(4):  # this machine may have had something else to do
+        took = min(took, attempt()[0]) if took > 2 else took
+    assert took < 2
     assert ended.returncode == 2
     assert "Note (contract Notes, sent by the initiator)" in ended.stderr
     assert "KafkaUnreachable" not in ended.stderr
