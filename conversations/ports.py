@@ -137,6 +137,12 @@ class Log(Protocol):
     def queue_end(self, partition: int) -> int:
         """End offset of the queue partition, counting records of open transactions."""
 
+    def queue_read_to(self, partition: int) -> int:
+        """Offset up to which ``poll`` has given out everything there is, markers and aborted records passed over.
+
+        Known when the end was reached, 0 before: only good for comparing with ``queue_end``.
+        """
+
     def close(self) -> None:
         """Leave the group, after a last ``revoked``; harmless when already closed."""
 

@@ -20,7 +20,8 @@ PREFERRED = {
     "queued.min.messages": 200_000,
     "fetch.queue.backoff.ms": 10,
 }
-SAFE = {"isolation.level": "read_committed", "enable.partition.eof": False}
+# The end of a partition is told, because nothing else says that only markers of transactions follow.
+SAFE = {"isolation.level": "read_committed", "enable.partition.eof": True}
 PROTOCOLS = {
     # Only the queue is subscribed; everything else follows it, so any assignor keeps partitions of one number together.
     "consumer": {"group.protocol": "consumer", "group.remote.assignor": "range"},
@@ -46,6 +47,7 @@ class Inputs:
         self._listener: Listener | None = None
         self._owned: set[int] = set()
         self._open: set[int] = set()
+        self._ends: dict[int, int] = {}
         self._moved = self._closing = False
         self._errors: list[LogError] = []
         self.broken = False
@@ -126,6 +128,10 @@ class Inputs:
         )
         self._open.add(partition)
 
+    def read_to(self, partition: int) -> int:
+        """Offset of the queue partition up to which everything was given out when its end was last reached."""
+        return self._ends.get(partition, 0)
+
     def pause(self, partition: int) -> None:
         """Hold back the queue of a partition."""
         if partition in self._open:
@@ -139,6 +145,7 @@ class Inputs:
     def drop(self, partition: int) -> None:
         """Stop reading a partition that stays ours."""
         self._open.discard(partition)
+        self._ends.pop(partition, None)
         self._unassign({partition})
 
     def close(self) -> None:
@@ -189,7 +196,10 @@ class Inputs:
                 good.append(message)
                 continue
             partition = message.partition()
-            if input_gone(error) and partition is not None and partition >= 0:
+            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's name
+                if message.topic() == self._queue and partition is not None:
+                    self._ends[partition] = message.offset() or 0
+            elif input_gone(error) and partition is not None and partition >= 0:
                 if partition in self._open:
                     self._errors.append(InputLost(partition, f"{message.topic()}: {describe(error)}"))
             elif ignorable(error):

@@ -142,6 +142,10 @@ class KafkaLog:
         """End offset of the queue partition, counting records of open transactions."""
         return offset_of(self.kafka, self._queue, list_offset(self._admin, self._queue, partition))
 
+    def queue_read_to(self, partition: int) -> int:
+        """Offset up to which ``poll`` has given out everything, known once the end was reached; 0 before."""
+        return self._joined().read_to(partition)
+
     def state_start(self, partition: int) -> int:
         """First offset of the state partition: a local copy from before it is worthless."""
         return offset_of(self.kafka, self._state, list_offset(self._admin, self._state, partition, first=True))

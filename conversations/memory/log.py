@@ -156,6 +156,11 @@ class MemoryLog:
         names = (service_topic(self.broker.namespace, self.service, kind) for kind in (QUEUE, COMMANDS, STATE))
         return {name: self.broker.ids[name] for name in names}
 
+    def queue_read_to(self, partition: int) -> int:
+        """Offset up to which everything was given out."""
+        source = self._inputs.get((partition, QUEUE))
+        return 0 if source is None else source.position
+
     def queue_end(self, partition: int) -> int:
         """End offset of the queue partition."""
         return len(self.broker.queue(self.service)[partition])

@@ -206,7 +206,7 @@ def _key_of(partition: Partition) -> str:
 def _pass_bound(partition: Partition) -> None:
     """Once everything from before an unclean start is settled, the start no longer counts."""
     row = partition.row
-    if row.unclean_starts and row.queue >= row.bound and not partition.slow and not partition.ready:
+    if row.unclean_starts and partition.read_to() >= row.bound and not partition.slow and not partition.ready:
         row.unclean_starts = 0
 
 

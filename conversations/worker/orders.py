@@ -54,7 +54,7 @@ def carry_out(partition: Partition, item: Item, command: Command) -> None:
 
 def tick(partition: Partition, item: Item) -> None:
     """Let log time pass on a queue nobody writes to: counts only when everything in the queue was read."""
-    if partition.owner.log.queue_end(partition.number) <= partition.row.queue:
+    if partition.owner.log.queue_end(partition.number) <= partition.read_to():
         partition.row.queue_time = max(partition.row.queue_time, item.log_time)
         partition.moved = True
 

@@ -253,6 +253,10 @@ class Partition:
         for key, row in self.store.scan(rows.COMMAND):
             self.commands.add(int.from_bytes(row[:8], "big"), key)
 
+    def read_to(self) -> int:
+        """Offset of the queue up to which everything was read, markers at its end included."""
+        return max(self.row.queue, self.owner.log.queue_read_to(self.number))
+
     # -- what goes into the transaction ---------------------------------------------------------------------
 
     def pending(self) -> bool:

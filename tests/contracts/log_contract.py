@@ -360,6 +360,16 @@ class LogContract:
         assert member.log.queue_end(1) == 0
         member.log.close()
 
+    def test_what_was_read_reaches_the_end_whatever_hides_there(self, world: World, member: Member) -> None:
+        """Markers of transactions are never given out, and still time may pass behind them."""
+        member.log.open(0, Positions(None, None))
+        queue = world.topic("queue")
+        member.log.commit([Out(queue, 0, b"k", b"1"), Out(queue, 0, b"k", b"2")], {0: 0})
+        member.awaits(b"1", b"2")
+        until(lambda: (member.poll(), member.log.queue_read_to(0) == member.log.queue_end(0))[1])
+        assert member.log.queue_read_to(0) >= 2
+        member.log.close()
+
 
 class StoreContract:
     """The laws of a store. A shell's test module subclasses it and supplies the fixture ``stores``."""

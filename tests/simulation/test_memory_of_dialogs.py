@@ -3,8 +3,6 @@
 from datetime import timedelta
 from uuid import UUID
 
-import pytest
-
 from conversations import Dialog, PeerError, Service, WorkerSettings
 from conversations.config import Limits
 from conversations.ports import Out
@@ -166,9 +164,6 @@ def test_on_an_idle_partition_time_passes_by_ticks() -> None:
         sim.check_invariants()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a tick only counts when the position is the end, and nothing reads the offset of an abort"
-)
 def test_ticks_count_although_an_aborted_transaction_ended_the_queue() -> None:
     """Offsets of aborted records are never read; they must not stop time for ever."""
     with Simulation(services.counter()) as sim:
