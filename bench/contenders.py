@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import fill, quix_environment, topics, verify
+from bench import fill, quiet, quix_environment, topics, verify
 from bench.stopwatch import MARK
 from bench.workload import Job, Workload
 
@@ -68,6 +68,8 @@ class Sample:
     messages_per_second: float
     cpu_us_per_message: float
     commits: int
+    busy_before: float
+    """Share of the processors that something else used just before the run."""
     verdict: verify.Verdict
     versions: dict[str, str]
 
@@ -93,6 +95,8 @@ def run(contender: Contender, bootstrap: str, space: str, workload: Workload, te
         try:
             tell("filling")
             contender.fill(job)
+            tell("waiting for the machine to be quiet")
+            busy = quiet.settle()
             tell("working")
             told = _result(contender, work(contender, interpreter, job))
             tell("verifying")
@@ -100,7 +104,7 @@ def run(contender: Contender, bootstrap: str, space: str, workload: Workload, te
         finally:
             topics.drop(bootstrap, space)
     return Sample(
-        told["messages"] / told["seconds"], told["cpu_seconds"] / told["messages"] * 1e6, told["commits"], verdict,
+        told["messages"] / told["seconds"], told["cpu_seconds"] / told["messages"] * 1e6, told["commits"], busy, verdict,
         told["versions"],
     )  # fmt: skip
 

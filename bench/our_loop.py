@@ -13,6 +13,7 @@ from bench.profiled import Profilers
 from bench.stopwatch import Stopwatch, report
 from bench.workload import Job
 from conversations import Contract, Dialog, Kafka, MessageType, Service, WorkerSettings
+from conversations.collector import relax
 from conversations.kafka.log import KafkaLog
 from conversations.kafka.store import RocksStores
 from conversations.memory.store import MemoryStores
@@ -98,6 +99,7 @@ def make_worker(job: Job, watch: Stopwatch) -> Worker:
 
 def run(job: Job) -> None:
     """Work until every message is handled and committed, and report."""
+    relax()  # as `conversations run` and run() do in the processes that are theirs
     watch, profilers = Stopwatch(), Profilers(wanted=job.profile)
     worker = make_worker(job, watch)
     while not watch.running:

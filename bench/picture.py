@@ -19,13 +19,13 @@ def draw(results: dict[str, Any], path: Path) -> None:
 
     contenders = results["contenders"]
     names = sorted(contenders, key=lambda name: contenders[name]["median_messages_per_second"])
-    figure, axes = plt.subplots(figsize=(10, 1.6 + 0.62 * len(names)), dpi=150, layout="constrained")
+    figure, axes = plt.subplots(figsize=(10.5, 1.6 + 0.62 * len(names)), dpi=150, layout="constrained")
     for height, name in enumerate(names):
         _bar(axes, height, name, results)
     axes.set_yticks(range(len(names)), [contenders[name]["label"] for name in names], fontsize=11)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.set_xlim(0, 1.30 * max(_highest(contenders[name]) for name in names))
-    axes.set_xlabel(_caption(results), fontsize=9, color="#52606d", labelpad=10)
+    axes.set_xlabel(_caption(results), fontsize=9, color="#52606d", labelpad=10, loc="left")
     axes.set_title("Messages per second, exactly once, one Python process", loc="left", fontsize=13, fontweight="bold")
     axes.grid(axis="x", color="#e4e7eb")
     axes.set_axisbelow(True)
@@ -42,13 +42,14 @@ def _bar(axes: Any, height: int, name: str, results: dict[str, Any]) -> None:
     dots = [sample["messages_per_second"] for sample in it["samples"]]
     axes.scatter(dots, [height] * len(dots), s=22, color="#1f2933", edgecolor="white", linewidth=0.7, zorder=3)
     ratio = results["ratios"].get(f"{name}/raw")
-    label = f"{it['median_messages_per_second']:,}" + (f"   {ratio:.2f} × bare loop" if ratio else "")
+    label = f"{it['median_messages_per_second']:,}" + (f"  =  {ratio:.2f} × bare loop" if ratio else "")
     axes.annotate(
         label,
         (_highest(it), height),
         xytext=(9, 0),
         textcoords="offset points",
         va="center",
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
         fontsize=10.5,
         color="#1f2933",
     )

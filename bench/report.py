@@ -61,6 +61,8 @@ def show(results: Results, console: Console) -> None:
         table.add_row(name, *(cell.split(" ")[0] for cell in cells))
     console.print(table)
     console.print(conditions(results))
+    if results["disturbed"]:
+        console.print("Other programs used the processors meanwhile: do not trust these figures.", style="yellow")
     for name, why in results["not_measured"].items():
         console.print(f"not measured: {name}: {why}", markup=False)
 

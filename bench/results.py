@@ -16,6 +16,7 @@ from typing import Any
 
 import confluent_kafka
 
+from bench import quiet
 from bench.contenders import CONTENDERS, ROOT, Sample
 from bench.workload import Workload
 from conversations.kafka.embedded.server import KAFKA_VERSION
@@ -33,13 +34,20 @@ def collect(workload: Workload, samples: Mapping[str, Sequence[Sample]], missing
         "machine": machine(),
         "versions": versions(samples),
         "workload": asdict(workload),
+        "disturbed": disturbed(samples),
         "rounds": max((len(runs) for runs in samples.values()), default=0),
         "contenders": measured,
         "not_measured": dict(missing),
         "ratios": {name: round(low_middle_high[1], 3) for name, low_middle_high in _ratios(samples).items()},
+        "cpu_ratios": _cpu_ratios(samples),
         "ratio_ranges": {name: [round(low, 3), round(high, 3)] for name, (low, _, high) in _ratios(samples).items()},
         "micro_us": micro(),
     }
+
+
+def disturbed(samples: Mapping[str, Sequence[Sample]]) -> bool:
+    """Whether something else used the processors before a run, and so probably during it."""
+    return any(run.busy_before > quiet.QUIET for runs in samples.values() for run in runs)
 
 
 def _summary(name: str, runs: Sequence[Sample]) -> dict[str, Any]:
@@ -64,6 +72,17 @@ def _ratios(samples: Mapping[str, Sequence[Sample]]) -> dict[str, tuple[float, f
             each = [a / b for a, b in zip(ours, theirs, strict=False)]
             ratios[f"{name}/{base}"] = (min(each), median(ours) / median(theirs), max(each))
     return ratios
+
+
+def _cpu_ratios(samples: Mapping[str, Sequence[Sample]]) -> dict[str, float]:
+    """The same by CPU per message, which other programs disturb less and the broker's speed not at all."""
+    cost = {name: median(run.cpu_us_per_message for run in runs) for name, runs in samples.items() if runs}
+    return {
+        f"{name}/{base}": round(cost[base] / cost[name], 3)
+        for base in BASES
+        for name in cost
+        if base in cost and name not in {base, "raw"}
+    }
 
 
 def machine() -> dict[str, Any]:
