@@ -1,7 +1,7 @@
 """Draws the state diagram and the table of refusals in docs/protocol.md from ``conversations.protocol.states``.
 
-    python docs/make_state_diagram.py           write them
-    python docs/make_state_diagram.py --check   exit 1 when the committed ones are stale
+python docs/make_state_diagram.py           write them
+python docs/make_state_diagram.py --check   exit 1 when the committed ones are stale
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def diagram() -> str:
         if state is not target:
             arrows[state, target].append(("" if event in LOCAL else "← ") + words(event))
     lines = ["```mermaid", "stateDiagram-v2"]
-    lines += [f'    {SHORT[state]}: {SHORT[state]} {words(state)}' for state in State]
+    lines += [f"    {SHORT[state]}: {SHORT[state]} {words(state)}" for state in State]
     lines += [f"    [*] --> {SHORT[state]}" for state in STARTS]
     lines += [f"    {SHORT[a]} --> {SHORT[b]}: {', '.join(events)}" for (a, b), events in arrows.items()]
     return "\n".join([*lines, f"    {SHORT[State.CLOSED]} --> [*]", "```"])

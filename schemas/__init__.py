@@ -9,8 +9,13 @@ from typing import Any
 Schema = dict[str, Any]
 
 VERSIONS: dict[str, tuple[int, ...]] = {
-    "envelope": (1,), "command": (1,),
-    "endpoint": (1,), "tombstone": (1,), "group": (1,), "waiting": (1,), "partition": (1,),
+    "envelope": (1,),
+    "command": (1,),
+    "endpoint": (1,),
+    "tombstone": (1,),
+    "group": (1,),
+    "waiting": (1,),
+    "partition": (1,),
 }
 """Every schema of this package with its versions, oldest first."""
 
