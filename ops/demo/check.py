@@ -73,7 +73,6 @@ def _letters(expected: Mapping[str, Expected], found: list[Letter]) -> Iterator[
     for letter in found:
         rows = {leg.row for leg in letter.legs}
         bad = letter.reason == letters.HANDLER_FAILED and letter.service == aircraft_log.name
-        follows = letter.reason in FOLLOWER_REASONS
-        wanted = failed if bad else followers if follows else set()
-        if not rows <= wanted or (not rows and not follows):
+        wanted = failed if bad else followers if letter.reason in FOLLOWER_REASONS else set()
+        if not rows or not rows <= wanted:
             yield f"{letter.aircraft}: unexpected dead letter of {letter.service}, {letter.reason}: {letter.why}"

@@ -74,7 +74,7 @@ class Letter:
     why: str
     """The exception, with its words; of a refused command, why it was refused."""
     legs: tuple[Leg, ...]
-    """Flights it carries: one, or for a command that only ends the dialog none."""
+    """Flights it carries: one, or none when it keeps something else than a flight."""
     source: tuple[str, int, int]
     """Topic, partition and offset of the record it keeps."""
 

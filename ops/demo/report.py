@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+import rich.box
 from rich.table import Table
 
 from conversations.worker import letters
@@ -68,13 +69,11 @@ def tell(screen: Screen, result: Result) -> None:
 
 def logs(result: Result) -> Table:
     """The busiest aircraft."""
-    table = Table(
-        title=f"The logs of the {BUSIEST} busiest aircraft, of {len(result.expected):,}", title_justify="left"
-    )
+    table = _table(f"\nThe logs of the {BUSIEST} busiest aircraft, of {len(result.expected):,}")
     table.add_column("aircraft")
-    for name in ("flown", "cancelled", "minutes", "no air time", "airports", "longest gap"):
+    for name in ("flown", "cancelled", "minutes", "no time", "airports", "longest gap"):
         table.add_column(name, justify="right")
-    table.add_column("equals the CSV")
+    table.add_column("as in CSV")
     busiest = sorted(result.expected, key=lambda aircraft: -len(result.expected[aircraft].logged))[:BUSIEST]
     for aircraft in busiest:
         summary = result.outcome.summary_of(aircraft)
@@ -92,8 +91,8 @@ def logs(result: Result) -> Table:
 
 def dead(result: Result) -> Table:
     """The flights that could not be handled, each with what followed it on its dialog."""
-    table = Table(title="Dead letters: flights that departed and never arrived, by the file", title_justify="left")
-    for name in ("aircraft", "scheduled", "why the handler failed four times", "flights after it"):
+    table = _table("Dead letters: the handler failed four times, as the flight departed and never arrived")
+    for name in ("aircraft", "flight", "route", "scheduled", "exception", "flights after it"):
         table.add_column(name, justify="right" if name == "flights after it" else "left")
     followers = Counter(
         letter.aircraft
@@ -103,8 +102,11 @@ def dead(result: Result) -> Table:
     )
     failed = [letter for letter in result.outcome.letters if letter.reason == letters.HANDLER_FAILED and letter.legs]
     for letter in sorted(failed, key=lambda letter: letter.legs[0].row):
-        when = f"{letter.legs[0].scheduled:%d %b %H:%M}"
-        table.add_row(letter.aircraft, when, letter.why, str(followers[letter.aircraft]))
+        leg = letter.legs[0]
+        table.add_row(
+            letter.aircraft, leg.flight, f"{leg.origin}-{leg.destination}", f"{leg.scheduled:%d %b %H:%M}",
+            letter.why.partition(":")[0], str(followers[letter.aircraft]),
+        )  # fmt: skip
     return table
 
 
@@ -124,6 +126,7 @@ def lines(result: Result) -> Iterator[str]:
     if result.kept:
         yield f"\nEverything is kept in {result.kept}. To look at it:"
         yield f"  conversations broker start --name demo --data {result.kept / 'kafka'}"
+        yield "    (topics conv.operations.* and conv.aircraft-log.*: queue, commands, state, dead-letter)"
         yield f"  less {result.kept / 'workers.log'}"
         yield "  conversations broker stop demo"
 
@@ -155,5 +158,9 @@ def _check(result: Result) -> Iterator[str]:
     yield f"[bold {colour}]{text}{more}[/]"
 
 
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=rich.box.SIMPLE_HEAD)
+
+
 def _duration(minutes: int | None) -> str:
-    return "" if minutes is None else f"{minutes // 60} h {minutes % 60:02} min"
+    return "" if minutes is None else f"{minutes // 60}:{minutes % 60:02} h"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import tempfile
 import threading
 import time
@@ -22,7 +23,7 @@ from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, service_top
 from ops.demo.aircraft_log import aircraft_log
 from ops.demo.check import Verdict, check
 from ops.demo.expected import Expected, expected
-from ops.demo.flights import Flight, read_flights
+from ops.demo.flights import Flight, data_file, read_flights
 from ops.demo.operations import operations
 from ops.demo.outcome import Outcome, letter_of
 from ops.demo.screen import Progress, Screen
@@ -84,15 +85,17 @@ def demonstrate(screen: Screen, *, faults: bool, keep: bool) -> Result:
         NoFlights: the data are not installed.
         BrokerError, LogError, DemoFailed: it could not be carried out.
     """
-    with ThreadPoolExecutor(1) as pool, _directory(keep=keep) as directory:
-        reading = pool.submit(_read)
+    data = data_file()  # what is missing is said before anything starts
+    with ThreadPoolExecutor(1) as pool, _directory(keep=keep) as directory, _log(directory / "demo.log"):
+        reading = pool.submit(_read, data)
+        screen.say("Starting Kafka ...")
         with EmbeddedBroker(directory / "kafka" if keep else None) as broker:
             flights, wanted = reading.result()
-            screen.say(f"Kafka is ready at {broker.bootstrap}")
+            screen.say(f"Kafka is ready at {broker.bootstrap}; starting the workers ...")
             kafka = Kafka(broker.bootstrap)
             apply(kafka, [operations.declaration(), aircraft_log.declaration()], PARTITIONS, 1)
             with _workers(kafka, directory) as workers:
-                screen.say(f"{WORKERS} worker processes each run {' and '.join(SERVICES)}")
+                screen.say(f"{WORKERS} worker processes run {SERVICES[0]}, {WORKERS} more run {SERVICES[1]}")
                 demo = Demo(kafka, workers, flights, wanted, screen)
                 seconds = demo.run(faults=faults)
         return Result(
@@ -106,8 +109,8 @@ def demonstrate(screen: Screen, *, faults: bool, keep: bool) -> Result:
         )
 
 
-def _read() -> tuple[list[Flight], dict[str, Expected]]:
-    flights = read_flights()
+def _read(data: Path) -> tuple[list[Flight], dict[str, Expected]]:
+    flights = read_flights(data)
     return flights, expected(flights)
 
 
@@ -118,6 +121,19 @@ def _directory(*, keep: bool) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="conversations-demo-", ignore_cleanup_errors=True) as name:
         yield Path(name)
+
+
+@contextlib.contextmanager
+def _log(path: Path) -> Iterator[None]:
+    """Write what this process logs to a file; its retries are no news on the screen."""
+    logger = logging.getLogger("conversations")
+    handler = logging.FileHandler(path)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
 
 
 @contextlib.contextmanager
@@ -200,18 +216,20 @@ class Demo:
     def _harm(self, progress: Progress) -> None:
         """Kill a worker once enough is answered, and look when another is in its place."""
         faults, desks = self.faults, self.outcome.desks
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + LOOK_EVERY
         if faults.killed is None:
             if desks.replies >= KILL_AT * self._replies:
                 faults.killed = self._workers.kill_one(aircraft_log.name)
                 faults.killed_after = desks.replies
                 self._killed_at = time.monotonic()
                 progress.at(desks.replies, "a worker was killed")
-        elif time.monotonic() > self._look_at:
+        else:
             self._look_for_another(faults.killed)
 
     def _look_for_another(self, killed: Worker) -> None:
         """Look whether another process is at work in the place of the killed one."""
-        self._look_at = time.monotonic() + LOOK_EVERY
         if self.faults.back_after is None and any(
             worker.slot == killed.slot and worker.service == killed.service
             and worker.pid != killed.pid and worker.state == "running"

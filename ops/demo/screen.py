@@ -45,7 +45,7 @@ class Lines:
         step = STEPS * done // self._total
         if step > self._told:
             self._told = step
-            self._console.print(f"  {done:,} of {self._total:,}  {note}", highlight=False)
+            self._console.print(f"  {done:,} of {self._total:,}  {note}", highlight=False, soft_wrap=True)
 
 
 class Screen:
@@ -56,7 +56,7 @@ class Screen:
 
     def say(self, text: str) -> None:
         """Print a line."""
-        self.console.print(text, highlight=False)
+        self.console.print(text, highlight=False, soft_wrap=True)
 
     @contextlib.contextmanager
     def progress(self, title: str, total: int) -> Iterator[Progress]:

@@ -23,7 +23,7 @@ from ops.demo.check import check
 from ops.demo.expected import expected
 from ops.demo.flights import Flight, read_flights
 from ops.demo.operations import operations
-from ops.demo.outcome import Outcome, letter_of
+from ops.demo.outcome import Letter, Outcome, letter_of
 from ops.demo.sending import Sender
 
 SERVICES: tuple[Service[Any], ...] = (operations, aircraft_log)
@@ -123,3 +123,58 @@ def test_duplicates_of_everything_after_the_end_change_nothing(flights: list[Fli
     assert check(expected(flights), after).mismatches == []
     assert [letter.source for letter in after.letters] == [letter.source for letter in before.letters]
     assert sum(worker.counts.duplicates for worker in world.workers) > doubled // 2
+
+
+def without_replies(outcome: Outcome, aircraft: str) -> None:
+    outcome.desks._desks["", aircraft].replies -= 1
+
+
+def with_two_summaries(outcome: Outcome, aircraft: str) -> None:
+    summaries = outcome.desks._desks["aircraft-log", aircraft].summaries
+    summaries.append(summaries[0])
+
+
+def with_a_minute_more(outcome: Outcome, aircraft: str) -> None:
+    outcome.desks._desks["aircraft-log", aircraft].summaries[0].air_minutes += 1
+
+
+def out_of_order(outcome: Outcome, aircraft: str) -> None:
+    outcome.desks._desks["", aircraft].out_of_order += 1
+
+
+def broken(outcome: Outcome, aircraft: str) -> None:
+    outcome.desks._desks["", aircraft].broken = "500"
+
+
+def without_a_letter(outcome: Outcome, _: str) -> None:
+    outcome.letters.pop()
+
+
+def with_a_letter_twice(outcome: Outcome, _: str) -> None:
+    outcome.letters.append(outcome.letters[0])
+
+
+def with_a_letter_of_something_else(outcome: Outcome, aircraft: str) -> None:
+    outcome.letters.append(Letter("operations", aircraft, "after-end", "", (), ("conv.operations.queue", 0, 1)))
+
+
+ALTERATIONS = [
+    without_replies,
+    with_two_summaries,
+    with_a_minute_more,
+    out_of_order,
+    broken,
+    without_a_letter,
+    with_a_letter_twice,
+    with_a_letter_of_something_else,
+]
+
+
+@pytest.mark.parametrize("alter", ALTERATIONS)
+def test_the_check_finds_what_is_wrong(flights: list[Flight], alter: Callable[[Outcome, str], None]) -> None:
+    world = World()
+    send_at_once(world, flights)
+    outcome = world.outcome()
+    wanted = expected(flights)
+    alter(outcome, next(aircraft for aircraft, each in wanted.items() if not each.failed))
+    assert len(check(wanted, outcome).mismatches) == 1
