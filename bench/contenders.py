@@ -68,6 +68,8 @@ class Sample:
     messages_per_second: float
     cpu_us_per_message: float
     commits: int
+    late: int
+    """Messages that were not handled in the step that read them, and so kept as waiting rows first."""
     busy_before: float
     """Share of the processors that something else used just before the run."""
     verdict: verify.Verdict
@@ -104,7 +106,7 @@ def run(contender: Contender, bootstrap: str, space: str, workload: Workload, te
         finally:
             topics.drop(bootstrap, space)
     return Sample(
-        told["messages"] / told["seconds"], told["cpu_seconds"] / told["messages"] * 1e6, told["commits"], busy, verdict,
+        told["messages"] / told["seconds"], told["cpu_seconds"] / told["messages"] * 1e6, told["commits"], told["late"], busy, verdict,
         told["versions"],
     )  # fmt: skip
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,14 @@ from conversations.kafka.store import RocksStores
 from conversations.memory.store import MemoryStores
 from conversations.ports import Record
 from conversations.worker import Worker
+from conversations.worker.partition import FIRST_ROW
 
 ASKING, ANSWERING = "asking", "answering"
 """The service whose messages are made beforehand, and the one that is measured."""
+
+
+PATIENT: dict[str, Any] = {"patience": timedelta(seconds=10)}
+"""For profiles: under a profiler every step would take longer than a worker waits, and what comes of that be measured."""
 
 
 class Order(BaseModel):
@@ -92,7 +99,7 @@ def make_worker(job: Job, watch: Stopwatch) -> Worker:
         typed_service() if job.contender.endswith("pydantic") else opaque_service(),
         open_log,
         MemoryStores() if "memory" in job.contender else RocksStores(Path(job.directory)),
-        settings=WorkerSettings(batch=job.workload.batch),
+        settings=replace(WorkerSettings(batch=job.workload.batch), **PATIENT if job.profile else {}),
         namespace=job.space,
     )
 
@@ -110,9 +117,10 @@ def run(job: Job) -> None:
     while worker.counts.handled < job.workload.messages or worker.busy():
         worker.step(0.1)
     elapsed, commits = watch.elapsed(), worker.counts.commits
+    late = sum(partition.next_waiting - FIRST_ROW for partition in worker.partitions.values())
     profilers.stop(job.workload.messages)
     worker.close()
-    report(worker.counts.handled, elapsed, commits)
+    report(worker.counts.handled, elapsed, commits, late=late)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,9 @@ from typing import Any
 INLINE = sys.version_info >= (3, 12)
 TOP = 25
 
+WAITS = ("'acquire' of '_thread", "lock.acquire", "'get' of '_queue")
+"""Built-in functions that wait for another thread. Time without Python's lock shows up wherever a thread lost it."""
+
 Row = tuple[float, float, float, str]
 """Own time, time with callees (us per message), calls per message, function."""
 
@@ -26,16 +29,17 @@ class Profilers:
     def __init__(self, *, wanted: bool) -> None:
         self._wanted = wanted
         self._main: cProfile.Profile | None = None
-        self._pool: list[cProfile.Profile] = []
+        self._others: dict[str, list[cProfile.Profile]] = {}
         if wanted and not INLINE:
             threading.setprofile(self._begin_in_thread)
 
     def _begin_in_thread(self, *_event: Any) -> None:
         """Called by the first thing a new thread does: from here on its own profiler listens instead."""
         sys.setprofile(None)
-        if threading.current_thread().daemon:  # the pool's threads are daemons; nothing else here is
+        if threading.current_thread().daemon:  # as all threads of a worker are
             profiler = cProfile.Profile()
-            self._pool.append(profiler)
+            name = threading.current_thread().name.rstrip("-0123456789")
+            self._others.setdefault(name, []).append(profiler)
             profiler.enable()
 
     def start(self) -> None:
@@ -50,9 +54,8 @@ class Profilers:
             return
         self._main.disable()
         threading.setprofile(None)
-        for name, profilers in (("polling thread", [self._main]), ("handler threads", self._pool)):
-            if profilers:
-                _print(name, profilers, messages)
+        for name, profilers in {"the polling thread": [self._main], **self._others}.items():
+            _print(name, profilers, messages)
 
 
 def _print(name: str, profilers: list[cProfile.Profile], messages: int) -> None:
@@ -88,4 +91,4 @@ def _named(where: tuple[str, int, str]) -> str:
 
 
 def _waits(function: str) -> bool:
-    return "'acquire' of '_thread" in function or "lock.acquire" in function
+    return any(words in function for words in WAITS)

@@ -7,6 +7,7 @@ each touched dialog, the offsets, one transaction. No contract, no error handlin
 
 from __future__ import annotations
 
+import gc
 import struct
 import sys
 from typing import Any
@@ -77,6 +78,9 @@ class Loop:
 
 
 def main(text: str) -> None:
+    gc.collect()  # the same as our workers do; worth some percent here too
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
     loop = Loop(Job.from_json(text))
     done, commits = loop.run()
     elapsed = loop.watch.elapsed()

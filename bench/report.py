@@ -61,6 +61,10 @@ def show(results: Results, console: Console) -> None:
         table.add_row(name, *(cell.split(" ")[0] for cell in cells))
     console.print(table)
     console.print(conditions(results))
+    for name, late in results["late"].items():
+        console.print(
+            f"{name}: {late:.0%} of the messages were not handled in the step that read them", highlight=False
+        )
     if results["disturbed"]:
         console.print("Other programs used the processors meanwhile: do not trust these figures.", style="yellow")
     for name, why in results["not_measured"].items():

@@ -34,6 +34,7 @@ def collect(workload: Workload, samples: Mapping[str, Sequence[Sample]], missing
         "machine": machine(),
         "versions": versions(samples),
         "workload": asdict(workload),
+        "late": _late(workload, samples),
         "disturbed": disturbed(samples),
         "rounds": max((len(runs) for runs in samples.values()), default=0),
         "contenders": measured,
@@ -43,6 +44,12 @@ def collect(workload: Workload, samples: Mapping[str, Sequence[Sample]], missing
         "ratio_ranges": {name: [round(low, 3), round(high, 3)] for name, (low, _, high) in _ratios(samples).items()},
         "micro_us": micro(),
     }
+
+
+def _late(workload: Workload, samples: Mapping[str, Sequence[Sample]]) -> dict[str, float]:
+    """Share of messages that had to wait as rows because their step ran out of patience; none is the normal case."""
+    most = {name: max((run.late for run in runs), default=0) / workload.messages for name, runs in samples.items()}
+    return {name: round(late, 4) for name, late in most.items() if late}
 
 
 def disturbed(samples: Mapping[str, Sequence[Sample]]) -> bool:

@@ -27,13 +27,14 @@ class Stopwatch:
         return time.perf_counter() - self._wall, time.process_time() - self._cpu
 
 
-def report(messages: int, elapsed: tuple[float, float], commits: int, **versions: str) -> None:
+def report(messages: int, elapsed: tuple[float, float], commits: int, *, late: int = 0, **versions: str) -> None:
     """Tell the benchmark how it went, on standard output."""
     told = {
         "messages": messages,
         "seconds": elapsed[0],
         "cpu_seconds": elapsed[1],
         "commits": commits,
+        "late": late,
         "versions": versions,
     }
     sys.stdout.write(f"\n{MARK}{json.dumps(told)}\n")
