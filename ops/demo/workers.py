@@ -38,16 +38,23 @@ class Worker:
 
 
 class Workers:
-    """A run of both services, two worker processes each; ends with this process, however that ends."""
+    """A run of both services; ends with this process, however that ends.
 
-    def __init__(self, kafka: Kafka, directory: Path, per_service: int) -> None:
+    Args:
+        kafka: where.
+        directory: for the log and the local copies of state.
+        per_service: worker processes of each service.
+        keep: the directory is to outlive a process that dies without a word.
+    """
+
+    def __init__(self, kafka: Kafka, directory: Path, per_service: int, *, keep: bool) -> None:
         self.log = directory / "workers.log"
         command = [
             sys.executable, "-m", "ops.cli.app", "run", *TARGETS, "--workers", str(per_service),
             "--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace, "--state-dir", str(directory / "state"),
             "--slot", f"demo-{os.getpid()}", "--health", "0", "--json", "--log-level", "warning",
         ]  # fmt: skip
-        self._process = ServerProcess(command, self.log, None)
+        self._process = ServerProcess(command, self.log, None if keep else directory)
         self._page: tuple[str, str] | None = None
 
     def await_health(self) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from ops.demo import check, expected
 from ops.demo.flights import read_flights
 from ops.demo.outcome import Outcome
-from tests.acceptance.command_line import PROGRAM
+from tests.acceptance.command_line import PROGRAM, alive, until
 
 pytestmark = pytest.mark.acceptance
 
@@ -27,6 +30,32 @@ def test_demo_ends_without_a_mismatch() -> None:
     assert facts["duplicates_injected"] == facts["duplicates_dropped"] > 500
     assert facts["crashes"] >= 1
     assert facts["dead_letters_by_reason"]["handler-failed"] == 14
+
+
+@pytest.mark.timeout(120)
+def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:
+    """Once the flights are under way the broker, both supervisors and the workers are there; then none of them is."""
+    output = tmp_path / "output"
+    with output.open("wb") as file:
+        demo = subprocess.Popen([PROGRAM, "demo"], stdout=file, stderr=file, start_new_session=True)
+    until(lambda: b"answered:" in output.read_bytes() or demo.poll() is not None, "flights under way")
+    started = descendants(demo.pid)
+    assert len(started) >= 7, output.read_text()
+    demo.send_signal(signal.SIGINT)
+    assert demo.wait(30) == 130
+    until(lambda: not any(alive(pid) for pid in started), "every process gone", 10)
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes a process has started, and those have started, and so on."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(path.parent.name)] = int(path.read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+    found = [pid]
+    for parent in found:
+        found += [child for child, own in parents.items() if own == parent]
+    return found[1:]
 
 
 def test_check_finds_what_is_missing() -> None:
