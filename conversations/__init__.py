@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the lazy names below, for type checkers and editors
-    from conversations.client import Client, ClientDialog, Pending
+    from conversations.client import Client, ClientDialog
     from conversations.config import Kafka, Limits, WorkerSettings
     from conversations.dialog import Dialog, Group, MessageInfo
     from conversations.errors import (
@@ -33,12 +33,13 @@ if TYPE_CHECKING:  # the lazy names below, for type checkers and editors
         WrongDirection,
     )
     from conversations.local import local
+    from conversations.pending import Pending
     from conversations.protocol.contract import Contract, MessageType, message_type
     from conversations.run import run
     from conversations.service import Service
 
 _HOMES = {
-    "client": ("Client", "ClientDialog", "Pending"),
+    "client": ("Client", "ClientDialog"),
     "config": ("Kafka", "Limits", "WorkerSettings"),
     "dialog": ("Dialog", "Group", "MessageInfo"),
     "errors": (
@@ -60,6 +61,7 @@ _HOMES = {
         "WrongDirection",
     ),
     "local": ("local",),
+    "pending": ("Pending",),
     "protocol.contract": ("Contract", "MessageType", "message_type"),
     "run": ("run",),
     "service": ("Service",),

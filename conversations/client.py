@@ -11,11 +11,10 @@ import asyncio
 import concurrent.futures
 import secrets
 import time
-from collections.abc import Generator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Self, TypeVar, overload
 from uuid import UUID
 
 from conversations.bodies import codec_of
@@ -28,21 +27,19 @@ from conversations.errors import (
     NotAccepted,
     NotInContract,
     NoWorkerHere,
-    PeerError,
-    RequestTimeout,
     UnknownContract,
 )
+from conversations.pending import Pending
 from conversations.ports import CommandSink
 from conversations.presence import Host, find
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
 from conversations.protocol.contract import Contract, as_message_type
-from conversations.protocol.endpoint import NEVER, Failure
+from conversations.protocol.endpoint import NEVER
 from conversations.protocol.identifiers import RANDOM_BITS, handle, read_handle, uuid7
 from conversations.service import Service
 
 M = TypeVar("M")
 N = TypeVar("N")
-R_co = TypeVar("R_co", covariant=True)
 
 DEFAULT_TIMEOUT = timedelta(seconds=30)
 REQUEST_LIFETIME = timedelta(minutes=1)
@@ -65,6 +62,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         self._operations: list[Operation] = []
         self._idempotency_key = ""
         self._ended = False
+        self._inside = False
 
     @property
     def id(self) -> str:
@@ -135,9 +133,15 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
 
     def cancel_timer(self) -> None:
         """Note that the dialog's timer is cancelled."""
+        self._check_open(8458)
         self._operations.append(SetTimer(-1))
 
     def _check_open(self, code: int) -> None:
+        if not self._inside:
+            raise LocalError(
+                "a client's write is a block: `with dialog:` or `async with dialog:`, and the verbs inside; "
+                "nothing is sent before the block is left"
+            )
         if self._ended:
             raise DialogEnded(f"the dialog was ended in this block ({code})", code=code)
 
@@ -154,6 +158,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         return self._client.sink().append_async(self._key.encode(), encode_command(command))
 
     def __enter__(self) -> Self:
+        self._inside = True
         return self
 
     def __exit__(
@@ -164,6 +169,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         Raises:
             NotAccepted: Kafka did not confirm it in time.
         """
+        self._inside = False
         if kind is not None:
             return
         future = self._append()
@@ -174,12 +180,14 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
                 raise self._unconfirmed() from None
 
     async def __aenter__(self) -> Self:
+        self._inside = True
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """As ``__exit__``, without blocking the event loop."""
+        self._inside = False
         if kind is not None:
             return
         future = self._append()
@@ -233,6 +241,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         return declared or list(self._used.values())
 
     def __enter__(self) -> Self:
+        self._inside = True
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -274,7 +283,10 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             LocalError: the id is not a UUIDv7, or the lifetime not positive.
         """
         if self._service is not None and self._service.initiates.get(contract.name) is not contract:
-            raise UnknownContract(f"service {self.service_name!r} does not initiate contract {contract.name!r} (8425)")
+            raise UnknownContract(
+                f"service {self.service_name!r} does not initiate contract {contract.name!r} (8425): "
+                "name it in initiates=[...] of the service, or of local(...)"
+            )
         conversation = _draw() if id is None else _checked(id)
         self._used[contract.name] = contract
         dialog = ClientDialog(self, conversation.bytes, group or str(conversation), contract)
@@ -332,87 +344,14 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             raise NotInContract(
                 f"the target may not send {', '.join(sorted(names - contract.by_target.keys()))} in {contract.name!r}"
             )
+        micros(timeout, "timeout")
         lifetime = max(timeout, REQUEST_LIFETIME)
         dialog = self.begin_dialog(to, contract, id=_draw_for(host), lifetime=lifetime)
+        dialog.__enter__()  # left by Pending, which waits for more than Kafka's confirmation
         dialog.send(body)
-        pending: Pending[Any] = Pending(dialog, names, timeout, host)
+        pending: Pending[Any] = Pending(dialog.id, dialog._append, names, timeout, host, to)  # noqa: SLF001 - same module
         pending.start()
         return pending
-
-
-class Pending(Generic[R_co]):
-    """An answer under way: ``result()`` in a thread, ``await`` in a coroutine."""
-
-    def __init__(self, dialog: ClientDialog, names: set[str], timeout: timedelta, host: Host) -> None:
-        self.dialog_id = dialog.id
-        self._dialog = dialog
-        self._names = names
-        self._deadline = time.monotonic() + timeout.total_seconds()
-        self._host = host
-        self._future: concurrent.futures.Future[R_co] = concurrent.futures.Future()
-        self._acknowledged = False
-
-    def start(self) -> None:
-        """Write the request; called once by ``Client.request``."""
-        conversation, _ = read_handle(self.dialog_id)
-        self._host.watch(conversation, self)
-        appended = self._dialog._append()  # noqa: SLF001 - same module
-        if appended is not None:
-            appended.add_done_callback(self._written)
-
-    def _written(self, appended: concurrent.futures.Future[None]) -> None:
-        error = appended.exception()
-        if error is not None and not self._future.done():
-            self._future.set_exception(error)
-
-    def wants(self, message_type: str) -> bool:
-        """Say whether a message is the answer."""
-        return message_type in self._names
-
-    def message(self, message_type: str, body: Any) -> None:
-        """The answer is here and committed."""
-        if self.wants(message_type) and not self._future.done():
-            self._future.set_result(body)
-
-    def acknowledged(self) -> None:
-        """The peer has the request."""
-        self._acknowledged = True
-
-    def over(self, failure: Failure | None) -> None:
-        """The dialog is over."""
-        if not self._future.done():
-            code, text = failure or (0, "the dialog ended without an answer")
-            self._future.set_exception(PeerError(code, text))
-
-    def result(self) -> R_co:
-        """Wait for the answer.
-
-        Raises:
-            PeerError: the peer, or the broker for it, ended the dialog with an error.
-            RequestTimeout: no answer in time; ``acknowledged`` says whether the peer had the request.
-            NotAccepted: Kafka did not take the request.
-        """
-        try:
-            return self._future.result(max(0.0, self._deadline - time.monotonic()))
-        except concurrent.futures.TimeoutError:
-            raise RequestTimeout(self.dialog_id, self._acknowledged) from None
-        finally:
-            self._forget()
-
-    def __await__(self) -> Generator[Any, None, R_co]:
-        return self._wait().__await__()
-
-    async def _wait(self) -> R_co:
-        try:
-            async with asyncio.timeout(max(0.0, self._deadline - time.monotonic())):
-                return await asyncio.wrap_future(self._future)
-        except TimeoutError:
-            raise RequestTimeout(self.dialog_id, self._acknowledged) from None
-        finally:
-            self._forget()
-
-    def _forget(self) -> None:
-        self._host.forget(read_handle(self.dialog_id)[0])
 
 
 def _draw() -> UUID:

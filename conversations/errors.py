@@ -99,9 +99,13 @@ class NotAccepted(ConversationError):
 class RequestTimeout(ConversationError):
     """No reply arrived in time."""
 
-    def __init__(self, dialog_id: str, acknowledged: bool) -> None:
-        had = "the peer had the request" if acknowledged else "the peer did not acknowledge the request"
-        super().__init__(f"no reply on dialog {dialog_id} in time; {had}")
+    def __init__(self, dialog_id: str, acknowledged: bool, to: str = "the peer") -> None:
+        had = (
+            "it has the request, and may still handle it"
+            if acknowledged
+            else "it has not acknowledged the request: is there such a service, and is it running? It may still handle it"
+        )
+        super().__init__(f"no reply from {to} on dialog {dialog_id} in time; {had}")
         self.dialog_id = dialog_id
         self.acknowledged = acknowledged
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conversations.bodies import BodyCodec, codec_of
-from conversations.protocol.contract import Contract
+from conversations.protocol.contract import Contract, MessageType
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,11 @@ class Handler:
     time_limit: float
     """Seconds it may run."""
     name: str
+
+
+def unknown_side(contract: str, initiator: bool) -> Side:
+    """Make the side of a contract that is not declared any more: whatever arrives breaks the dialog."""
+    return Side(Contract(contract, sent_by_any=[MessageType("unknown", None)]), initiator)
 
 
 @dataclass(slots=True)

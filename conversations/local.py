@@ -57,6 +57,7 @@ def local(
     *services: Service[Any],
     kafka: Kafka | None = None,
     initiates: Sequence[Contract] = (),
+    name: str = CLIENT,
     settings: WorkerSettings | None = None,
 ) -> Iterator[Client]:
     """Run services in this process and give a client that speaks as the service ``local.client``.
@@ -68,19 +69,21 @@ def local(
         services: what to run here; with ``kafka`` there may be none.
         kafka: the cluster.
         initiates: contracts of services that run elsewhere, under which the client may begin dialogs too.
+        name: the service the client speaks for. Processes that use ``local`` on one Kafka at the same time need a name
+            each, or the answer to one may arrive at the other.
         settings: of the workers.
 
     Raises:
         DeclarationError: a service cannot handle what it may receive.
         LogError: Kafka cannot be reached.
     """
-    client_service = _client_service(services, initiates)
+    client_service = _client_service(services, initiates, name)
     everyone = (*services, client_service)
     if kafka is None:
         address, broker = Kafka("memory"), MemoryBroker(SystemClock())
         for service in everyone:
             broker.create_service(service.name, 1)
-        sink: CommandSink | None = MemoryCommands(broker, CLIENT)
+        sink: CommandSink | None = MemoryCommands(broker, name)
         open_log = _in_memory(broker)
     else:
         address, sink, open_log = kafka, None, _on_kafka(kafka, everyone)
@@ -94,14 +97,16 @@ def local(
             yield client
 
 
-def _client_service(services: tuple[Service[Any], ...], initiates: Sequence[Contract]) -> Service[Any]:
+def _client_service(services: tuple[Service[Any], ...], initiates: Sequence[Contract], name: str) -> Service[Any]:
     contracts = {contract.name: contract for contract in initiates}
     contracts |= {contract.name: contract for service in services for contract in service.accepts.values()}
-    return Service(
-        CLIENT,
+    service: Service[Any] = Service(
+        name,
         initiates=list(contracts.values()),
-        ignores=[name for contract in contracts.values() for name in contract.by_target],
+        ignores=[received for contract in contracts.values() for received in contract.by_target],
     )
+    service.temporary = True
+    return service
 
 
 def _in_memory(broker: MemoryBroker) -> Callable[[str], Callable[[], Log]]:

@@ -97,6 +97,8 @@ class Service(Generic[S]):
         self.initiates = _by_name(name, initiates)
         self.ignores = frozenset(t if isinstance(t, str) else as_message_type(t).name for t in ignores)
         self.state = StateCodec(name, state, state_version)
+        self.temporary = False
+        """Its contracts differ from run to run: what is left of a dialog under another one is refused, not a reason to stop."""
         self._messages: dict[tuple[str | None, str], Handler] = {}
         self._events: dict[tuple[str, str | None], Handler] = {}
 

@@ -35,6 +35,8 @@ QUIET = {
     # One refused connection is a line of log, not one line per attempt and broker.
     "log.connection.close": False,
     "reconnect.backoff.max.ms": 2000,
+    # librdkafka's own lines on standard error repeat what calls report; give log_level in the settings to see them.
+    "log_level": 2,
 }
 
 GROUP_SETTINGS = frozenset(

@@ -38,7 +38,9 @@ IDLE = 0.1
 BUSY = 0.005
 """Seconds a poll waits while slow handlers run, whose results should not wait long."""
 RESTORE_SLICE = 50_000
-COMMIT_TRIES = 20
+COMMIT_TRIES = 200
+FENCED_PAUSE = 0.1
+"""Seconds a poll waits after a fenced commit to be told which partitions went; a rejoin takes several."""
 
 
 class Restoring:
@@ -97,7 +99,7 @@ class Worker:
         self.partitions: dict[int, Partition] = {}
         self._restoring: dict[int, Restoring] = {}
         self._backlog: list[Record] = []
-        self._committing = False
+        self._committing = self._giving_back = False
         self._joined = False
         self.stopping = threading.Event()
         self.ready = threading.Event()
@@ -266,8 +268,10 @@ class Worker:
             try:
                 return flying, dict(self.owner.log.commit(outs, offsets))
             except Fenced:
+                if self._giving_back:
+                    raise  # inside a callback of poll, which cannot be polled: the partitions are lost already
                 self.owner.counts.fenced += 1
-                read = self.owner.log.poll(0, self.settings.batch)
+                read = self.owner.log.poll(FENCED_PAUSE, self.settings.batch)
                 self._backlog += read  # not in one line: polling may lose partitions, and their records with them
             except DestinationFailed as error:
                 self._quarantine(flying, error)
@@ -326,10 +330,13 @@ class Worker:
                 with self.owner.lock:
                     partition.row.clean = finished
                     partition.moved = True
+            self._giving_back = True
             try:
                 self._commit(owned)
             except LogError as error:
                 log.warning("partitions %s given back without a last commit: %s", list(partitions), error)
+            finally:
+                self._giving_back = False
         self.lost(partitions)
 
     def _drain(self, partition: Partition, deadline: float) -> bool:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from conversations.errors import DeclarationError, InputLost, StateUpgradeError
+from conversations.handlers import unknown_side
 from conversations.lanes import Run
 from conversations.ports import Headers, Positions, Produced, Store
 from conversations.protocol import rows
-from conversations.protocol.endpoint import NEVER
+from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.rows import PartitionRow
 from conversations.protocol.states import State
 from conversations.worker.active import Active, Flight, Item, Lane
@@ -129,10 +130,7 @@ class Partition:
         active = Active(own, endpoint.key.encode(), self.lane(endpoint.origin, endpoint.key))
         side = self.owner.sides.get((endpoint.contract, endpoint.initiator))
         if side is None:
-            raise DeclarationError(
-                f"service {self.owner.name!r} has an open dialog under contract {endpoint.contract!r}, which it does not "
-                f"{'initiate' if endpoint.initiator else 'accept'} any more"
-            )
+            side = unknown_side(endpoint.contract, endpoint.initiator)  # only a temporary service gets here
         active.place(endpoint, side)
         if endpoint.resend_at != NEVER:
             held = rows.HELD + own
@@ -239,12 +237,23 @@ class Partition:
                 f"{self.owner.service.state.version}"
             )
 
+    def _check_declared(self, endpoint: Endpoint) -> None:
+        service = self.owner.service
+        if (endpoint.contract, endpoint.initiator) not in self.owner.sides and not service.temporary:
+            verb = "initiate" if endpoint.initiator else "accept"
+            raise DeclarationError(
+                f"service {service.name!r} has open dialogs under contract {endpoint.contract!r}, which it does not {verb} any "
+                f"more: declare it until they are over"
+            )
+
     def _rebuild(self) -> None:
         for key, row in self.store.scan(rows.ENDPOINT):
             if rows.is_tombstone(row):
                 self.tombstones.add(rows.decode_tombstone(row).forget_at, key)
             else:
-                deadline = rows.decode_endpoint(key[1:], row, self.owner.name).next_deadline()
+                endpoint = rows.decode_endpoint(key[1:], row, self.owner.name)
+                self._check_declared(endpoint)
+                deadline = endpoint.next_deadline()
                 if deadline != NEVER:
                     heapq.heappush(self.deadlines, (deadline, key[1:]))
         for key, _ in self.store.scan(rows.DELAYED):

@@ -1,0 +1,97 @@
+"""The answer to a request, under way: ``result()`` in a thread, ``await`` in a coroutine."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import time
+from collections.abc import Callable, Generator
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+
+from conversations.errors import PeerError, RequestTimeout
+from conversations.presence import Host
+from conversations.protocol.endpoint import Failure
+from conversations.protocol.identifiers import read_handle
+
+R_co = TypeVar("R_co", covariant=True)
+Append = Callable[[], concurrent.futures.Future[None] | None]
+"""Writes the request to Kafka."""
+
+
+class Pending(Generic[R_co]):
+    """An answer under way: ``result()`` in a thread, ``await`` in a coroutine."""
+
+    def __init__(
+        self, dialog_id: str, append: Append, names: set[str], timeout: timedelta, host: Host, to: str
+    ) -> None:
+        self.dialog_id = dialog_id
+        self._append = append
+        self._names = names
+        self._to = to
+        self._deadline = time.monotonic() + timeout.total_seconds()
+        self._host = host
+        self._future: concurrent.futures.Future[R_co] = concurrent.futures.Future()
+        self._acknowledged = False
+
+    def start(self) -> None:
+        """Write the request; called once by ``Client.request``."""
+        conversation, _ = read_handle(self.dialog_id)
+        self._host.watch(conversation, self)
+        appended = self._append()
+        if appended is not None:
+            appended.add_done_callback(self._written)
+
+    def _written(self, appended: concurrent.futures.Future[None]) -> None:
+        error = appended.exception()
+        if error is not None and not self._future.done():
+            self._future.set_exception(error)
+
+    def wants(self, message_type: str) -> bool:
+        """Say whether a message is the answer."""
+        return message_type in self._names
+
+    def message(self, message_type: str, body: Any) -> None:
+        """The answer is here and committed."""
+        if self.wants(message_type) and not self._future.done():
+            self._future.set_result(body)
+
+    def acknowledged(self) -> None:
+        """The peer has the request."""
+        self._acknowledged = True
+
+    def over(self, failure: Failure | None) -> None:
+        """The dialog is over."""
+        if not self._future.done():
+            code, text = failure or (0, "the dialog ended without an answer")
+            self._future.set_exception(PeerError(code, text))
+
+    def result(self) -> R_co:
+        """Wait for the answer.
+
+        Raises:
+            PeerError: the peer, or the broker for it, ended the dialog with an error.
+            RequestTimeout: no answer in time; ``acknowledged`` says whether the peer had the request.
+            NotAccepted: Kafka did not take the request.
+        """
+        try:
+            return self._future.result(max(0.0, self._deadline - time.monotonic()))
+        except concurrent.futures.TimeoutError:
+            raise RequestTimeout(self.dialog_id, self._acknowledged, self._to) from None
+        finally:
+            self._forget()
+
+    def __await__(self) -> Generator[Any, None, R_co]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> R_co:
+        try:
+            async with asyncio.timeout(max(0.0, self._deadline - time.monotonic())):
+                return await asyncio.wrap_future(self._future)
+        except TimeoutError:
+            raise RequestTimeout(self.dialog_id, self._acknowledged, self._to) from None
+        finally:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._host.forget(read_handle(self.dialog_id)[0])
