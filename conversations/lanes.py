@@ -105,7 +105,7 @@ class Scheduler(Protocol):
         """Begin working on a run soon."""
 
     def wait(self, mark: Mark, patience: float) -> None:
-        """Wait for the runs of ``mark``, at most ``patience`` seconds."""
+        """Wait for the runs of ``mark``: ``patience`` seconds, and longer only while they are being finished."""
 
     def abandon(self, run: Run) -> None:
         """Give up on a run whose handler is over its time limit."""
@@ -153,6 +153,8 @@ class Threads:
         loop: where ``async def`` handlers run, in a thread of its owner's; by default one is made when needed.
     """
 
+    LONGEST = 1.0
+    """Seconds a step may outlast its patience while its lanes are finished one after the other."""
     TICK = 0.002
     """Seconds after which a step looks whether its handlers wait and more threads would help."""
 
@@ -187,10 +189,12 @@ class Threads:
         """Wait for the runs of ``mark``, widening the pool while they wait for a thread."""
         deadline = time.monotonic() + patience
         waiting = len(self._ready)
-        while not mark.wait(min(self.TICK, max(0.0, deadline - time.monotonic()))):
-            if time.monotonic() >= deadline:
+        while not mark.wait(self.TICK):
+            left, late = len(self._ready), time.monotonic() - deadline
+            # Past its patience a step goes on only while lanes are finished: that is much work, not a slow handler,
+            # and turning it into rows would be more work.
+            if late >= 0 and (left >= waiting or late >= self.LONGEST):
                 break
-            left = len(self._ready)
             if left and waiting - left < 4 * self._busy:
                 self._widen(max(1, self._busy))
             waiting = left
