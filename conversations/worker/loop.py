@@ -259,7 +259,7 @@ class Worker:
             notice()
 
     def _commit_until_done(self, flying: list[Partition]) -> tuple[list[Partition], dict[int, int]]:
-        for _ in range(COMMIT_TRIES):
+        for attempt in range(COMMIT_TRIES):
             flying = [p for p in flying if not p.gone]
             if not flying:
                 return [], {}
@@ -271,7 +271,7 @@ class Worker:
                 if self._giving_back:
                     raise  # inside a callback of poll, which cannot be polled: the partitions are lost already
                 self.owner.counts.fenced += 1
-                read = self.owner.log.poll(FENCED_PAUSE, self.settings.batch)
+                read = self.owner.log.poll(FENCED_PAUSE if attempt else 0, self.settings.batch)
                 self._backlog += read  # not in one line: polling may lose partitions, and their records with them
             except DestinationFailed as error:
                 self._quarantine(flying, error)
