@@ -6,6 +6,7 @@ The lock was made by ``uv pip compile --universal --generate-hashes`` from the f
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements" / "bench-quix.txt"
 HOME = ROOT / "build" / "bench-quix"
 INSTALL_SECONDS = 900
+ADDRESS = re.compile(r"\w+://\S+")
+"""Left out of what is told: the reason is kept in the results, and where packages come from is nobody's business."""
 
 
 class Unavailable(Exception):
@@ -60,4 +63,4 @@ def _make(interpreter: Path) -> None:
         raise Unavailable(f"its environment cannot be made: {error}") from error
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()] or [f"pip ended with {done.returncode}"]
-        raise Unavailable(f"pip cannot install it: {lines[-1]}")
+        raise Unavailable(f"pip cannot install it: {ADDRESS.sub('the package index', lines[-1])}")

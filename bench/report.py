@@ -46,7 +46,7 @@ def conditions(results: Results) -> str:
     return (
         f"{load['messages']:,} messages of {load['body_bytes']} bytes on {load['dialogs']:,} dialogs, "
         f"{load['partitions']} partitions, a reply to each, {load['batch']:,} to a transaction; medians of "
-        f"{results['rounds']} rounds, in brackets the lowest and highest ratio of a round. {machine['cores']} cores shared "
+        f"{results['rounds']} rounds. {machine['cores']} cores shared "
         f"with the broker, Python {machine['python']}, Kafka {machine['kafka'].split(',')[0]}, confluent-kafka "
         f"{versions['confluent-kafka']}."
     )
@@ -59,8 +59,9 @@ def show(results: Results, console: Console) -> None:
         column.justify = "right"
     for name, _label, *cells in rows(results):
         table.add_row(name, *(cell.split(" ")[0] for cell in cells))
-    console.print(table)
-    console.print(conditions(results))
+    if results["contenders"]:
+        console.print(table)
+        console.print(conditions(results))
     for name, late in results["late"].items():
         console.print(
             f"{name}: {late:.0%} of the messages were not handled in the step that read them", highlight=False
@@ -78,7 +79,7 @@ def markdown(results: Results) -> str:
         _line(("---", *["---:"] * (len(HEADINGS) - 1))),
         *(_line(row[1:]) for row in rows(results)),
     ]
-    lines += ["", conditions(results), ""]
+    lines += ["", f"{conditions(results)} In brackets: the lowest and highest ratio of a round.", ""]
     lines += [f"Not measured: {name}: {why}" for name, why in results["not_measured"].items()]
     lines += ["| single operation | us |", "|---|---:|"]
     lines += [f"| {name} | {microseconds:.2f} |" for name, microseconds in results["micro_us"].items()]

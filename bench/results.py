@@ -39,9 +39,9 @@ def collect(workload: Workload, samples: Mapping[str, Sequence[Sample]], missing
         "rounds": max((len(runs) for runs in samples.values()), default=0),
         "contenders": measured,
         "not_measured": dict(missing),
-        "ratios": {name: round(low_middle_high[1], 3) for name, low_middle_high in _ratios(samples).items()},
-        "cpu_ratios": _cpu_ratios(samples),
-        "ratio_ranges": {name: [round(low, 3), round(high, 3)] for name, (low, _, high) in _ratios(samples).items()},
+        "ratios": {name: round(low_middle_high[1], 3) for name, low_middle_high in ratios_of(samples).items()},
+        "cpu_ratios": cpu_ratios(samples),
+        "ratio_ranges": {name: [round(low, 3), round(high, 3)] for name, (low, _, high) in ratios_of(samples).items()},
         "micro_us": micro(),
     }
 
@@ -68,7 +68,7 @@ def _summary(name: str, runs: Sequence[Sample]) -> dict[str, Any]:
     }
 
 
-def _ratios(samples: Mapping[str, Sequence[Sample]]) -> dict[str, tuple[float, float, float]]:
+def ratios_of(samples: Mapping[str, Sequence[Sample]]) -> dict[str, tuple[float, float, float]]:
     """Lowest ratio of a round, ratio of the medians, highest ratio of a round."""
     ratios = {}
     for base in BASES:
@@ -81,7 +81,7 @@ def _ratios(samples: Mapping[str, Sequence[Sample]]) -> dict[str, tuple[float, f
     return ratios
 
 
-def _cpu_ratios(samples: Mapping[str, Sequence[Sample]]) -> dict[str, float]:
+def cpu_ratios(samples: Mapping[str, Sequence[Sample]]) -> dict[str, float]:
     """The same by CPU per message, which other programs disturb less and the broker's speed not at all."""
     cost = {name: median(run.cpu_us_per_message for run in runs) for name, runs in samples.items() if runs}
     return {

@@ -45,7 +45,8 @@ class Rounds:
                 progress.update(task, description=text)
 
             for number in range(WARM_UPS):
-                self._one(CONTENDERS["raw"], f"warm-up {number + 1} of {WARM_UPS}", tell, count=False)
+                if "raw" not in self.outcome.missing:
+                    self._one(CONTENDERS["raw"], f"warm-up {number + 1} of {WARM_UPS}", tell, count=False)
                 progress.advance(task)
             for number in range(rounds):
                 for name in self._names:
