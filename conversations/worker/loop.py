@@ -39,6 +39,7 @@ BUSY = 0.005
 """Seconds a poll waits while slow handlers run, whose results should not wait long."""
 RESTORE_SLICE = 50_000
 COMMIT_TRIES = 200
+FENCES_AT_ONCE = 3
 FENCED_PAUSE = 0.1
 """Seconds a poll waits after a fenced commit to be told which partitions went; a rejoin takes several."""
 
@@ -259,7 +260,8 @@ class Worker:
             notice()
 
     def _commit_until_done(self, flying: list[Partition]) -> tuple[list[Partition], dict[int, int]]:
-        for attempt in range(COMMIT_TRIES):
+        fences = 0
+        for _ in range(COMMIT_TRIES):
             flying = [p for p in flying if not p.gone]
             if not flying:
                 return [], {}
@@ -271,7 +273,8 @@ class Worker:
                 if self._giving_back:
                     raise  # inside a callback of poll, which cannot be polled: the partitions are lost already
                 self.owner.counts.fenced += 1
-                read = self.owner.log.poll(FENCED_PAUSE if attempt else 0, self.settings.batch)
+                fences += 1
+                read = self.owner.log.poll(FENCED_PAUSE if fences > FENCES_AT_ONCE else 0, self.settings.batch)
                 self._backlog += read  # not in one line: polling may lose partitions, and their records with them
             except DestinationFailed as error:
                 self._quarantine(flying, error)
