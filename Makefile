@@ -19,7 +19,7 @@ demo: $(STAMP) ## Start a broker and watch two services talk
 test: $(STAMP) ## Run every test; the first run fetches the broker's jars
 	$(BIN)/python -m pytest
 
-bench: $(STAMP) ## Measure throughput and latency on this machine
+bench: $(STAMP) ## Measure throughput beside a bare loop and Quix Streams (minutes)
 	$(BIN)/python -m bench
 
 lint: $(STAMP) ## Check style, formatting, import contracts and that the locks are fresh
