@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from conversations.errors import DialogEnded
-from conversations.protocol.codes import LIFETIME, NOT_CONVERSING, Code
+from conversations.protocol.codes import LIFETIME, Code
 from conversations.protocol.envelope import Envelope, Kind, Prefix
 from conversations.protocol.sequencing import NONE, Arrival, Inbound
 from conversations.protocol.states import REFUSALS, TIMER_STATES, TRANSITIONS, Event, State
@@ -168,14 +168,6 @@ class Endpoint:
         self.recover = state is State.ERROR
 
     # -- what the application wants -------------------------------------------------------------------
-
-    def allows(self, event: Event) -> None:
-        """Check a local event.
-
-        Raises:
-            DialogEnded: the state does not allow it; the code says which verb was refused.
-        """
-        refuse(self.state, event)
 
     def send(self) -> int:
         """Number one message to transmit."""
@@ -443,7 +435,3 @@ def prefix_of(endpoint: Endpoint) -> Prefix:
         endpoint.started_until,
         -1 if endpoint.expires_at >= NEVER else endpoint.expires_at,
     )
-
-
-GONE = NOT_CONVERSING
-"""What a late message is answered with."""

@@ -13,7 +13,7 @@ A key begins with one letter for its kind. ``identity`` is a conversation id and
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import schemas
@@ -136,7 +136,7 @@ class Tombstone:
 
 def encode_tombstone(tombstone: Tombstone) -> bytes:
     """Encode a tombstone."""
-    return _TOMBSTONE.encode(asdict(tombstone))
+    return _TOMBSTONE.encode(_fields(tombstone))
 
 
 def decode_tombstone(row: bytes) -> Tombstone:
@@ -190,7 +190,7 @@ class WaitingRow:
 
 def encode_waiting(row: WaitingRow) -> bytes:
     """Encode a waiting row."""
-    return _WAITING.encode(asdict(row))
+    return _WAITING.encode(_fields(row))
 
 
 def decode_waiting(row: bytes) -> WaitingRow:
@@ -224,8 +224,9 @@ def encode_partition(row: PartitionRow) -> bytes:
     return _PARTITION.encode(_fields(row))
 
 
-def _fields(row: PartitionRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in PartitionRow.__slots__}
+def _fields(row: Tombstone | WaitingRow | PartitionRow) -> dict[str, Any]:
+    # dataclasses.asdict copies every value deeply; these are all immutable.
+    return {name: getattr(row, name) for name in row.__slots__}
 
 
 def decode_partition(row: bytes) -> PartitionRow:

@@ -105,19 +105,16 @@ class Item:
 class Lane:
     """A conversation group at work: its items in order, one handler at a time."""
 
-    __slots__ = ("closed", "group", "group_dirty", "items", "key", "name", "run")
+    __slots__ = ("group", "items", "name", "run")
 
     def __init__(self, name: tuple[str, str]) -> None:
         self.name = name
         """(origin, key) of the group."""
-        self.key = name[1].encode()
         self.items: deque[Item] = deque()
         self.run: Any = None
         """The ``lanes.Run`` that works on it, if any."""
         self.group: GroupRow | None = None
         """The group's row once it was asked for; empty when there is none."""
-        self.group_dirty = False
-        self.closed = False
 
 
 @dataclass(slots=True)
