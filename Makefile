@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.made-from-lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench lint types check docs lock clean
+.PHONY: help setup demo test chaos bench mutate lint types check docs lock clean
 
 help: ## Show this help
 	@echo "make <target>:"
@@ -19,8 +19,14 @@ demo: $(STAMP) ## Start a broker and watch two services talk
 test: $(STAMP) ## Run every test; the first run fetches the broker's jars
 	$(BIN)/python -m pytest
 
-bench: $(STAMP) ## Measure throughput beside a bare loop and Quix Streams (minutes)
+chaos: $(STAMP) ## Kill, freeze and replace workers, spoil the wire, and prove that nothing is lost (minutes)
+	$(BIN)/python -m tests.chaos
+
+bench: $(STAMP) ## Measure throughput, latency and sizes; fill docs/performance.md (50 minutes)
 	$(BIN)/python -m bench
+
+mutate: $(STAMP) ## Remove each guard in a copy: exactly its test must fail (half an hour)
+	$(BIN)/python -m tests.mutations
 
 lint: $(STAMP) ## Check style, formatting, import contracts and that the locks are fresh
 	$(BIN)/python .ci/lock.py --check

@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 from uuid import UUID
 
-from bench import our_loop, topics, wire
+from bench import topics, wire
+from bench.contenders import our_loop
 from bench.topics import Filling
 from bench.workload import Job, Workload
 from conversations import Kafka, Service

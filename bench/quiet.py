@@ -12,9 +12,9 @@ QUIET = 0.15
 """Share of all processors' time that counts as nobody: the broker tidies up between runs."""
 
 
-def settle() -> float:
-    """Wait, at most 15 s, for half a second of quiet; return how busy the processors were at last (0 to 1)."""
-    deadline = time.monotonic() + PATIENCE
+def settle(patience: float = PATIENCE) -> float:
+    """Wait, so many seconds at most, for half a second of quiet; return how busy the processors were at last (0 to 1)."""
+    deadline = time.monotonic() + patience
     while (busy := _busy()) > QUIET and time.monotonic() < deadline:
         pass
     return round(busy, 2)

@@ -1,15 +1,18 @@
-"""Runs everybody in turn, round after round, so that whatever changes on the machine changes for all."""
+"""Runs every case in turn, round after round, so that whatever changes on the machine changes for all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-from bench.contenders import CONTENDERS, Contender, RunFailed, Sample, Tell, run
-from bench.quix_environment import Unavailable
+from bench import cases, quiet
+from bench.cases import Case, Sample
+from bench.children import RunFailed
+from bench.contenders.roster import RAW
+from bench.ground import Ground
+from bench.unavailable import Unavailable
 from bench.workload import Workload
 
 WARM_UPS = 3
@@ -26,58 +29,106 @@ class Outcome:
     failures: list[str] = field(default_factory=list)
     """Runs that failed, or whose replies are not exactly one for each message."""
 
+    @property
+    def disturbed(self) -> bool:
+        """Whether something else used the processors before a run, and so probably during it."""
+        return any(run.busy_before > quiet.QUIET for runs in self.samples.values() for run in runs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What every part of throughput keeps."""
+        return {
+            "rounds": max((len(runs) for runs in self.samples.values()), default=0),
+            "disturbed": self.disturbed,
+            "cases": {name: summary(runs) for name, runs in self.samples.items() if runs},
+            "not_measured": self.missing,
+            "failures": self.failures,
+            "versions": {k: v for runs in self.samples.values() for run in runs for k, v in run.versions.items()},
+        }
+
 
 class Rounds:
-    """Rounds of the named contenders on one broker."""
+    """Rounds of cases on one broker."""
 
-    def __init__(self, names: Sequence[str], bootstrap: str, workload: Workload, console: Console) -> None:
-        self._names, self._bootstrap, self._workload, self._console = names, bootstrap, workload, console
-        self._runs = 0
-        self.outcome = Outcome(samples={name: [] for name in names})
+    def __init__(self, ground: Ground, chosen: Sequence[Case]) -> None:
+        self._ground, self._cases = ground, chosen
+        self.outcome = Outcome(samples={case.name: [] for case in chosen})
 
     def run(self, rounds: int) -> Outcome:
-        """Run all rounds, showing how far it is; a contender that fails is left out of the rest."""
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=self._console, refresh_per_second=2, transient=True) as progress:
-            task = progress.add_task("", total=WARM_UPS + rounds * len(self._names))
-
-            def tell(text: str) -> None:
-                progress.update(task, description=text)
-
-            for number in range(WARM_UPS):
-                if "raw" not in self.outcome.missing:
-                    self._one(CONTENDERS["raw"], f"warm-up {number + 1} of {WARM_UPS}", tell, count=False)
-                progress.advance(task)
-            for number in range(rounds):
-                for name in self._names:
-                    if name not in self.outcome.missing:
-                        self._one(CONTENDERS[name], f"round {number + 1} of {rounds}, {name}", tell, count=True)
-                    progress.advance(task)
+        """Run all rounds, showing how far it is; a case that fails is left out of the rest."""
+        ground, out = self._ground, self.outcome.missing
+        warm_up = Case("warm-up", RAW, ground.plan.scaled(Workload()))
+        ground.screen.expect(WARM_UPS + rounds * len(self._cases))
+        for number in range(WARM_UPS):
+            if warm_up.name not in out:
+                self._one(warm_up, f"warm-up {number + 1} of {WARM_UPS}", count=False)
+            ground.screen.advance()
+        for number in range(rounds):
+            for case in self._cases:
+                if case.name not in out:
+                    self._one(case, f"round {number + 1} of {rounds}, {case.name}", count=True)
+                ground.screen.advance()
         return self.outcome
 
-    def _one(self, contender: Contender, title: str, tell: Tell, *, count: bool) -> None:
-        self._runs += 1
-        space = f"bench-{self._runs}"
-        tell(f"{title}: preparing")
+    def _one(self, case: Case, title: str, *, count: bool) -> None:
+        screen = self._ground.screen
+        screen.tell(f"{title}: preparing")
         try:
-            sample = run(contender, self._bootstrap, space, self._workload, lambda text: tell(f"{title}: {text}"))
+            sample = cases.run(
+                case,
+                self._ground.bootstrap,
+                self._ground.space(),
+                lambda text: screen.tell(f"{title}: {text}"),
+                self._ground.patience,
+            )
         except Unavailable as error:
-            self.outcome.missing[contender.name] = str(error)
-            self._console.print(f"{contender.name} is left out: {error}", markup=False)
+            self.outcome.missing[case.name] = str(error)
+            screen.say(f"{case.name} is left out: {error}")
             return
         except RunFailed as error:
-            self._fail(contender, str(error))
+            self._fail(case, str(error))
             return
         if not sample.verdict.good:
-            self._fail(contender, f"its replies are wrong: {sample.verdict}")
+            self._fail(case, f"its replies are wrong: {sample.verdict}")
         elif count:
-            self.outcome.samples[contender.name].append(sample)
-            self._console.print(
+            self.outcome.samples[case.name].append(sample)
+            screen.say(
                 f"{title}: {sample.messages_per_second:,.0f} messages/s, {sample.verdict.replies:,} replies, "
-                "none lost, none twice", highlight=False, soft_wrap=True,
-            )  # fmt: skip
+                "none lost, none twice"
+            )
 
-    def _fail(self, contender: Contender, why: str) -> None:
-        self.outcome.failures.append(f"{contender.name}: {why}")
-        self.outcome.missing[contender.name] = why
-        self._console.print(f"{contender.name} failed: {why}", markup=False, style="red")
+    def _fail(self, case: Case, why: str) -> None:
+        self.outcome.failures.append(f"{case.name}: {why}")
+        self.outcome.missing[case.name] = why
+        self._ground.screen.warn(f"{case.name} failed: {why}")
+
+
+def summary(runs: Sequence[Sample]) -> dict[str, Any]:
+    """Medians and single runs of one case."""
+    speed = median(run.messages_per_second for run in runs)
+    found = {
+        "median_messages_per_second": round(speed),
+        "median_us_per_message": round(1e6 / speed, 2),
+        "median_cpu_us_per_message": round(median(run.cpu_us_per_message for run in runs), 2),
+        "late": max(run.late / run.verdict.replies for run in runs),
+        "samples": [run.to_dict() for run in runs],
+    }
+    if opened := [run.open_per_second for run in runs if run.open_per_second is not None]:
+        found["median_open_per_second"] = round(median(opened))
+    return found
+
+
+def ratio(samples: Mapping[str, Sequence[Sample]], name: str, base: str) -> list[float] | None:
+    """Lowest ratio of a round, ratio of the medians, highest ratio of a round; None unless both ran."""
+    if not samples.get(name) or not samples.get(base):
+        return None
+    ours, theirs = ([run.messages_per_second for run in samples[which]] for which in (name, base))
+    each = [a / b for a, b in zip(ours, theirs, strict=False)]
+    return [round(value, 3) for value in (min(each), median(ours) / median(theirs), max(each))]
+
+
+def cpu_ratio(samples: Mapping[str, Sequence[Sample]], name: str, base: str) -> float | None:
+    """The same by CPU per message, which other programs disturb less and the broker's speed not at all."""
+    if not samples.get(name) or not samples.get(base):
+        return None
+    ours, theirs = (median(run.cpu_us_per_message for run in samples[which]) for which in (name, base))
+    return round(theirs / ours, 3)

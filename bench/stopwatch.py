@@ -16,6 +16,8 @@ class Stopwatch:
     def __init__(self) -> None:
         self._wall = self._cpu = 0.0
         self.running = False
+        self.lap: dict[str, float] = {}
+        """When every dialog had its first message, about."""
 
     def start(self) -> None:
         """Begin at the first record; further calls do nothing."""
@@ -26,8 +28,21 @@ class Stopwatch:
         """Seconds of wall clock and of CPU since the start."""
         return time.perf_counter() - self._wall, time.process_time() - self._cpu
 
+    def opened(self, messages: int) -> None:
+        """Note that so many messages are committed and all dialogs are open; further calls do nothing."""
+        if not self.lap:
+            self.lap = {"messages": messages, "seconds": self.elapsed()[0]}
 
-def report(messages: int, elapsed: tuple[float, float], commits: int, *, late: int = 0, **versions: str) -> None:
+
+def report(
+    messages: int,
+    elapsed: tuple[float, float],
+    commits: int,
+    *,
+    late: int = 0,
+    lap: dict[str, float] | None = None,
+    **versions: str,
+) -> None:
     """Tell the benchmark how it went, on standard output."""
     told = {
         "messages": messages,
@@ -35,6 +50,7 @@ def report(messages: int, elapsed: tuple[float, float], commits: int, *, late: i
         "cpu_seconds": elapsed[1],
         "commits": commits,
         "late": late,
+        "lap": lap or {},
         "versions": versions,
     }
     sys.stdout.write(f"\n{MARK}{json.dumps(told)}\n")

@@ -31,7 +31,7 @@ def create(bootstrap: str, topics: Sequence[str], partitions: int) -> None:
 def drop(bootstrap: str, space: str) -> None:
     """Delete every topic of a run, so that one run's data is not the next one's burden."""
     admin = _admin(bootstrap)
-    topics = [topic for topic in admin.list_topics(timeout=10).topics if space in topic]
+    topics = [topic for topic in admin.list_topics(timeout=10).topics if topic.startswith((f"{space}.", f"{space}-"))]
     for future in (admin.delete_topics(topics) if topics else {}).values():
         future.result()
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from bench import our_loop, topics, wire
-from bench.workload import Job
+from bench import topics, wire
+from bench.contenders import our_loop
+from bench.workload import PARTITIONS, Job
 from conversations.protocol.envelope import Kind, split_header
 from conversations.protocol.topics import QUEUE, service_topic
 
@@ -72,3 +73,18 @@ def _queue(messages: Iterable[Message]) -> Iterator[Reply]:
             conversation, _from_initiator, kind, number = split_header(header)
             if kind is Kind.MESSAGE:
                 yield conversation, number
+
+
+def dialogs(bootstrap: str, space: str, service: str, count: int) -> Verdict:
+    """Judge the queue of a service that wants exactly one message on each of so many dialogs."""
+    received = _messages(bootstrap, space, service)
+    return judge(((conversation, 0) for conversation, _ in received), count)
+
+
+def numbered(bootstrap: str, space: str, service: str, count: int) -> Verdict:
+    """Judge the queue of a service that wants so many messages, numbered without a gap on each dialog."""
+    return judge(_messages(bootstrap, space, service), count)
+
+
+def _messages(bootstrap: str, space: str, service: str) -> Iterator[Reply]:
+    return _queue(topics.read(bootstrap, service_topic(space, service, QUEUE), PARTITIONS))

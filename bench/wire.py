@@ -9,7 +9,7 @@ import fastavro
 
 TEXTS = ("conversation", "kind", "message_type", "contract", "sender", "receiver")
 NUMBERS = ("seq", "ack", "sent_at", "fragment", "code")
-SCHEMA = fastavro.parse_schema({
+FIELDS: dict[str, Any] = {
     "type": "record",
     "name": "Envelope",
     "fields": [
@@ -17,7 +17,8 @@ SCHEMA = fastavro.parse_schema({
         *({"name": name, "type": "long"} for name in NUMBERS),
         {"name": "body", "type": "bytes"},
     ],
-})  # fmt: skip
+}
+SCHEMA = fastavro.parse_schema(FIELDS)
 
 
 def encode(envelope: dict[str, Any]) -> bytes:

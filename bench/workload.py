@@ -41,6 +41,8 @@ class Job:
     directory: str
     """An empty directory for local state."""
     workload: Workload
+    concurrency: int = 16
+    """Handlers that may run at the same time, where there are handlers."""
     profile: bool = False
 
     @property

@@ -18,8 +18,8 @@ from typing import Any, Self, TypeVar, overload
 from uuid import UUID
 
 from conversations.bodies import codec_of
+from conversations.checks import check_error, check_key, check_service, expiry, later, micros
 from conversations.config import Kafka, Limits
-from conversations.dialog import DESCRIPTION_LIMIT, check_error, expiry, micros
 from conversations.errors import (
     BodyTooLarge,
     DialogEnded,
@@ -36,6 +36,7 @@ from conversations.protocol.command import Begin, Command, End, EndWithError, Op
 from conversations.protocol.contract import Contract, as_message_type
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.identifiers import RANDOM_BITS, handle, read_handle, uuid7
+from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.service import Service
 
 M = TypeVar("M")
@@ -44,6 +45,8 @@ N = TypeVar("N")
 DEFAULT_TIMEOUT = timedelta(seconds=30)
 REQUEST_LIFETIME = timedelta(minutes=1)
 """A request's dialog lives at least this long, and not shorter than its time-out."""
+COMMAND_BYTES = 1_040_000
+"""Largest command: it fits the record that Kafka takes by default."""
 _DRAWS = 10_000
 
 
@@ -95,8 +98,9 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         if self._contract is not None:
             return self._contract.outgoing(body, name, from_initiator=True)
         found = {t.name: t for contract in self._client.contracts() for t in contract.sendable(True).values()}
-        if name is None:
-            name = as_message_type(type(body)).name if type(body) is not bytes else None
+        if name is None and type(body) is not bytes:
+            by_class = {t.body: t.name for t in found.values() if isinstance(t.body, type)}
+            name = by_class.get(type(body)) or as_message_type(type(body)).name
         if name in found:
             return found[name]
         raise NotInContract(
@@ -124,12 +128,12 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         check_error(code, description)
         self._ended = True
         self._operations = [operation for operation in self._operations if isinstance(operation, Begin)]
-        self._operations.append(EndWithError(code, description[:DESCRIPTION_LIMIT]))
+        self._operations.append(EndWithError(code, sendable(description, DESCRIPTION_LIMIT)))
 
     def set_timer(self, after: timedelta) -> None:
         """Note that the dialog's timer is set; the time runs from when the owner takes the command."""
         self._check_open(8458)
-        self._operations.append(SetTimer(micros(after, "a timer")))
+        self._operations.append(SetTimer(later(0, micros(after, "a timer"))))
 
     def cancel_timer(self) -> None:
         """Note that the dialog's timer is cancelled."""
@@ -155,7 +159,12 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
             secrets.token_bytes(16), self._conversation, True, self._key, self._idempotency_key,
             self._client.service_name, _now(), tuple(operations),
         )  # fmt: skip
-        return self._client.sink().append_async(self._key.encode(), encode_command(command))
+        value = encode_command(command)
+        if len(value) > COMMAND_BYTES:
+            raise BodyTooLarge(
+                f"the block asks for {len(value)} bytes; what takes effect together may have {COMMAND_BYTES} (8459)"
+            )
+        return self._client.sink().append_async(self._key.encode(), value)
 
     def __enter__(self) -> Self:
         self._inside = True
@@ -168,6 +177,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
 
         Raises:
             NotAccepted: Kafka did not confirm it in time.
+            BodyTooLarge: all of it together does not fit one record (8459); nothing was written.
         """
         self._inside = False
         if kind is not None:
@@ -280,8 +290,11 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
 
         Raises:
             UnknownContract: the service does not initiate the contract (8425).
-            LocalError: the id is not a UUIDv7, or the lifetime not positive.
+            LocalError: the id is not a UUIDv7, the lifetime not positive, or a name or key not usable.
         """
+        check_service(to)
+        if group is not None:
+            check_key(group)
         if self._service is not None and self._service.initiates.get(contract.name) is not contract:
             raise UnknownContract(
                 f"service {self.service_name!r} does not initiate contract {contract.name!r} (8425): "
@@ -302,6 +315,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             LocalError: it is not the id of a dialog (8426).
         """
         conversation, key = read_handle(id)
+        check_key(key)
         return ClientDialog(self, conversation, key, None)
 
     @overload

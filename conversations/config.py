@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 
+from conversations.protocol.limits import BODY_BYTES
 from conversations.protocol.topics import DEFAULT_NAMESPACE
 
 
@@ -32,8 +33,22 @@ class Limits:
     """Messages kept per dialog while one before them is missing."""
     waiting_bytes: int = 64_000_000
     """Bytes of waiting rows per partition at which its queue input pauses."""
-    cached_endpoints: int = 50_000
-    """Endpoints kept decoded in memory per partition."""
+    cached_endpoints: int = 25_000
+    """Endpoints kept decoded in memory per partition, about 2 KB each."""
+
+    def __post_init__(self) -> None:
+        """Refuse limits that would stop a worker later.
+
+        Raises:
+            ValueError: one is not positive, or bodies are larger than a record of the queue may be.
+        """
+        for name in (found.name for found in fields(self)):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be more than zero")
+        if self.body_bytes > BODY_BYTES:
+            raise ValueError(
+                f"body_bytes is at most {BODY_BYTES}: with what surrounds it a message must fit its topics"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

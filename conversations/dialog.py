@@ -14,17 +14,16 @@ from uuid import UUID
 
 from typing_extensions import TypeVar
 
+from conversations.checks import check_error, check_service, expiry, later, micros, moment
 from conversations.errors import BodyTooLarge, DialogEnded, LocalError, UnknownContract
 from conversations.handlers import Side
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER, Endpoint, check_timer, refuse
 from conversations.protocol.envelope import Envelope
+from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.states import OPEN_STATES, TRANSITIONS, Event, State
 
 S = TypeVar("S", default=dict[str, Any])
-
-DESCRIPTION_LIMIT = 3_000
-"""Characters of an error's description (Service Broker's limit)."""
 
 
 class Verb(Enum):
@@ -279,7 +278,7 @@ class Dialog(Generic[S]):
         self._draft.move(self._party, Event.END_WITH_ERROR)
         asks = self._draft.asks
         asks[:] = [ask for ask in asks if ask.party is not self._party or ask.verb is not Verb.SEND]
-        asks.append(Ask(Verb.END_WITH_ERROR, self._party, code, description[:DESCRIPTION_LIMIT]))
+        asks.append(Ask(Verb.END_WITH_ERROR, self._party, code, sendable(description, DESCRIPTION_LIMIT)))
 
     def set_timer(self, after: timedelta) -> None:
         """Call ``on_timer`` after this time; a dialog has one timer, setting it again moves it.
@@ -289,7 +288,7 @@ class Dialog(Generic[S]):
             LocalError: the time is negative, or not a timedelta.
         """
         check_timer(self._draft.state_of(self._party))
-        self._draft.asks.append(Ask(Verb.SET_TIMER, self._party, self._draft.room.now + micros(after, "a timer")))
+        self._draft.asks.append(Ask(Verb.SET_TIMER, self._party, later(self._draft.room.now, micros(after, "a timer"))))
 
     def cancel_timer(self) -> None:
         """Cancel the timer; harmless without one."""
@@ -350,9 +349,10 @@ class Group(Generic[S]):
 
         Raises:
             UnknownContract: the service does not declare that it initiates this contract (8425).
-            LocalError: the lifetime is not positive (8411).
+            LocalError: the lifetime is not positive (8411), no service can have this name (8490), the group is full.
         """
         room = self._draft.room
+        check_service(to)
         if not room.initiates(contract):
             raise UnknownContract(
                 f"the service does not initiate contract {contract.name!r}: add it to initiates=[...] (8425)"
@@ -373,49 +373,3 @@ class Group(Generic[S]):
                 dialog.end_with_error(code, description)
             except DialogEnded:
                 continue  # ended here, its END not acknowledged yet
-
-
-def check_error(code: object, description: object) -> None:
-    """Check the parts of an application's error.
-
-    Raises:
-        LocalError: 8419 or 8422.
-    """
-    if not isinstance(code, int) or isinstance(code, bool) or not 0 < code < 1 << 31:
-        raise LocalError(f"an error code is a positive number, not {code!r} (8419)", code=8419)
-    if not isinstance(description, str) or not description:
-        raise LocalError("an error needs a description (8422)", code=8422)
-
-
-def micros(duration: timedelta, what: str) -> int:
-    """Turn a duration into microseconds.
-
-    Raises:
-        LocalError: it is not a timedelta, or negative.
-    """
-    if not isinstance(duration, timedelta):
-        raise LocalError(f"{what} takes a timedelta, not {duration!r}")
-    amount = duration // timedelta(microseconds=1)
-    if amount < 0:
-        raise LocalError(f"{what} takes a positive duration, not {duration}")
-    return amount
-
-
-def expiry(now: int, lifetime: timedelta | None, contract: Contract) -> int:
-    """Return when a dialog begun now ends its life.
-
-    Raises:
-        LocalError: the lifetime is not positive (8411).
-    """
-    chosen = lifetime if lifetime is not None else contract.lifetime
-    if chosen is None:
-        return NEVER
-    amount = micros(chosen, "a lifetime")
-    if amount == 0:
-        raise LocalError("a lifetime must be more than zero (8411)", code=8411)
-    return min(now + amount, NEVER - 1)
-
-
-def moment(at: int) -> datetime:
-    """Turn microseconds since the epoch into a datetime in UTC."""
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at)

@@ -21,6 +21,7 @@ LogError                      Kafka failed for good
  ├─ InDoubt                   the outcome of a commit is unknown
  ├─ DestinationFailed         a topic refuses records
  └─ InputLost                 an input position can no longer be read
+     └─ StateDamaged          a row of a partition's state cannot be understood
 UndecodableRecord            bytes of a topic are not a record of a schema we know
 """
 
@@ -157,6 +158,10 @@ class InputLost(LogError):
         super().__init__(f"partition {partition}: {why}")
         self.partition = partition
         self.why = why
+
+
+class StateDamaged(InputLost):
+    """A row of a partition's state cannot be understood: a human must look before anything is written to it."""
 
 
 class UndecodableRecord(ValueError):

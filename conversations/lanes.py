@@ -12,21 +12,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Coroutine, Generator
+from contextlib import suppress
 from typing import Any, Protocol
 
-from conversations.handlers import Handler
-from conversations.logs import handling
-
-
-class Call:
-    """One run of one handler; the last argument is its dialog."""
-
-    __slots__ = ("arguments", "handler")
-
-    def __init__(self, handler: Handler, arguments: tuple[Any, ...]) -> None:
-        self.handler = handler
-        self.arguments = arguments
-
+from conversations.calls import Call, invoke, invoke_async
+from conversations.loop_watch import LoopWatch
+from conversations.virtual_loop import VirtualLoop
 
 Steps = Generator[Call, BaseException | None, None]
 
@@ -54,13 +45,23 @@ class Run:
         if self.abandoned:
             return None
         try:
-            call = next(self._steps) if self.call is None else self._steps.send(failure)
+            if self.call is None:
+                call = next(self._steps)
+            else:
+                if self.mark is not None:
+                    self.mark.returned += 1
+                call = self._steps.send(failure)
         except StopIteration:
             self.call = None
             return None
-        self.started = time.monotonic()
-        self.call = call
+        if call is not self.call:  # a worker's steps have said so already, under its lock
+            self.begins(call)
         return call
+
+    def begins(self, call: Call) -> None:
+        """Note which handler runs from now on; an ``async def`` one only waits until its event loop has come to it."""
+        self.started = math.inf if call.handler.is_async else time.monotonic()
+        self.call = call
 
     def overdue(self, now: float) -> bool:
         """Say whether the running handler is past its time limit."""
@@ -71,9 +72,11 @@ class Run:
 class Mark:
     """Counts the runs started since it was made, so that a step can wait for its own."""
 
-    __slots__ = ("_lock", "_open", "_quiet")
+    __slots__ = ("_lock", "_open", "_quiet", "returned")
 
     def __init__(self) -> None:
+        self.returned = 0
+        """Handlers that returned, about: threads count without a lock."""
         self._lock = threading.Lock()
         self._open = 0
         self._quiet = threading.Event()
@@ -110,38 +113,15 @@ class Scheduler(Protocol):
     def abandon(self, run: Run) -> None:
         """Give up on a run whose handler is over its time limit."""
 
+    def look(self) -> None:
+        """Notice handlers that hold up others; called at every step."""
+
     @property
     def exhausted(self) -> bool:
         """True when so many abandoned handlers still run that the process should be replaced."""
 
     def close(self) -> None:
         """Stop taking runs."""
-
-
-def invoke(call: Call) -> BaseException | None:
-    """Run a ``def`` handler and return what it raised."""
-    handling(call.arguments[-1])
-    try:
-        call.handler.function(*call.arguments)
-    except BaseException as error:  # noqa: BLE001 - a handler may raise anything; it is judged by the owner
-        return error
-    finally:
-        handling(None)
-    return None
-
-
-async def invoke_async(call: Call) -> BaseException | None:
-    """Run an ``async def`` handler and return what it raised."""
-    handling(call.arguments[-1])
-    try:
-        await call.handler.function(*call.arguments)
-    except asyncio.CancelledError as error:
-        return error
-    except BaseException as error:  # noqa: BLE001 - a handler may raise anything; it is judged by the owner
-        return error
-    finally:
-        handling(None)
-    return None
 
 
 class Threads:
@@ -154,7 +134,9 @@ class Threads:
     """
 
     LONGEST = 1.0
-    """Seconds a step may outlast its patience while its lanes are finished one after the other."""
+    """Seconds a step may outlast its patience while its handlers return one after the other."""
+    WAVE = 0.02
+    """Seconds in which a handler must return for a step to go on past its patience."""
     TICK = 0.002
     """Seconds after which a step looks whether its handlers wait and more threads would help."""
 
@@ -162,20 +144,37 @@ class Threads:
         self._limit = concurrency
         self._name = name
         self._ready: deque[Run] = deque()
+        """Not begun."""
+        self._called: deque[tuple[Run, Call]] = deque()
+        """Come to a handler, for which there is no place yet."""
         self._work = threading.Semaphore(0)
         self._lock = threading.Lock()
         self._threads = 0
         self._busy = 0
-        self._orphans = 0
+        self._orphans: set[Run] = set()
+        """Abandoned, and still holding a thread."""
+        self._on_loop: set[Run] = set()
+        """With the event loop, abandoned or not."""
         self._closed = False
         self._loop = loop
+        self._watch = None if loop is None else LoopWatch(loop)
         self._own_loop = loop is None
         self._slots = asyncio.Semaphore(concurrency)
 
     @property
     def exhausted(self) -> bool:
-        """True when half the pool runs handlers that were given up on."""
-        return self._orphans * 2 >= max(self._limit, 2)
+        """True when half the pool, or the event loop, is held by handlers past their limit that cannot be stopped."""
+        if not self._orphans and not self._on_loop:
+            return False
+        now = time.monotonic()
+        with self._lock:
+            hopeless = [run for run in (*self._orphans, *self._on_loop) if run.abandoned and run.overdue(now)]
+        if len(hopeless) * 2 >= max(self._limit, 2):
+            return True
+        if not hopeless or self._watch is None or not self._watch.blocked:
+            return False
+        culprit = self._culprit(self._watch)
+        return culprit is None or culprit in hopeless
 
     def start(self, run: Run, mark: Mark) -> None:
         """Queue a run; one idle thread is enough until the step finds that handlers wait."""
@@ -188,22 +187,40 @@ class Threads:
     def wait(self, mark: Mark, patience: float) -> None:
         """Wait for the runs of ``mark``, widening the pool while they wait for a thread."""
         deadline = time.monotonic() + patience
-        waiting = len(self._ready)
+        waiting, returned, look = len(self._ready), mark.returned, deadline
         while not mark.wait(self.TICK):
-            left, late = len(self._ready), time.monotonic() - deadline
-            # Past its patience a step goes on only while lanes are finished: that is much work, not a slow handler,
-            # and turning it into rows would be more work.
-            if late >= 0 and (left >= waiting or late >= self.LONGEST):
-                break
+            left, now = len(self._ready), time.monotonic()
+            # Past its patience a step goes on only while handlers return: that is much work, not a slow handler, and
+            # turning it into rows would be more work. Handlers that wait for the same thing return in waves.
+            if now >= look:
+                if mark.returned == returned or now >= deadline + self.LONGEST:
+                    break
+                returned, look = mark.returned, now + self.WAVE
             if left and waiting - left < 4 * self._busy:
                 self._widen(max(1, self._busy))
             waiting = left
-        if self._ready and not mark.wait(0):
+        if self._ready:  # of this step or of one before
             self._widen(max(1, self._busy))
+            if self._busy >= self._limit:
+                self._bring_to_handlers()
+
+    def _bring_to_handlers(self) -> None:
+        """Do what needs no handler (acknowledgements, ends, commands) in the step's own thread: the pool may be full for long."""
+        with suppress(IndexError):
+            while True:
+                run = self._ready.popleft()
+                call = run.advance(None)
+                if call is not None and not call.handler.is_async:
+                    run.started = math.inf  # waiting for a place is not running
+                    self._called.append((run, call))
+                else:
+                    self._drive(run, call)
+        self._widen(1)  # for a place that came free meanwhile
 
     def _widen(self, more: int) -> None:
         with self._lock:
-            more = min(more, self._limit + self._orphans - self._busy, len(self._ready))
+            waiting = len(self._ready) + len(self._called)
+            more = min(more, self._limit + len(self._orphans) - self._busy, waiting)
             for _ in range(more):
                 self._busy += 1
                 if self._busy > self._threads:
@@ -218,28 +235,34 @@ class Threads:
                 return
             while True:
                 try:
-                    run = self._ready.popleft()
+                    self._take_one()
                 except IndexError:
                     with self._lock:
                         self._busy -= 1
                         # A run queued between the two lines above would find nobody.
-                        if not self._ready or self._busy:
+                        if not (self._ready or self._called) or self._busy:
                             break
                         self._busy += 1
-                    continue
-                self._drive(run, run.advance(None))
+
+    def _take_one(self) -> None:
+        if self._called:
+            run, call = self._called.popleft()
+            run.begins(call)
+            self._drive(run, call)
+        else:
+            run = self._ready.popleft()
+            self._drive(run, run.advance(None))
 
     def _drive(self, run: Run, call: Call | None) -> None:
-        while call is not None:
+        while call is not None and not run.abandoned:
             if call.handler.is_async:
+                with self._lock:
+                    self._on_loop.add(run)
                 self._event_loop().call_soon_threadsafe(self._spawn, run, call)
                 return
-            failure = invoke(call)
-            if run.abandoned:
-                with self._lock:
-                    self._orphans -= 1
-                return
-            call = run.advance(failure)
+            call = run.advance(invoke(call))
+        with self._lock:
+            self._orphans.discard(run)
         self._finish(run)
 
     def _finish(self, run: Run) -> None:
@@ -254,27 +277,46 @@ class Threads:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
+                self._watch = LoopWatch(self._loop)
                 threading.Thread(
                     target=_run_until_stopped, args=(self._loop,), name=f"{self._name}-loop", daemon=True
                 ).start()
             return self._loop
 
     def _spawn(self, run: Run, call: Call) -> None:
+        if self._watch is not None:
+            self._watch.here()
         run.task = asyncio.get_running_loop().create_task(self._drive_async(run, call))
 
-    async def _drive_async(self, run: Run, call: Call | None) -> None:
-        while call is not None:
-            if not call.handler.is_async:
-                self._requeue(run, call)
-                return
-            run.started = math.inf  # waiting for a place is not running
-            async with self._slots:
-                run.started = time.monotonic()
-                failure = await invoke_async(call)
-            if run.abandoned:
-                return
-            call = run.advance(failure)
-        self._finish(run)
+    async def _drive_async(self, run: Run, call: Call) -> None:
+        following: Call | None = call
+        try:
+            while following is not None and following.handler.is_async and not run.abandoned:
+                async with self._slots:
+                    run.started = time.monotonic()  # waiting for a place was not running
+                    failure = await invoke_async(following)
+                following = run.advance(failure)
+        finally:
+            with self._lock:
+                self._on_loop.discard(run)
+        if following is not None and not run.abandoned:
+            self._requeue(run, following)
+        else:
+            self._finish(run)
+
+    def look(self) -> None:
+        """Say so when a handler blocks the event loop, which all others on it wait for."""
+        watch = self._watch
+        if watch is not None and (self._on_loop or watch.blocked):
+            watch.look(lambda: self._culprit(watch))
+
+    def _culprit(self, watch: LoopWatch) -> Run | None:
+        task, dialog = watch.running()
+        with self._lock:
+            for run in self._on_loop:
+                if run.task is task or (run.call is not None and run.call.arguments[-1] is dialog):
+                    return run
+        return None
 
     def _requeue(self, run: Run, call: Call) -> None:
         run.task = None  # from here on a thread holds the run, which cannot be cancelled
@@ -288,15 +330,19 @@ class Threads:
         if run.mark is not None and not run.done:
             run.done = True
             run.mark.end()
+        with self._lock:
+            on_loop = run in self._on_loop
+            if not on_loop:
+                self._orphans.add(run)
         task, loop = run.task, self._loop
-        if task is not None and loop is not None:
-            loop.call_soon_threadsafe(task.cancel)
-        else:
-            with self._lock:
-                self._orphans += 1
+        if on_loop and task is not None and loop is not None:
+            with suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(task.cancel)
 
     def close(self) -> None:
-        """Let idle threads end; running handlers are left alone."""
+        """Let idle threads end; running handlers are left alone. Harmless when done already."""
+        if self._closed:
+            return
         self._closed = True
         for _ in range(self._threads):
             self._work.release()
@@ -343,6 +389,9 @@ class Inline:
     def wait(self, mark: Mark, patience: float) -> None:
         """Nothing is left to wait for."""
 
+    def look(self) -> None:
+        """Nothing runs while the owner looks."""
+
     def abandon(self, run: Run) -> None:
         """Never needed: nothing runs while the owner looks."""
 
@@ -351,24 +400,3 @@ class Inline:
         if self._loop is not None:
             self._loop.close()
             self._loop = None
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock jumps to the next timer instead of waiting."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._now = 0.0
-        selector = self._selector  # type: ignore[attr-defined]  # asyncio has no public way to its selector
-        select = selector.select
-
-        def jump(timeout: float | None = None) -> Any:
-            if timeout:
-                self._now += timeout
-            return select(0)
-
-        selector.select = jump
-
-    def time(self) -> float:
-        """Seconds on the loop's own clock."""
-        return self._now

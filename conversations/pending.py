@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from conversations.errors import PeerError, RequestTimeout
 from conversations.presence import Host
-from conversations.protocol.endpoint import Failure
+from conversations.protocol.effects import Failure
 from conversations.protocol.identifiers import read_handle
 
 R_co = TypeVar("R_co", covariant=True)

@@ -67,6 +67,7 @@ class Restore(Protocol):
         """Read at most ``limit`` further rows without waiting long (tens of ms).
 
         Raises:
+            KafkaUnreachable: no broker answers; begin a new one later.
             LogError: the state topic cannot be read.
         """
 
@@ -142,6 +143,12 @@ class Log(Protocol):
 
         Known when the end was reached, 0 before: only good for comparing with ``queue_end``.
         """
+
+    def commands_end(self, partition: int) -> int:
+        """The same of the commands partition."""
+
+    def commands_read_to(self, partition: int) -> int:
+        """The same of the commands partition."""
 
     def close(self) -> None:
         """Leave the group, after a last ``revoked``; harmless when already closed."""

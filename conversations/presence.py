@@ -6,7 +6,7 @@ import os
 import threading
 from typing import Protocol
 
-from conversations.protocol.endpoint import Failure
+from conversations.protocol.effects import Failure
 
 
 class Watcher(Protocol):

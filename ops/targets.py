@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import importlib
 import inspect
+import logging
 import sys
 import threading
 import traceback
@@ -17,6 +18,11 @@ from typing import Any, Self, TypeVar
 
 from conversations.errors import DeclarationError
 from conversations.service import Service
+
+log = logging.getLogger("conversations.run")
+
+PATIENCE = 3.0
+"""Seconds an event loop may take to come round before it counts as blocked for good."""
 
 T = TypeVar("T")
 HOW = "Write it as module:attribute, for instance shop.orders:service for 'service' in shop/orders.py"
@@ -40,8 +46,17 @@ class HandlerLoop:
     def __exit__(self, *exc: object) -> None:
         if self.made is not None and self._thread is not None:
             self.made.call_soon_threadsafe(self.made.stop)
-            self._thread.join()
-            self.made.close()
+            self._thread.join(PATIENCE)
+            if not self._thread.is_alive():  # else a handler blocks it for good; the end of the process ends it
+                self.made.close()
+
+    def comes_round(self) -> bool:
+        """Say whether the loop still turns; a handler that blocks it may never let it."""
+        if self.made is None:
+            return True
+        turned = threading.Event()
+        self.made.call_soon_threadsafe(turned.set)
+        return turned.wait(PATIENCE)
 
     def wait_for(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and return its result."""
@@ -71,10 +86,13 @@ def entered(target: str, loop: HandlerLoop) -> Iterator[Service[Any]]:
         try:
             yield _checked(target, service)
         except BaseException:
-            if not loop.wait_for(_awaited(lambda: found.__aexit__(*sys.exc_info()))):
+            if not loop.comes_round() or not loop.wait_for(_awaited(lambda: found.__aexit__(*sys.exc_info()))):
                 raise
         else:
-            loop.wait_for(_awaited(lambda: found.__aexit__(None, None, None)))
+            if loop.comes_round():
+                loop.wait_for(_awaited(lambda: found.__aexit__(None, None, None)))
+            else:
+                log.error("the block %s is not left: its event loop is blocked", target)
     else:
         raise TargetError(f"{target} is {found!r:.200}, which is neither a Service nor a block that yields one. {HOW}.")
 

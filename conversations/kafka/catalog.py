@@ -6,17 +6,18 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
 from conversations.errors import LogError
-from conversations.kafka.clients import REQUEST_TIMEOUT, describe_topics, log, make_admin
+from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, describe_topics, log, make_admin
 from conversations.kafka.restore import read_all
 from conversations.protocol.topics import catalog_topic
 
 SERVICE, SCHEMA = "service/", "schema/"
+MOST_PARTITIONS = 1_000_000
 REREAD_AFTER = 1.0
 """Seconds between two readings for the sake of an unknown service."""
 
@@ -38,13 +39,19 @@ class Catalog:
         return None if entry is None else int(entry["partitions"])
 
     def take(self, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Apply records of the topic, in order; keys of a kind this version does not know are left alone."""
+        """Apply records of the topic, in order; what this version does not understand is left alone."""
         for key, value in rows:
-            kind, _, name = key.decode().partition("/")
-            if kind == "service":
-                _set(self.services, name, None if value is None else json.loads(value))
-            elif kind == "schema":
-                _set(self.schemas, name, None if value is None else value.decode())
+            try:
+                self._take(key, value)
+            except (ValueError, RecursionError) as error:
+                log.warning("a record of the catalog, %s, is not understood and left alone: %s", key[:200], error)
+
+    def _take(self, key: bytes, value: bytes | None) -> None:
+        kind, _, name = key.decode().partition("/")
+        if kind == "service":
+            _set(self.services, name, None if value is None else _entry(value))
+        elif kind == "schema":
+            _set(self.schemas, name, None if value is None else value.decode())
 
 
 def service_record(name: str, entry: Mapping[str, Any]) -> tuple[bytes, bytes]:
@@ -82,7 +89,7 @@ def read_catalog(
 class CatalogReader:
     """A catalog that is read again when an unknown service is asked for, at most once a second."""
 
-    def __init__(self, kafka: Kafka, admin: AdminClient) -> None:
+    def __init__(self, kafka: Kafka, admin: Admin) -> None:
         self._kafka, self._admin = kafka, admin
         self._catalog: Catalog | None = None
         self._read_at = 0.0
@@ -99,13 +106,22 @@ class CatalogReader:
         if count is not None or (catalog and monotonic() - self._read_at < REREAD_AFTER):
             return count
         try:
-            self._catalog = read_catalog(self._kafka, self._admin, catalog)
+            with self._admin.request() as client:
+                self._catalog = read_catalog(self._kafka, client, catalog)
         except LogError as failure:
             if catalog is None:
                 raise
             log.info("the catalog could not be read again, so %s stays unknown: %s", service, failure)
         self._read_at = monotonic()
         return self._catalog.partitions(service) if self._catalog else None
+
+
+def _entry(value: bytes) -> Mapping[str, Any]:
+    entry = json.loads(value)
+    count = entry.get("partitions") if isinstance(entry, dict) else None
+    if type(count) is not int or not 0 < count <= MOST_PARTITIONS:
+        raise ValueError(f"a service has from 1 to {MOST_PARTITIONS} partitions, not {count!r:.80}")
+    return cast("dict[str, Any]", entry)
 
 
 def _set(where: dict[str, Any], name: str, value: object) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -22,7 +24,7 @@ from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
 from conversations.errors import KafkaUnreachable, LogError
-from conversations.kafka.failures import describe, unreachable
+from conversations.kafka.failures import Word, describe, passing, unreachable, word_for
 
 log = logging.getLogger("conversations.kafka")
 
@@ -30,6 +32,9 @@ _SPEC: Any = confluent_admin.OffsetSpec  # type: ignore[attr-defined]  # exporte
 
 REQUEST_TIMEOUT = 8.0
 """Seconds an administrative request may take; below the 10 s in which a missing Kafka must be reported."""
+
+AGAIN = 0.2
+"""Seconds until a request is repeated that a broker could not answer just now."""
 
 QUIET = {
     # One refused connection is a line of log, not one line per attempt and broker.
@@ -84,6 +89,31 @@ def settings(
 def make_admin(kafka: Kafka) -> AdminClient:
     """Make an administrative client; nothing is sent before it is used."""
     return _made(AdminClient, settings(kafka, {}))
+
+
+class Admin:
+    """The administrative client of one worker, replaced when a request was not answered.
+
+    An old one may wait for ever for a broker it does not connect to any more, while the cluster is well.
+    """
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self.client = make_admin(kafka)
+        """For one request; whoever waits for an answer keeps it, with the client its futures would go."""
+
+    @contextmanager
+    def request(self) -> Iterator[AdminClient]:
+        """Lend the client for a request that is waited for."""
+        try:
+            yield self.client
+        except KafkaUnreachable:
+            self.renew()
+            raise
+
+    def renew(self) -> None:
+        """Take another client from now on."""
+        self.client = make_admin(self._kafka)
 
 
 def make_consumer(kafka: Kafka, safe: Settings, preferred: Settings | None = None, *, member: bool = False) -> Consumer:
@@ -146,10 +176,32 @@ def offset_of(kafka: Kafka, topic: str, future: Future[Any]) -> int:
         raise translated(kafka, f"offsets of {topic} cannot be listed", failure) from failure
 
 
+def ask_offset(kafka: Kafka, admin: AdminClient, topic: str, partition: int, *, first: bool = False) -> int:
+    """Ask for an offset as ``list_offset`` does, again while the broker says that it does not know just now.
+
+    Raises:
+        KafkaUnreachable: no broker answered, or none that leads the partition.
+        LogError: the partition does not exist or may not be described.
+    """
+    deadline = monotonic() + REQUEST_TIMEOUT
+    while True:
+        future = list_offset(admin, topic, partition, first=first)
+        try:
+            return int(future.result().offset)
+        except KafkaException as failure:
+            error = failure.args[0]
+            if unreachable(error) or not passing(error):
+                raise translated(kafka, f"offsets of {topic} cannot be listed", failure) from failure
+            if monotonic() > deadline:
+                raise KafkaUnreachable(kafka.bootstrap, describe(error)) from failure
+        sleep(AGAIN)
+        admin = make_admin(kafka)  # the old one may go on asking where nobody leads any more
+
+
 def translated(kafka: Kafka, what: str, failure: KafkaException) -> LogError:
     """Make the exception of this package for a failed request."""
     error: KafkaError = failure.args[0]
-    if unreachable(error):
+    if unreachable(error) or word_for(error) is Word.RETRIABLE:
         return KafkaUnreachable(kafka.bootstrap, describe(error))
     return LogError(f"{what}: {describe(error)}")
 

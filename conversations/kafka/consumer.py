@@ -47,7 +47,7 @@ class Inputs:
         self._listener: Listener | None = None
         self._owned: set[int] = set()
         self._open: set[int] = set()
-        self._ends: dict[int, int] = {}
+        self._ends: dict[tuple[str, int], int] = {}
         self._moved = self._closing = False
         self._errors: list[LogError] = []
         self.broken = False
@@ -119,18 +119,21 @@ class Inputs:
         """Let queue and commands of a partition flow; nothing happens when it was taken away meanwhile."""
         if partition not in self._owned:
             return
-        self.drop(partition)
-        self._consumer.incremental_assign(
-            [
-                TopicPartition(self._queue, partition, _start(positions.queue)),
-                TopicPartition(self._commands, partition, _start(positions.commands)),
-            ]
-        )
+        inputs = [
+            TopicPartition(self._queue, partition, _start(positions.queue)),
+            TopicPartition(self._commands, partition, _start(positions.commands)),
+        ]
+        if self._assigned({partition}):
+            for place in inputs:
+                self._consumer.seek(place)
+        else:
+            self._consumer.incremental_assign(inputs)
+        self._consumer.resume(inputs)  # it may have been held back, also when it was ours before
         self._open.add(partition)
 
-    def read_to(self, partition: int) -> int:
-        """Offset of the queue partition up to which everything was given out when its end was last reached."""
-        return self._ends.get(partition, 0)
+    def read_to(self, topic: str, partition: int) -> int:
+        """Offset up to which everything of an input was given out when its end was last reached."""
+        return self._ends.get((topic, partition), 0)
 
     def pause(self, partition: int) -> None:
         """Hold back the queue of a partition."""
@@ -144,9 +147,14 @@ class Inputs:
 
     def drop(self, partition: int) -> None:
         """Stop reading a partition that stays ours."""
+        if partition not in self._open:
+            return
         self._open.discard(partition)
-        self._ends.pop(partition, None)
-        self._unassign({partition})
+        for topic in (self._queue, self._commands):
+            self._ends.pop((topic, partition), None)
+        # Not unassigned: librdkafka may have heard of a revocation we have not been told yet, and takes any unassign, an
+        # empty one too, for our answer: the next owner would go to work while we could still commit.
+        self._consumer.pause(self._assigned({partition}))
 
     def close(self) -> None:
         """Leave the group; the listener hears of every partition that is still owned."""
@@ -176,14 +184,16 @@ class Inputs:
         finally:
             self._owned -= set(numbers)
             self._open -= set(numbers)
-            self._unassign(set(numbers))
+            self._answer(set(numbers))
 
-    def _unassign(self, numbers: set[int]) -> None:
+    def _assigned(self, numbers: set[int]) -> list[TopicPartition]:
+        return [where for where in self._consumer.assignment() if where.partition in numbers]
+
+    def _answer(self, numbers: set[int]) -> None:
         # The group's callbacks list the queue only: the commands that came with it are ours to take away, or the
         # old owner would go on reading them. Called with nothing to take away, it still answers the callback.
         try:
-            going = [where for where in self._consumer.assignment() if where.partition in numbers]
-            self._consumer.incremental_unassign(going)
+            self._consumer.incremental_unassign(self._assigned(numbers))
         except KafkaException:
             if not self._closing:  # a consumer that leaves takes everything away by itself, and may refuse to be told
                 raise
@@ -197,8 +207,9 @@ class Inputs:
                 continue
             partition = message.partition()
             if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's name
-                if message.topic() == self._queue and partition is not None:
-                    self._ends[partition] = message.offset() or 0
+                topic = message.topic()
+                if topic is not None and partition is not None:
+                    self._ends[topic, partition] = message.offset() or 0
             elif input_gone(error) and partition is not None and partition >= 0:
                 if partition in self._open:
                     self._errors.append(InputLost(partition, f"{message.topic()}: {describe(error)}"))

@@ -92,8 +92,15 @@ _RETRIABLE: Final = frozenset(
         KafkaError.CONCURRENT_TRANSACTIONS,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
+        # A leader that has just started, or just stopped being one: a broker that restarts says these for a moment.
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
     }
 )
@@ -101,6 +108,9 @@ _RETRIABLE: Final = frozenset(
 _INPUT_GONE: Final = frozenset(
     {
         KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - what auto.offset.reset=error reports
+        # Damaged, or zstd that unpacks to more than receive.message.max.bytes: with a larger one it can be read.
+        KafkaError._BAD_COMPRESSION,  # noqa: SLF001
+        KafkaError._BAD_MSG,  # noqa: SLF001
         KafkaError._LOG_TRUNCATION,  # noqa: SLF001
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
         KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
@@ -120,6 +130,11 @@ _UNREACHABLE: Final = frozenset(
         KafkaError._TRANSPORT,  # noqa: SLF001
         KafkaError._AUTHENTICATION,  # noqa: SLF001
         KafkaError.REQUEST_TIMED_OUT,
+        # A broker answered, but the one to ask is not there (yet), as happens while brokers start.
+        KafkaError._NOENT,  # noqa: SLF001 - the leader of the partition is not known
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
     }
 )
 
@@ -149,6 +164,14 @@ def word_for(error: KafkaError) -> Word:
     return Word.IN_DOUBT
 
 
+def passing(error: KafkaError) -> bool:
+    """Tell whether an administrative request may be answered when it is asked again."""
+    word = word_for(error)
+    # _NOENT: the leader of the partition is not known, just now.
+    moment = word is Word.RETRIABLE or error.code() == KafkaError._NOENT  # noqa: SLF001
+    return moment or (word is not Word.FATAL and unreachable(error))
+
+
 def is_producer_fenced(error: KafkaError) -> bool:
     """Tell whether another producer took over the transactional id."""
     return error.code() in _PRODUCER_FENCED
@@ -176,8 +199,7 @@ def ignorable(error: KafkaError) -> bool:
     passing = {
         KafkaError._MAX_POLL_EXCEEDED,  # noqa: SLF001 - the loss of the partitions is told by its own callback
         KafkaError._PARTITION_EOF,  # noqa: SLF001
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError._RESOLVE,  # noqa: SLF001
         KafkaError.UNKNOWN_MEMBER_ID,
         KafkaError.ILLEGAL_GENERATION,
         KafkaError.STALE_MEMBER_EPOCH,
@@ -188,7 +210,7 @@ def ignorable(error: KafkaError) -> bool:
 
 
 def unreachable(error: KafkaError) -> bool:
-    """Tell whether an error means that no broker answered."""
+    """Tell whether an error means that no broker answered, or not the one to ask: it may pass."""
     return error.code() in _UNREACHABLE
 
 

@@ -7,12 +7,10 @@ from secrets import token_hex
 from threading import get_ident
 from typing import Literal
 
-from confluent_kafka.admin import AdminClient
-
 from conversations.config import Kafka
 from conversations.errors import InDoubt, LogError
 from conversations.kafka.catalog import CatalogReader
-from conversations.kafka.clients import Topic, describe_topics, list_offset, make_admin, offset_of
+from conversations.kafka.clients import Admin, Topic, ask_offset, describe_topics
 from conversations.kafka.consumer import Inputs
 from conversations.kafka.restore import KafkaRestore
 from conversations.kafka.transactions import Group, Transactions
@@ -47,7 +45,7 @@ class KafkaLog:
         self._queue, self._commands, self._state = (
             service_topic(kafka.namespace, service, kind) for kind in (QUEUE, COMMANDS, STATE)
         )
-        self._admin: AdminClient = make_admin(kafka)
+        self._admin = Admin(kafka)
         self._catalog = CatalogReader(kafka, self._admin)
         self._inputs: Inputs | None = None
         self._transactions: Transactions | None = None
@@ -90,7 +88,7 @@ class KafkaLog:
     def restore(self, partition: int, since: int | None) -> KafkaRestore:
         """Begin reading the state partition from offset ``since`` (None: its start)."""
         names = (self._group, self._queue, self._state)
-        return KafkaRestore(self.kafka, self._admin, names, partition, since)
+        return KafkaRestore(self.kafka, self._admin.client, names, partition, since)
 
     def open(self, partition: int, positions: Positions) -> None:
         """Let the inputs of an assigned partition (queue, then commands) flow from ``positions``."""
@@ -140,15 +138,28 @@ class KafkaLog:
 
     def queue_end(self, partition: int) -> int:
         """End offset of the queue partition, counting records of open transactions."""
-        return offset_of(self.kafka, self._queue, list_offset(self._admin, self._queue, partition))
+        return self._end(self._queue, partition)
+
+    def commands_end(self, partition: int) -> int:
+        """End offset of the commands partition, counting records of open transactions."""
+        return self._end(self._commands, partition)
+
+    def _end(self, topic: str, partition: int) -> int:
+        with self._admin.request() as client:
+            return ask_offset(self.kafka, client, topic, partition)
 
     def queue_read_to(self, partition: int) -> int:
         """Offset up to which ``poll`` has given out everything, known once the end was reached; 0 before."""
-        return self._joined().read_to(partition)
+        return self._joined().read_to(self._queue, partition)
+
+    def commands_read_to(self, partition: int) -> int:
+        """The same of the commands partition."""
+        return self._joined().read_to(self._commands, partition)
 
     def state_start(self, partition: int) -> int:
         """First offset of the state partition: a local copy from before it is worthless."""
-        return offset_of(self.kafka, self._state, list_offset(self._admin, self._state, partition, first=True))
+        with self._admin.request() as client:
+            return ask_offset(self.kafka, client, self._state, partition, first=True)
 
     def close(self) -> None:
         """Leave the group, after a last ``revoked`` (``lost`` after ``InDoubt``); harmless when already closed."""
@@ -180,10 +191,12 @@ class KafkaLog:
         return topics
 
     def _describe(self, names: list[str]) -> dict[str, Topic | None]:
-        return describe_topics(self._admin, self.kafka, names)
+        with self._admin.request() as client:
+            return describe_topics(client, self.kafka, names)
 
     def _look_up(self, names: list[str]) -> dict[str, Topic | None]:
-        return describe_topics(self._admin, self.kafka, names, LOOK_UP)  # in the middle of a commit: not for long
+        with self._admin.request() as client:
+            return describe_topics(client, self.kafka, names, LOOK_UP)  # in the middle of a commit: not for long
 
     def _joined(self) -> Inputs:
         self._check_thread()

@@ -19,9 +19,9 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
-from conversations.errors import LogError
-from conversations.kafka.clients import REQUEST_TIMEOUT, list_offset, make_admin, make_consumer, offset_of, translated
-from conversations.kafka.failures import Word, describe, ignorable, word_for
+from conversations.errors import KafkaUnreachable, LogError
+from conversations.kafka.clients import REQUEST_TIMEOUT, ask_offset, list_offset, make_admin, make_consumer, translated
+from conversations.kafka.failures import describe, ignorable, passing
 from conversations.ports import Restored
 
 PATIENCE = 0.05
@@ -33,7 +33,7 @@ STUCK_AFTER = 120.0
 
 PREFERRED = {
     "fetch.wait.max.ms": 10,
-    "queued.max.messages.kbytes": 16_384,
+    "queued.max.messages.kbytes": 4_096,
     # When the local queue is full librdkafka waits this long before it fetches on: the default second costs a factor
     # of ten on a large partition.
     "fetch.queue.backoff.ms": 5,
@@ -42,6 +42,10 @@ PREFERRED = {
 Rows = list[tuple[bytes, bytes | None]]
 
 _failed = Message.error
+
+
+class StandsStill(LogError):
+    """Nothing more can be read, because a transaction is open or because no broker answers."""
 
 
 class BoundedReader:
@@ -110,7 +114,7 @@ class BoundedReader:
 
     def _check_stuck(self) -> None:
         if monotonic() - self._moved_at > STUCK_AFTER:
-            raise LogError(
+            raise StandsStill(
                 f"{self._topic} partition {self._partition} stands still at {self.next_offset} of {self._end}: "
                 "an open transaction hides the rest; find it with Kafka's 'kafka-transactions.sh find-hanging'"
             )
@@ -142,6 +146,7 @@ class KafkaRestore:
         """Read at most ``limit`` further rows without waiting more than tens of ms.
 
         Raises:
+            KafkaUnreachable: no broker has answered for two minutes.
             LogError: the state topic cannot be read.
         """
         return self._step(limit)
@@ -175,9 +180,9 @@ class KafkaRestore:
         return self._ask_bounds(limit)
 
     def _again(self, error: KafkaError, cause: KafkaException | None) -> Restored:
-        # _NOENT: the leader of the partition is not known, just now.
-        passing = word_for(error) is Word.RETRIABLE or error.code() == KafkaError._NOENT  # noqa: SLF001
-        if monotonic() > self._deadline or not passing:
+        if monotonic() > self._deadline and passing(error):
+            raise KafkaUnreachable(self._kafka.bootstrap, describe(error)) from cause
+        if not passing(error):
             raise LogError(
                 f"offsets of {self._queue} and {self._state} cannot be read for {self._group}: {describe(error)}"
             ) from cause
@@ -211,7 +216,11 @@ class KafkaRestore:
     def _read(self, limit: int) -> Restored:
         reader = self._reader
         assert reader is not None
-        rows = reader.read(limit)
+        try:
+            rows = reader.read(limit)
+        except StandsStill:
+            ask_offset(self._kafka, self._admin, self._state, self._partition)  # or unreachable
+            raise
         if reader.done:
             reader.close()
         return Restored(rows, reader.done, reader.next_offset)
@@ -227,8 +236,7 @@ def read_all(kafka: Kafka, admin: AdminClient, topic: str, start: int = 0) -> tu
         KafkaUnreachable: no broker answered.
         LogError: the topic cannot be read.
     """
-    futures = [list_offset(admin, topic, 0, first=first) for first in (True, False)]
-    first, end = (offset_of(kafka, topic, future) for future in futures)
+    first, end = (ask_offset(kafka, admin, topic, 0, first=first) for first in (True, False))
     reader = BoundedReader(kafka, topic, 0, max(start, first), end)
     rows: Rows = []
     try:

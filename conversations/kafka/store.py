@@ -9,7 +9,16 @@ from itertools import takewhile
 from pathlib import Path
 from time import time
 
-from rocksdict import BlockBasedOptions, Cache, DbClosedError, DBCompressionType, Options, Rdict, WriteBatch
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    DbClosedError,
+    DBCompressionType,
+    Options,
+    Rdict,
+    WriteBatch,
+    WriteOptions,
+)
 
 from conversations.errors import LogError
 
@@ -40,6 +49,10 @@ class RocksStore:
     def __init__(self, path: Path, topic_id: str, cache: Cache, clock: Callable[[], float]) -> None:
         self._topic_id, self._clock = topic_id, clock
         self._db = _opened(path, cache)
+        # RocksDB's own log would write every row a third time; memory is flushed in the order of writing, so what a
+        # crash leaves is a state this copy once had.
+        self._unlogged = WriteOptions()
+        self._unlogged.disable_wal = True  # type: ignore[assignment,method-assign]  # a property; its stub says method
 
     def checkpoint(self) -> int | None:
         """Offset of the state partition up to which this copy is complete, None when it must be built anew."""
@@ -58,7 +71,11 @@ class RocksStore:
         return takewhile(lambda row: row[0].startswith(prefix), rows) if prefix else rows
 
     def apply(self, rows: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
-        """Write rows (None deletes) and the checkpoint in one batch; survives a killed process, not a power cut."""
+        """Write rows (None deletes) and the checkpoint in one batch.
+
+        A killed process loses the last megabytes, always with the checkpoint that goes with them: the next owner copies
+        those rows from the topic again.
+        """
         batch = WriteBatch(raw_mode=True)
         put, delete = batch.put, batch.delete
         for key, value in rows:
@@ -69,12 +86,13 @@ class RocksStore:
         put(_CHECKPOINT, b"%d" % checkpoint)
         put(_SAVED_AT, b"%d" % self._clock())
         put(_TOPIC, self._topic_id.encode())
-        self._db.write(batch)
+        self._db.write(batch, self._unlogged)
 
     def clear(self) -> None:
         """Forget everything, the checkpoint included."""
         # Not by deleting the files: a scan somebody still holds keeps them, and their lock.
-        self._db.delete(_CHECKPOINT)  # first: a copy without one is worthless, whatever else is left after a crash
+        # The checkpoint first, and logged: a copy without one is worthless, whatever a crash leaves of it.
+        self._db.delete(_CHECKPOINT)
         last = next(iter(self._db.keys(backwards=True)), None)
         if last is not None:
             self._db.delete_range(_META, last)
@@ -83,6 +101,7 @@ class RocksStore:
     def close(self) -> None:
         """Release the directory (as soon as no scan is held any more); harmless when already closed."""
         with suppress(DbClosedError):
+            self._db.flush()
             self._db.close()
 
     def written_for(self) -> tuple[str, int] | None:

@@ -176,7 +176,7 @@ class Transactions:
         asked_before = False
         while True:
             try:
-                producer.commit_transaction(TRANSACTION_TIMEOUT)
+                producer.commit_transaction(min(TRANSACTION_TIMEOUT, COMMIT_PATIENCE))
                 return
             except (KafkaException, SystemError) as failure:
                 error = _error_of(failure)

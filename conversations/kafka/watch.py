@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
 from conversations.errors import InputLost, LogError
-from conversations.kafka.clients import REQUEST_TIMEOUT, Topic, log, topic_of
+from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, log, topic_of
 
 EVERY = 30.0
 """Seconds between two looks."""
@@ -21,9 +21,10 @@ EVERY = 30.0
 class Watch:
     """Compares a service's topics with what they were at the start, without ever waiting for the answer."""
 
-    def __init__(self, kafka: Kafka, admin: AdminClient, topics: Mapping[str, Topic], every: float = EVERY) -> None:
+    def __init__(self, kafka: Kafka, admin: Admin, topics: Mapping[str, Topic], every: float = EVERY) -> None:
         self._kafka, self._admin, self._topics, self._every = kafka, admin, dict(topics), every
         self._asked: Mapping[str, Future[Any]] | None = None
+        self._client: AdminClient | None = None
         self._due_at = monotonic() + every
 
     def due(self) -> bool:
@@ -33,18 +34,20 @@ class Watch:
     def look(self, open_partitions: Iterable[int]) -> list[LogError] | None:
         """Ask, or take the answer: what went wrong since the start; None while there is no answer yet."""
         if self._asked is None:
-            self._asked = self._admin.describe_topics(
+            self._client = self._admin.client
+            self._asked = self._client.describe_topics(
                 TopicCollection(sorted(self._topics)), request_timeout=REQUEST_TIMEOUT
             )
             return None
         if not all(future.done() for future in self._asked.values()):
             return None
-        asked, self._asked = self._asked, None
+        asked, self._asked, self._client = self._asked, None, None
         self._due_at = monotonic() + self._every
         try:
             found = {name: topic_of(self._kafka, name, future) for name, future in asked.items()}
         except LogError as failure:
             log.info("the topics could not be looked at, trying again later: %s", failure)
+            self._admin.renew()
             return []
         return differences(self._topics, found, open_partitions)
 

@@ -1,104 +1,40 @@
-"""A Kafka in one process: topics, a consumer group per service, transactions, LogAppendTime."""
+"""A Kafka in one process: topics, a consumer group per service, transactions, LogAppendTime.
+
+As on Kafka a transaction's records take their offsets when they are produced, and nobody reads past the first record
+of an open one (the last stable offset); a marker follows when it is decided. What fences a transaction is its offsets:
+they are refused when the member's epoch is not the group's.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 from uuid import uuid4
 
 from conversations.errors import DestinationFailed, Fenced
+from conversations.memory.group import Group, Member
+from conversations.memory.record import MemoryRecord
+from conversations.memory.transactions import OpenTransactions, Transaction
 from conversations.ports import Clock, Headers, Out, Produced
 from conversations.protocol.topics import (
     DEFAULT_NAMESPACE,
     QUEUE,
     SERVICE_TOPICS,
+    STATE,
     events_topic,
     partition_of,
     service_topic,
 )
 
-
-class MemoryRecord:
-    """One record; the methods are those of a confluent-kafka message."""
-
-    __slots__ = ("_at", "_headers", "_key", "_offset", "_partition", "_topic", "_value", "visible")
-
-    def __init__(self, topic: str, partition: int, offset: int, at: int, out: Out, visible: bool = True) -> None:
-        self._topic = topic
-        self._partition = partition
-        self._offset = offset
-        self._at = at
-        self._key = out.key
-        self._value = out.value
-        self._headers = out.headers
-        self.visible = visible
-        """False for a record of an aborted transaction: it takes an offset and is never delivered."""
-
-    def topic(self) -> str:
-        """Topic name."""
-        return self._topic
-
-    def partition(self) -> int:
-        """Partition number."""
-        return self._partition
-
-    def offset(self) -> int:
-        """Offset in the partition."""
-        return self._offset
-
-    def key(self) -> bytes | None:
-        """Key, if any."""
-        return self._key
-
-    def value(self) -> bytes | None:
-        """Value, None for a deletion."""
-        return self._value
-
-    def headers(self) -> Headers | None:
-        """Headers, if any."""
-        return self._headers
-
-    def timestamp(self) -> tuple[int, int]:
-        """(2, LogAppendTime in milliseconds)."""
-        return 2, self._at // 1_000
+END = 1 << 62
+"""An offset behind every record."""
+RECORD_BYTES = 2_000_000
+"""Most that one record of a transaction may have: what workers' producers on Kafka take."""
 
 
-class Member(Protocol):
-    """A consumer of a group."""
-
-    owned: set[int]
-
-
-class Group:
-    """The members of one service's consumer group and who owns which queue partition."""
-
-    def __init__(self, partitions: int) -> None:
-        self.partitions = partitions
-        self.members: list[Member] = []
-        self.owners: dict[int, Member] = {}
-        self.offsets: dict[int, int] = {}
-
-    def target(self, member: Member) -> set[int]:
-        """Partitions the member should own, dealt out in ranges."""
-        if member not in self.members:
-            return set()
-        index, count = self.members.index(member), len(self.members)
-        return set(range(self.partitions * index // count, self.partitions * (index + 1) // count))
-
-    def to_revoke(self, member: Member) -> list[int]:
-        """Partitions the member owns and should give up."""
-        return sorted(p for p, owner in self.owners.items() if owner is member and p not in self.target(member))
-
-    def to_assign(self, member: Member) -> list[int]:
-        """Partitions nobody owns that the member should take."""
-        return sorted(p for p in self.target(member) if p not in self.owners)
-
-    def release(self, member: Member) -> None:
-        """Take a member and what it owns out of the group."""
-        if member in self.members:
-            self.members.remove(member)
-        self.owners = {p: owner for p, owner in self.owners.items() if owner is not member}
+def _size(out: Produced) -> int:
+    _, _, key, value, headers = out
+    return len(key or b"") + len(value or b"") + sum(len(name) + len(content) for name, content in headers or ())
 
 
 class MemoryBroker:
@@ -112,6 +48,7 @@ class MemoryBroker:
         self.ids: dict[str, str] = {}
         self.services: dict[str, int] = {}
         self.groups: dict[str, Group] = {}
+        self._open = OpenTransactions()
 
     def create_service(self, service: str, partitions: int) -> None:
         """Create the topics of a service; harmless when they are there."""
@@ -146,6 +83,66 @@ class MemoryBroker:
         partition = partition_of(key, self.services[service])
         self.append(Out(service_topic(self.namespace, service, kind), partition, key, value, headers))
 
+    # -- transactions ---------------------------------------------------------------------------------------
+
+    def missing(self, outs: Sequence[Produced]) -> dict[str, str]:
+        """Name the topics that cannot take these records, and why."""
+        missing = {out[0]: "unknown topic or partition" for out in outs if out[1] >= len(self.topics.get(out[0], ()))}
+        return missing | {out[0]: "a record is too large" for out in outs if _size(out) > RECORD_BYTES}
+
+    def produce(self, transaction: Transaction, outs: Sequence[Produced]) -> None:
+        """Append records that nobody sees before the transaction is committed.
+
+        Raises:
+            DestinationFailed: a topic or partition is missing, or a record too large; the transaction is aborted.
+        """
+        with self.changed:
+            missing = self.missing(outs)
+            for produced in outs:
+                if produced[0] not in missing:
+                    out = Out(*produced)
+                    offset = self.append(out, visible=False)
+                    self._open.add(transaction, self.topics[out.topic][out.partition][offset])
+            if missing:
+                self.finish(transaction, commit=False)
+                raise DestinationFailed(missing)
+
+    def send_offsets(self, transaction: Transaction, member: Member, offsets: Mapping[int, int]) -> None:
+        """Let the transaction carry positions of the group.
+
+        Raises:
+            ValueError: no offsets: nothing would fence this commit.
+            Fenced: the member is not in the group any more, or not up to date; the transaction is aborted.
+        """
+        if not offsets:
+            raise ValueError("a commit without offsets is not fenced")
+        with self.changed:
+            group = self.groups[transaction.service]
+            if not group.knows(member):
+                self.finish(transaction, commit=False)
+                raise Fenced("another member may own the partition: the epoch is not the group's")
+            transaction.offsets.update(offsets)
+            for partition in offsets:
+                group.pending.setdefault(partition, []).append(transaction)
+
+    def finish(self, transaction: Transaction, *, commit: bool) -> dict[int, int]:
+        """Decide a transaction; return the state topic's next offset for each partition it wrote state of."""
+        with self.changed:
+            group = self.groups[transaction.service]
+            for partition, offset in transaction.offsets.items():
+                group.pending[partition].remove(transaction)
+                if commit:
+                    group.offsets[partition] = offset
+            self._open.remove(transaction)
+            if commit:
+                for record in transaction.records:
+                    record.visible = True
+            for topic, partition in transaction.first:
+                if topic in self.topics:
+                    self.append(Out(topic, partition, None, None), visible=False)  # the marker
+            state = service_topic(self.namespace, transaction.service, STATE)
+            return {r.partition(): r.offset() + 1 for r in transaction.records if r.topic() == state}
+
     def commit(
         self, service: str, member: Member, outs: Sequence[Produced], offsets: Mapping[int, int]
     ) -> dict[int, int]:
@@ -153,27 +150,21 @@ class MemoryBroker:
 
         Raises:
             ValueError: no offsets: nothing would fence this commit.
-            Fenced: the member does not own a partition any more.
-            DestinationFailed: a topic or partition is missing; nothing is visible.
+            Fenced: the member lost a partition; nothing is visible.
+            DestinationFailed: a topic or partition is missing, or a record too large for it; nothing is visible.
         """
         if not offsets:
             raise ValueError("a commit without offsets is not fenced")
         with self.changed:
-            group = self.groups[service]
-            if any(group.owners.get(partition) is not member for partition in offsets):
-                raise Fenced("another member owns the partition")
-            missing = {
-                out[0]: "unknown topic or partition" for out in outs if out[1] >= len(self.topics.get(out[0], ()))
-            }
-            for out in outs:
-                if out[0] not in missing:
-                    self.append(Out(*out), visible=not missing)
-            if missing:
-                raise DestinationFailed(missing)
-            group.offsets.update(offsets)
-            state = service_topic(self.namespace, service, "state")
-            touched = {out[1] for out in outs if out[0] == state}
-            return {partition: len(self.topics[state][partition]) for partition in touched}
+            transaction = Transaction(service)
+            self.produce(transaction, outs)
+            self.send_offsets(transaction, member, offsets)
+            return self.finish(transaction, commit=True)
+
+    def stable_end(self, topic: str, partition: int) -> int:
+        """Offset up to which readers of committed records may read; END when nothing holds them back."""
+        first = self._open.first_offset(topic, partition)
+        return END if first is None else first
 
     def queue(self, service: str) -> list[list[MemoryRecord]]:
         """Return the queue topic of a service, by partition."""

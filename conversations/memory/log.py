@@ -5,44 +5,65 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from conversations.errors import InputLost
-from conversations.memory.broker import MemoryBroker, MemoryRecord
+from conversations.memory.broker import MemoryBroker
+from conversations.memory.record import MemoryRecord
 from conversations.ports import Listener, Positions, Produced, Record, Restored
 from conversations.protocol.topics import COMMANDS, QUEUE, STATE, service_topic
 
 
 class MemoryRestore:
-    """Reads one state partition up to its end at the time of the call."""
+    """Reads one state partition up to what was committed when it was assigned, in Kafka's three steps.
 
-    def __init__(self, records: Sequence[MemoryRecord], since: int, committed: int | None) -> None:
-        self.committed: int | None = committed
-        self.from_start = since == 0
-        self._records = records
-        self._next = since
-        self._end = len(records)
+    First the group's offset, which is not told while a transaction that carries one is undecided; then the end of the
+    state partition, open transactions counted; then the rows up to there, as open transactions let them be read.
+    """
+
+    def __init__(self, broker: MemoryBroker, service: str, partition: int, since: int | None) -> None:
+        self.committed: int | None = None
+        self.from_start = not since
+        self._broker = broker
+        self._group = broker.groups[service]
+        self._topic = service_topic(broker.namespace, service, STATE)
+        self._partition = partition
+        self._next = since or 0
+        self._end: int | None = None
 
     def advance(self, limit: int) -> Restored:
         """Read at most ``limit`` further rows."""
-        upto = min(self._end, self._next + limit)
-        rows = [(r.key() or b"", r.value()) for r in self._records[self._next : upto] if r.visible]
-        self._next = upto
-        return Restored(rows, upto >= self._end, upto)
+        with self._broker.changed:
+            records = self._broker.topics[self._topic][self._partition]
+            if self._end is None:
+                if self._group.pending.get(self._partition):
+                    return Restored((), False, self._next)
+                self.committed = self._group.offsets.get(self._partition)
+                self._end = len(records)
+            stable = self._broker.stable_end(self._topic, self._partition)
+            upto = min(self._end, self._next + limit, stable)
+            rows = [(r.key() or b"", r.value()) for r in records[self._next : upto] if r.visible]
+            self._next = max(upto, self._next)
+            return Restored(rows, self._next >= self._end, self._next)
 
     def close(self) -> None:
         """Nothing to release."""
 
 
 class _Input:
-    __slots__ = ("paused", "position", "records")
+    __slots__ = ("_broker", "_partition", "_topic", "paused", "position", "records")
 
-    def __init__(self, records: list[MemoryRecord], position: int) -> None:
-        self.records = records
+    def __init__(self, broker: MemoryBroker, topic: str, partition: int, position: int) -> None:
+        self._broker = broker
+        self._topic = topic
+        self._partition = partition
+        self.records = broker.topics[topic][partition]
         self.position = position
         self.paused = False
 
     def take(self, limit: int) -> list[MemoryRecord]:
         if self.paused:
             return []
-        taken = self.records[self.position : self.position + limit]
+        if len(self.records) <= self.position:
+            return []
+        taken = self.records[self.position : self._broker.stable_end(self._topic, self._partition)][:limit]
         self.position += len(taken)
         return [record for record in taken if record.visible]
 
@@ -54,6 +75,7 @@ class MemoryLog:
         self.broker = broker
         self.service = service
         self.owned: set[int] = set()
+        self.epoch = 0
         self._inputs: dict[tuple[int, str], _Input] = {}
         self._listener: Listener | None = None
         self._group = broker.groups[service]
@@ -62,7 +84,7 @@ class MemoryLog:
         """Enter the group; partitions arrive with ``poll``."""
         with self.broker.changed:
             self._listener = listener
-            self._group.members.append(self)
+            self._group.join(self)
             self.broker.changed.notify_all()
 
     def poll(self, timeout: float, limit: int) -> Sequence[Record]:
@@ -87,16 +109,21 @@ class MemoryLog:
         listener = self._listener
         if listener is None:
             return
-        gone = sorted(p for p in self.owned if self._group.owners.get(p) is not self)
+        group = self._group
+        gone = sorted(p for p in self.owned if group.owners.get(p) is not self)
         if gone:
             listener.lost(gone)
             self._forget(gone)
-        revoked = self._group.to_revoke(self)
+        with self.broker.changed:
+            if self not in group.epochs:  # thrown out: everything is lost, and it joins anew
+                group.join(self)
+            self.epoch = group.epochs[self]
+        revoked = group.to_revoke(self)
         if revoked:
             self._give_up(revoked)
         with self.broker.changed:
-            assigned = self._group.to_assign(self)
-            self._group.owners.update(dict.fromkeys(assigned, self))
+            assigned = group.to_assign(self)
+            group.owners.update(dict.fromkeys(assigned, self))
             self.owned.update(assigned)
         if assigned:
             listener.assigned(assigned)
@@ -118,17 +145,16 @@ class MemoryLog:
 
     def restore(self, partition: int, since: int | None) -> MemoryRestore:
         """Begin reading the state partition."""
-        with self.broker.changed:
-            records = self.broker.topics[service_topic(self.broker.namespace, self.service, STATE)][partition]
-            return MemoryRestore(records, since or 0, self._group.offsets.get(partition))
+        return MemoryRestore(self.broker, self.service, partition, since)
 
     def open(self, partition: int, positions: Positions) -> None:
         """Let queue and commands of a partition flow."""
         for kind, position in ((QUEUE, positions.queue), (COMMANDS, positions.commands)):
-            records = self.broker.topics[service_topic(self.broker.namespace, self.service, kind)][partition]
-            if position is not None and position > len(records):
-                raise InputLost(partition, f"{kind} position {position} is beyond the end {len(records)}")
-            self._inputs[partition, kind] = _Input(records, position or 0)
+            topic = service_topic(self.broker.namespace, self.service, kind)
+            source = _Input(self.broker, topic, partition, position or 0)
+            if source.position > len(source.records):
+                raise InputLost(partition, f"{kind} position {position} is beyond the end {len(source.records)}")
+            self._inputs[partition, kind] = source
 
     def pause(self, partition: int) -> None:
         """Hold back the queue input."""
@@ -157,13 +183,24 @@ class MemoryLog:
         return {name: self.broker.ids[name] for name in names}
 
     def queue_read_to(self, partition: int) -> int:
-        """Offset up to which everything was given out."""
-        source = self._inputs.get((partition, QUEUE))
+        """Offset of the queue up to which everything was given out."""
+        return self._read_to(partition, QUEUE)
+
+    def commands_read_to(self, partition: int) -> int:
+        """The same of the commands."""
+        return self._read_to(partition, COMMANDS)
+
+    def _read_to(self, partition: int, kind: str) -> int:
+        source = self._inputs.get((partition, kind))
         return 0 if source is None else source.position
 
     def queue_end(self, partition: int) -> int:
         """End offset of the queue partition."""
         return len(self.broker.queue(self.service)[partition])
+
+    def commands_end(self, partition: int) -> int:
+        """End offset of the commands partition."""
+        return len(self.broker.topics[service_topic(self.broker.namespace, self.service, COMMANDS)][partition])
 
     def close(self) -> None:
         """Leave the group after a last ``revoked``."""

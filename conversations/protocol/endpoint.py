@@ -7,13 +7,13 @@ epoch and always an argument. The state changes only in ``_move``, along the tab
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from conversations.errors import DialogEnded
 from conversations.protocol.codes import LIFETIME, Code
+from conversations.protocol.effects import Due, Failure, Reaction, Transmit
 from conversations.protocol.envelope import Envelope, Kind, Prefix
+from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.sequencing import NONE, Arrival, Inbound
 from conversations.protocol.states import REFUSALS, TIMER_STATES, TRANSITIONS, Event, State
 
@@ -40,55 +40,24 @@ OVER = frozenset({State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED})
 _NEXT = tuple(tuple(TRANSITIONS.get((state, event)) for event in Event) for state in State)
 
 
-class Reaction(Enum):
-    """What the owner has to do with a received envelope."""
+class Kept(NamedTuple):
+    """What an endpoint's row keeps of what changes, in the row's order."""
 
-    DELIVER = 1
-    """Run the handler of the message."""
-    END = 2
-    """The peer ended: run ``on_end``."""
-    ERROR = 3
-    """The peer, or the broker for it, broke the dialog: run ``on_error``."""
-    HOLD = 4
-    """Keep its bytes; something before it is missing."""
-    DISCARD = 5
-    """Drop it: the dialog is over on this side, and the peer is told or knows."""
-    DUPLICATE = 6
-    """Drop it: it took effect before."""
-    OVERFLOW = 7
-    """Too many are held: the dialog ends with an error."""
-    RESEND = 8
-    """The peer misses something that is not kept here: the dialog ends with an error."""
-    NOTHING = 9
-    """Only numbers moved."""
-
-
-class Due(Enum):
-    """What a deadline was for."""
-
-    LIFETIME = 1
-    TIMER = 2
-    ACK = 3
-    RESEND = 4
-    GAP = 5
-    """The peer was asked often enough for what is missing."""
-    BROKEN = 6
-    """A restart interrupted ``on_error``."""
-
-
-class Transmit(NamedTuple):
-    """A record without a body that the endpoint wants on the wire."""
-
-    kind: Kind
-    seq: int = NONE
-    code: int = 0
-    description: str = ""
-
-
-class Failure(NamedTuple):
-    """Why a dialog is broken."""
-
+    state: int
+    next_in: int
+    next_out: int
+    acked: int
+    told: int
+    end_seq: int
+    timer: int
+    """-1: none."""
+    asked: int
+    held: int
+    """How many messages are held."""
+    discarded: int
+    dead_lettered: int
     code: int
+    """0: not broken."""
     description: str
 
 
@@ -150,22 +119,37 @@ class Endpoint:
         self.discarded = 0
         self.dead_lettered = 0
 
-    def restore(self, state: State, inbound: Inbound, fields: Mapping[str, Any]) -> None:
-        """Take up where a state row left off; ``fields`` are those of the row's schema."""
-        self.state = state
+    def restore(self, inbound: Inbound, kept: Kept) -> None:
+        """Take up where a state row left off.
+
+        Raises:
+            ValueError: there is no such state.
+        """
+        self.state = state = State(kept.state)
         self.inbound = inbound
-        self.next_out, self.acked, self.told = fields["next_out"], fields["acked"], fields["told"]
-        self.end_seq, self.asked = fields["end_seq"], fields["asked"]
-        self.timer = NEVER if fields["timer"] < 0 else fields["timer"]
-        self.discarded, self.dead_lettered = fields["discarded"], fields["dead_lettered"]
+        self.next_out, self.acked, self.told = kept.next_out, kept.acked, kept.told
+        self.end_seq, self.asked = kept.end_seq, kept.asked
+        self.timer = NEVER if kept.timer < 0 else kept.timer
+        self.discarded, self.dead_lettered = kept.discarded, kept.dead_lettered
         # When these were due is not kept: an acknowledgement is due at once, a gap is given its time anew.
-        if fields["held"]:
+        if kept.held:
             self.resend_at = 0
-        if inbound.accepted > self.told and state in (State.STARTED_INBOUND, State.CONVERSING):
+        if self._owes_ack_since_before():
             self.ack_at = 0
-        if fields["code"]:
-            self.error = Failure(fields["code"], fields["description"])
+        if kept.code:
+            self.error = Failure(kept.code, kept.description)
         self.recover = state is State.ERROR
+
+    def wake(self) -> int:
+        """When ``due`` will have something to say to an owner that takes this endpoint up from its row."""
+        if self.state is State.CLOSED:
+            return NEVER
+        if self.state is State.ERROR or self.inbound.held or self._owes_ack_since_before():
+            return 0
+        return min(self.timer, self.expires_at)
+
+    def _owes_ack_since_before(self) -> bool:
+        return self.inbound.next - 1 > self.told and self.state in (State.STARTED_INBOUND, State.CONVERSING)
 
     # -- what the application wants -------------------------------------------------------------------
 
@@ -278,7 +262,7 @@ class Endpoint:
         before = self.state
         self._move(Event.PEER_ERROR)
         if self.state is State.ERROR and before is not State.ERROR:
-            self._broken(Failure(envelope.code, envelope.description))
+            self._broken(Failure(envelope.code, sendable(envelope.description, DESCRIPTION_LIMIT)))
             return Reaction.ERROR
         return Reaction.DISCARD
 
@@ -299,7 +283,7 @@ class Endpoint:
         """Break the dialog for a reason of the broker's; the peer is told with an unsequenced ERROR."""
         told = self.state in (State.CONVERSING, State.STARTED_INBOUND, State.DISCONNECTED_INBOUND)
         self._move(Event.PEER_ERROR)
-        text = description or code.description
+        text = sendable(description, DESCRIPTION_LIMIT) or code.description
         if self.state is State.ERROR:
             self._broken(Failure(code.number, text))
         return Transmit(Kind.ERROR, NONE, code.number, text) if told else None

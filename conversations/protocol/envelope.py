@@ -7,6 +7,8 @@ same bytes (design decision 0004). Pure: imports without librdkafka.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from conversations.errors import UndecodableRecord
 from conversations.protocol.envelope_avro import CURRENT, decode_avro, encode_avro
 from conversations.protocol.envelope_records import Envelope, Extras, FenceOutcome, Kind, Origin, Prefix, Seal
@@ -16,7 +18,7 @@ from conversations.protocol.varint import LONGS, TABLE_END, encode_long, read_lo
 
 __all__ = [
     "HEADER_NAME", "IDENTITY", "Envelope", "Extras", "FenceOutcome", "Kind", "Origin", "Prefix", "Seal",
-    "UndecodableRecord", "decode", "decode_tail", "encode", "encode_ack", "encode_end", "encode_long",
+    "UndecodableRecord", "decode", "decode_current", "decode_tail", "encode", "encode_ack", "encode_end", "encode_long",
     "encode_message", "encode_prefix", "header_matches", "header_of", "message_run", "split_header", "tail_start",
 ]  # fmt: skip
 
@@ -33,6 +35,13 @@ _ACK_START = b"\6\1"
 _BARE = message_run("", "") + b"\0\0"  # message_type to extras of a record that carries nothing
 _SENT_AT: dict[bytes, int] = {}
 _SENT_AT_LIMIT = 4096
+_TIMES: dict[bytes, tuple[int, int]] = {}
+"""``accept_until`` and ``expires_at`` as they are encoded: what one step begins under one contract shares them."""
+_Names: TypeAlias = tuple[bytes, tuple[str, str, str]]
+_NAMES: dict[bytes, _Names] = {}
+"""Contract and services of prefixes already read, each under its contract as it is encoded."""
+_NAMES_LIMIT = 1024
+_LONGEST_NAMES = 1_000
 
 
 def encode(envelope: Envelope) -> bytes:
@@ -51,12 +60,26 @@ def decode(value: bytes, registry: Registry = DEFAULT) -> Envelope:
         UndecodableRecord: too short, wrong marker, unknown fingerprint, truncated, trailing bytes, or not Avro.
     """
     if value.startswith(_HEAD):
-        try:
-            prefix, start = _read_prefix(value)
-        except (IndexError, ValueError):
-            return decode_avro(value)  # its walk says what is wrong
-        return decode_tail(prefix, value, start)
+        return decode_current(value)[0]
     return decode_avro(value, registry)
+
+
+def decode_current(value: bytes) -> tuple[Envelope, int]:
+    """Decode an envelope of the current schema; return it with the length of its encoded prefix.
+
+    Raises:
+        UndecodableRecord: as ``decode``, or it is of another schema.
+    """
+    if not value.startswith(_HEAD):
+        raise UndecodableRecord(
+            f"not a record of the current envelope schema: it begins with {value[:HEAD_SIZE].hex()}"
+        )
+    try:
+        prefix, start = _read_prefix(value)
+    except (IndexError, ValueError) as error:
+        decode_avro(value)  # its walk says better what is wrong
+        raise UndecodableRecord(f"broken prefix: {error}") from error
+    return decode_tail(prefix, value, start), start
 
 
 def decode_tail(prefix: Prefix, value: bytes, start: int) -> Envelope:  # noqa: PLR0915 - one straight line, for speed
@@ -218,18 +241,41 @@ def split_header(header: bytes) -> tuple[bytes, bool, Kind, int]:
 
 
 def _read_prefix(value: bytes) -> tuple[Prefix, int]:
-    contract, at = read_text(value, 27)
-    from_service, at = read_text(value, at)
-    to_service, at = read_text(value, at)
-    reply_key, at = read_text(value, at)
+    names = _NAMES.get(value[27 : 28 + (value[27] >> 1)])
+    if names is None or not value.startswith(names[0], 27):
+        names = _read_names(value)
+    reply_key, at = read_text(value, 27 + len(names[0]))
     if value[26] > 1 or value[at] > 1:
         raise UndecodableRecord("broken prefix: a boolean is neither 0 nor 1")
-    accept_until, after = read_long(value, at + 1)
-    expires_at, after = read_long(value, after)
-    identity = value[10:26], value[26] == 1
-    return Prefix(
-        *identity, contract, from_service, to_service, reply_key, value[at] == 1, accept_until, expires_at
-    ), after
+    times = _TIMES.get(value[at + 1 : at + 19])  # eighteen bytes for two of today's times
+    if times is None:
+        times, after = _read_times(value, at + 1)
+    else:
+        after = at + 19
+    return Prefix(value[10:26], value[26] == 1, *names[1], reply_key, value[at] == 1, *times), after
+
+
+def _read_names(value: bytes) -> _Names:
+    contract, end = read_text(value, 27)
+    from_service, end = read_text(value, end)
+    to_service, end = read_text(value, end)
+    names = value[27:end], (contract, from_service, to_service)
+    if len(names[0]) <= _LONGEST_NAMES:
+        if len(_NAMES) >= _NAMES_LIMIT:
+            _NAMES.clear()
+        _NAMES[value[27 : 28 + (value[27] >> 1)]] = names
+    return names
+
+
+def _read_times(value: bytes, at: int) -> tuple[tuple[int, int], int]:
+    accept_until, middle = read_long(value, at)
+    expires_at, end = read_long(value, middle)
+    times = accept_until, expires_at
+    if end == at + 18:
+        if len(_TIMES) >= _SENT_AT_LIMIT:
+            _TIMES.clear()
+        _TIMES[value[at:end]] = times
+    return times, end
 
 
 def _read_sent_at(value: bytes, at: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from conversations.errors import UndecodableRecord
-from conversations.protocol.varint import encode_long, read_long
+from conversations.protocol.varint import LONGS, TABLE_END, encode_long, read_long
 
 Run: TypeAlias = tuple[bytes, int, str, int, str, int, int, str]
 """The encoded run, its length, then message_type, code, description, fragment, fragments, content_type."""
@@ -54,7 +54,8 @@ def read_run(value: bytes, at: int) -> Run:
 def encode_text(text: str) -> bytes:
     """Encode a string as Avro does: its length in bytes, then UTF-8."""
     data = text.encode()
-    return encode_long(len(data)) + data
+    size = len(data)
+    return (LONGS[size] if size < TABLE_END else encode_long(size)) + data
 
 
 def read_text(value: bytes, at: int) -> tuple[str, int]:
@@ -64,7 +65,11 @@ def read_text(value: bytes, at: int) -> tuple[str, int]:
         UndecodableRecord: its length is negative, or more than the bytes at hand.
         UnicodeDecodeError: it is not UTF-8.
     """
-    size, at = read_long(value, at)
+    byte = value[at]
+    if byte < 128:
+        size, at = byte >> 1 ^ -(byte & 1), at + 1
+    else:
+        size, at = read_long(value, at)
     end = at + size
     if size < 0 or end > len(value):
         raise UndecodableRecord(f"truncated: a text of {size} bytes at byte {at}, the record has {len(value)}")

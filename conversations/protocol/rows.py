@@ -14,17 +14,30 @@ A key begins with one letter for its kind. ``identity`` is a conversation id and
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Any
 
 import schemas
-from conversations.protocol.endpoint import NEVER, Endpoint, Failure
-from conversations.protocol.registry import DEFAULT, Schema
+from conversations.errors import UndecodableRecord
+from conversations.protocol.effects import Failure
+from conversations.protocol.endpoint import NEVER, Endpoint, Kept
+from conversations.protocol.envelope_run import encode_text, read_text
+from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Schema
 from conversations.protocol.sequencing import Inbound
-from conversations.protocol.states import State
-from conversations.protocol.varint import encode_long
+from conversations.protocol.varint import encode_long, read_long
 
+IDENTITY_SIZE = 17
 ENDPOINT, GROUP, HELD, DELAYED, WAITING, COMMAND = b"E", b"G", b"H", b"D", b"W", b"K"
 PARTITION = b"P"
+
+_WAKE = slice(HEAD_SIZE, HEAD_SIZE + 8)
+_CONSTANT = _WAKE.stop
+"""Where the constant part of an endpoint's row begins."""
+_TIMES: dict[bytes, tuple[int, int]] = {}
+"""``expires_at`` and ``started_until`` as they are encoded: what one step begins under one contract shares them."""
+_TIMES_LIMIT = 4096
+_NUMBERS = 12
+"""Numbers of an endpoint's row from its state to its error code, see ``Kept``."""
 
 _ENDPOINT, _TOMBSTONE, _GROUP, _WAITING, _PARTITION = (
     Schema(schemas.load(name, schemas.newest(name)))
@@ -57,13 +70,13 @@ def group_key(origin: str, key: str) -> bytes:
 
 def encode_constant(endpoint: Endpoint) -> bytes:
     """Encode the part of an endpoint's row that does not change; kept by the owner."""
-    texts = (endpoint.contract, endpoint.peer, endpoint.key, endpoint.peer_key, endpoint.origin)
-    parts = [_ENDPOINT.head]
-    for text in texts:
-        data = text.encode()
-        parts += [encode_long(len(data)), data]
-    expires_at = -1 if endpoint.expires_at >= NEVER else endpoint.expires_at
-    return b"".join((*parts, encode_long(expires_at), encode_long(endpoint.started_until)))
+    text = encode_text
+    key = text(endpoint.key)
+    return b"".join((
+        text(endpoint.contract), text(endpoint.peer), key,
+        key if endpoint.peer_key == endpoint.key else text(endpoint.peer_key), text(endpoint.origin),
+        encode_long(-1 if endpoint.expires_at >= NEVER else endpoint.expires_at), encode_long(endpoint.started_until),
+    ))  # fmt: skip
 
 
 def encode_endpoint(endpoint: Endpoint, constant: bytes) -> bytes:
@@ -71,7 +84,7 @@ def encode_endpoint(endpoint: Endpoint, constant: bytes) -> bytes:
     number = encode_long
     error = endpoint.error
     return b"".join((
-        constant, number(endpoint.state), number(endpoint.inbound.next), number(endpoint.next_out),
+        _ENDPOINT.head, endpoint.wake().to_bytes(8, "big"), constant, number(endpoint.state), number(endpoint.inbound.next), number(endpoint.next_out),
         number(endpoint.acked), number(endpoint.told), number(endpoint.end_seq),
         b"\1" if endpoint.timer == NEVER else number(endpoint.timer), number(endpoint.asked),
         number(len(endpoint.inbound.held)), number(endpoint.discarded), number(endpoint.dead_lettered),
@@ -94,27 +107,96 @@ def is_tombstone(row: bytes) -> bool:
     return row.startswith(_TOMBSTONE.head)
 
 
-def decode_endpoint(name: bytes, row: bytes, service: str) -> Endpoint:
-    """Decode an endpoint's row; what is held is restored from the held rows by the caller.
+def wake_of(row: bytes) -> int:
+    """Read from an endpoint's row, or a tombstone, when its owner must look at it: microseconds, ``NEVER`` never."""
+    return int.from_bytes(row[_WAKE], "big")
+
+
+def contract_of(row: bytes) -> bytes:
+    """Cut the contract's name, as it is encoded, out of an endpoint's row.
 
     Raises:
         UndecodableRecord: it is no endpoint row.
     """
-    fields = DEFAULT.decode(row, _ENDPOINT)
+    if not row.startswith(_ENDPOINT.head):
+        raise UndecodableRecord(f"not an endpoint row of this schema: it begins with {row[:_CONSTANT].hex()}")
+    size, at = read_long(row, _CONSTANT)
+    return row[at : at + size]
+
+
+def decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, bytes]:
+    """Decode an endpoint's row, and cut out what ``encode_constant`` would give again.
+
+    What is held is restored from the held rows by the caller.
+
+    Raises:
+        UndecodableRecord: it is no endpoint row.
+    """
+    if not row.startswith(_ENDPOINT.head) or len(name) != IDENTITY_SIZE:
+        raise UndecodableRecord(f"not an endpoint row of this schema: it begins with {row[:_CONSTANT].hex()}")
+    try:
+        return _decode_endpoint(name, row, service)
+    except (IndexError, ValueError) as error:
+        raise UndecodableRecord(f"broken endpoint row: {error}") from error
+
+
+def _decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, bytes]:
+    contract, at = read_text(row, _CONSTANT)
+    peer, at = read_text(row, at)
+    key, at = read_text(row, at)
+    peer_key, at = read_text(row, at)
+    origin, at = read_text(row, at)
+    times = _TIMES.get(row[at : at + 18])  # eighteen bytes for two of today's times
+    if times is None:
+        times, at = _read_times(row, at)
+    else:
+        at += 18
+    expires_at, started_until = times
+    constant = row[_CONSTANT:at]
+    numbers = []
+    for _ in range(_NUMBERS):
+        byte = row[at]
+        if byte < 128:
+            numbers.append(byte >> 1 ^ -(byte & 1))
+            at += 1
+        else:
+            number, at = read_long(row, at)
+            numbers.append(number)
+    description, at = read_text(row, at)
+    missing, at = _read_numbers(row, at)
+    if at != len(row):
+        raise UndecodableRecord(f"{len(row) - at} bytes behind an endpoint row")
     endpoint = Endpoint(
-        name[:16],
-        name[16] == 1,
-        contract=fields["contract"],
-        service=service,
-        peer=fields["peer"],
-        key=fields["key"],
-        peer_key=fields["peer_key"],
-        expires_at=NEVER if fields["expires_at"] < 0 else fields["expires_at"],
-    )
-    endpoint.origin = fields["origin"]
-    endpoint.started_until = fields["started_until"]
-    endpoint.restore(State(fields["state"]), Inbound(fields["next_in"], set(fields["missing"])), fields)
-    return endpoint
+        name[:16], name[16] == 1, contract=intern(contract), service=service, peer=intern(peer), key=key,
+        peer_key=key if peer_key == key else peer_key, expires_at=NEVER if expires_at < 0 else expires_at,
+    )  # fmt: skip
+    endpoint.origin = intern(origin)
+    endpoint.started_until = started_until
+    endpoint.restore(Inbound(numbers[1], missing), Kept._make((*numbers, description)))
+    return endpoint, constant
+
+
+def _read_times(row: bytes, start: int) -> tuple[tuple[int, int], int]:
+    first, at = read_long(row, start)
+    second, at = read_long(row, at)
+    if at == start + 18:
+        if len(_TIMES) >= _TIMES_LIMIT:
+            _TIMES.clear()
+        _TIMES[row[start:at]] = first, second
+    return (first, second), at
+
+
+def _read_numbers(row: bytes, at: int) -> tuple[set[int], int]:
+    found: set[int] = set()
+    while True:
+        count, at = read_long(row, at)
+        if count == 0:
+            return found, at
+        if not 0 < count <= len(row) - at:
+            raise UndecodableRecord(f"an array of {count} numbers in {len(row) - at} bytes")
+        for _ in range(count):
+            number, at = read_long(row, at)
+            found.add(number)
 
 
 @dataclass(slots=True)
@@ -136,7 +218,7 @@ class Tombstone:
 
 def encode_tombstone(tombstone: Tombstone) -> bytes:
     """Encode a tombstone."""
-    return _TOMBSTONE.encode(_fields(tombstone))
+    return _TOMBSTONE.encode(_fields(tombstone) | {"forget_at": tombstone.forget_at.to_bytes(8, "big")})
 
 
 def decode_tombstone(row: bytes) -> Tombstone:
@@ -145,7 +227,8 @@ def decode_tombstone(row: bytes) -> Tombstone:
     Raises:
         UndecodableRecord: it is none.
     """
-    return Tombstone(**DEFAULT.decode(row, _TOMBSTONE))
+    fields = DEFAULT.decode(row, _TOMBSTONE)
+    return Tombstone(**fields | {"forget_at": int.from_bytes(fields["forget_at"], "big")})
 
 
 # -- groups, waiting records, the partition -------------------------------------------------------------------

@@ -34,7 +34,7 @@ def _walk(schema: Any, names: Names, value: bytes, at: int) -> int:
     if isinstance(schema, str):
         return _primitive(schema, value, at) if schema in _PRIMITIVES else _walk(names[schema], names, value, at)
     kind = schema["type"]
-    if kind == "record":
+    if kind in ("record", "error"):
         for field in schema["fields"]:
             at = _walk(field["type"], names, value, at)
         return at
@@ -60,7 +60,11 @@ def _blocks(items: Any, names: Names, value: bytes, at: int) -> int:
             _bounded(size, value, size_at)
         _bounded(count, value, at)
         for _ in range(count):
-            at = _walk(items, names, value, at)
+            after = _walk(items, names, value, at)
+            if after == at:
+                # Items without bytes would let a few bytes ask for any amount of work and memory.
+                raise UndecodableRecord(f"the block at byte {at} has {count} items without bytes")
+            at = after
 
 
 def _primitive(kind: str, value: bytes, at: int) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import re
+import struct
+from functools import lru_cache
 
 from conversations.errors import DeclarationError
+from conversations.protocol.limits import NAME
 
 DEFAULT_NAMESPACE = "conv"
 
@@ -15,8 +17,6 @@ STATE = "state"
 SERVICE_TOPICS = (QUEUE, COMMANDS, DEAD_LETTER, STATE)
 """The topics of one service; all have the service's partition count."""
 
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
-
 
 def check_name(what: str, name: str) -> str:
     """Return ``name`` when it can be part of a topic name.
@@ -24,7 +24,7 @@ def check_name(what: str, name: str) -> str:
     Raises:
         DeclarationError: it has other characters than Kafka allows, or more than 128 of them.
     """
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise DeclarationError(
             f"{what} {name!r}: use at most 128 letters, digits, '.', '_' and '-', not beginning with '.'"
         )
@@ -46,13 +46,14 @@ def events_topic(namespace: str) -> str:
     return f"{namespace}.events"
 
 
+@lru_cache(16_384)
 def murmur2(key: bytes) -> int:
     """Hash a key as Kafka's Java clients do, to a number of 31 bits."""
     length = len(key)
     h = (0x9747B28C ^ length) & 0xFFFFFFFF
     end = length & ~3
-    for i in range(0, end, 4):
-        k = int.from_bytes(key[i : i + 4], "little") * 0x5BD1E995 & 0xFFFFFFFF
+    for word in struct.unpack_from(f"<{length >> 2}I", key):
+        k = word * 0x5BD1E995 & 0xFFFFFFFF
         k = (k ^ (k >> 24)) * 0x5BD1E995 & 0xFFFFFFFF
         h = (h * 0x5BD1E995 & 0xFFFFFFFF) ^ k
     if end != length:

@@ -22,6 +22,9 @@ def _encode(number: int) -> bytes:
 LONGS: tuple[bytes, ...] = (*(_encode(number) for number in range(_LIMIT)), _encode(-1))
 """Encoded 0 to 8191, and -1 at its own negative index; nothing else may be looked up here."""
 
+_RECENT: dict[int, bytes] = {}
+"""Larger numbers encoded lately: nearly all are times that many records of a step share."""
+
 TABLE_END = _LIMIT
 """Numbers from -1 up to, and not including, this one are in ``LONGS``."""
 
@@ -34,9 +37,14 @@ def encode_long(number: int) -> bytes:
     """
     if -1 <= number < TABLE_END:
         return LONGS[number]
-    if not _LOW <= number <= _HIGH:
-        raise OverflowError(f"{number} does not fit in 64 bits")
-    return _encode(number)
+    encoded = _RECENT.get(number)
+    if encoded is None:
+        if not _LOW <= number <= _HIGH:
+            raise OverflowError(f"{number} does not fit in 64 bits")
+        if len(_RECENT) >= _LIMIT:
+            _RECENT.clear()
+        encoded = _RECENT[number] = _encode(number)
+    return encoded
 
 
 def read_long(value: bytes, at: int) -> tuple[int, int]:

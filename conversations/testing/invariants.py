@@ -1,179 +1,205 @@
-"""What must hold of services at rest, read from their topics; the numbers are those of the design's invariants."""
+"""What must hold of services at any moment, read from their topics; the numbers are those of the design's invariants.
+
+1. One writer: whoever commits state of a partition took it up last (checked as it commits, in ``broker``), and no row
+   goes back to what it was before. 2. One step: the group's offsets and the partition's row agree. 3. In order.
+4. Once: nothing is handled twice, and no number is given to two messages or transmitted by two transactions.
+5. Nothing lost: every number ever sent is in exactly one place. 6. Poison is local. 7. No silent end. 8. Bounded (see
+``bounds`` for what is in memory).
+"""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
-from uuid import UUID
+from collections import Counter
+from collections.abc import Sequence
 
-from conversations.errors import UndecodableRecord
-from conversations.handlers import Side
-from conversations.memory.broker import MemoryRecord
+from conversations.memory.record import MemoryRecord
 from conversations.protocol import rows
 from conversations.protocol.endpoint import Endpoint
-from conversations.protocol.envelope import HEADER_NAME, Kind, decode, split_header
+from conversations.protocol.envelope import Kind
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
-from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, service_topic
-from conversations.testing.faults import FaultyBroker
-from conversations.testing.reading import endpoints, state_of, visible
+from conversations.protocol.topics import STATE, service_topic
+from conversations.testing.broker import FaultyBroker
+from conversations.testing.facts import Direction, Facts, Sent, Sides, name_of, partition_row
+from conversations.testing.reading import state_of
 from conversations.worker import letters
 
-Sides = Mapping[str, Mapping[tuple[str, bool], Side]]
-Direction = tuple[bytes, bool]
-"""A conversation, and whether its messages go to the side that began it."""
+__all__ = ["Invariants", "name_of"]
 
 
-class Sent(NamedTuple):
-    """One numbered envelope that reached a queue."""
+class Invariants:
+    """Checks every invariant that can be read off the topics, again and again.
 
-    service: str
-    kind: Kind
-    message_type: str
-    contract: str
-
-
-def name_of(conversation: bytes) -> str:
-    """Write a conversation id down."""
-    return str(UUID(bytes=conversation))
-
-
-def check(broker: FaultyBroker, sides: Sides) -> None:
-    """Check every invariant that can be read off the topics.
-
-    Raises:
-        AssertionError: the first that does not hold.
+    Args:
+        broker: of the simulation.
+        held_limit: records held per dialog at most.
     """
-    facts = _Facts(broker, sides)
-    _in_order(broker)
-    _tombstones(broker)
+
+    def __init__(self, broker: FaultyBroker, held_limit: int) -> None:
+        self._broker = broker
+        self._held_limit = held_limit
+        self._histories: dict[tuple[str, int], _History] = {}
+
+    def check(self, sides: Sides, *, at_rest: bool) -> None:
+        """Check them now.
+
+        Raises:
+            AssertionError: the first that does not hold.
+        """
+        for service in self._broker.services:
+            topic = service_topic(self._broker.namespace, service, STATE)
+            for partition, records in enumerate(self._broker.topics[topic]):
+                history = self._histories.setdefault((service, partition), _History(service, self._held_limit))
+                history.read(records, self._broker.stable_end(topic, partition))
+        _check(Facts(self._broker, sides), at_rest=at_rest)
+
+
+def _check(facts: Facts, *, at_rest: bool) -> None:
+    broker = facts.broker
+    _one_step(broker)
+    _in_order(facts)
+    _transmitted_once(broker)
     _acknowledged(facts)
     _accounted(facts)
-    _told(facts)
+    _set_aside(facts)
+    _poison_is_local(facts)
+    if at_rest:
+        _told(facts)
 
 
-class _Facts:
-    """Everything that was sent and what became of it."""
+# -- 1, 2: one writer, one step --------------------------------------------------------------------------------------
 
-    def __init__(self, broker: FaultyBroker, sides: Sides) -> None:
-        self.broker = broker
-        self.sides = sides
-        self.ends: dict[tuple[bytes, bool], tuple[str, Endpoint | rows.Tombstone]] = {}
-        """By (conversation, side that began it)."""
-        self.sent: dict[Direction, dict[int, Sent]] = defaultdict(dict)
-        self.flying: set[Direction] = set()
-        """Directions with records that were not read yet, or that wait or are delayed."""
-        self.kept: dict[Direction, Counter[int]] = defaultdict(Counter)
-        self.waiting: dict[Direction, set[int]] = defaultdict(set)
-        for service in broker.services:
-            self._read(service)
-        for out in broker.late + broker.stopped:
-            conversation, from_initiator, _, _ = split_header(dict(out.headers or ())[HEADER_NAME])
-            self.flying.add((conversation, not from_initiator))
-        handled = broker.ledger.handled
-        self.handled = {(entry.conversation, entry.to_initiator, entry.number) for entry in handled}
 
-    def _read(self, service: str) -> None:
-        for identity, found in endpoints(self.broker, service).items():
-            self.ends[identity[:16], identity[16] == 1] = service, found
-        queue = self.broker.topics[service_topic(self.broker.namespace, service, QUEUE)]
-        for records, table in zip(queue, state_of(self.broker, service), strict=True):
-            row = table.get(rows.PARTITION)
-            position = rows.decode_partition(row).queue if row is not None else 0
-            for record in records:
-                if record.visible:
-                    self._note(service, record, read=record.offset() < position)
-            for key, value in table.items():
-                self._note_row(key, value)
-        for record in visible(self.broker, service_topic(self.broker.namespace, service, DEAD_LETTER)):
-            self._note_letter(record)
+class _History:
+    """The rows of one partition in the order they were committed in."""
 
-    def _note(self, service: str, record: MemoryRecord, read: bool) -> None:
-        try:
-            envelope = decode(record.value() or b"")
-        except UndecodableRecord:
-            return  # somebody's noise: set aside
-        direction = envelope.prefix.conversation_id, not envelope.prefix.from_initiator
-        if not read:
-            self.flying.add(direction)
-        if envelope.seq != NONE:
-            sent = Sent(service, envelope.kind, envelope.message_type, envelope.prefix.contract)
-            self.sent[direction].setdefault(envelope.seq, sent)
+    def __init__(self, service: str, held_limit: int) -> None:
+        self._service = service
+        self._held_limit = held_limit
+        self._held: Counter[bytes] = Counter()
+        self._table: dict[bytes, bytes] = {}
+        self._ends: dict[bytes, tuple[int, ...]] = {}
+        self._position: tuple[int, ...] = ()
+        self._forgotten: list[tuple[bytes, bytes]] = []
+        self._read = 0
 
-    def _note_row(self, key: bytes, value: bytes) -> None:
-        if key[:1] not in {rows.HELD, rows.DELAYED, rows.WAITING}:
+    def read(self, records: Sequence[MemoryRecord], end: int) -> None:
+        """Go on to where nothing is undecided."""
+        for record in records[self._read : end]:
+            if record.visible:
+                self.take(record.key() or b"", record.value())
+        self._read = min(end, len(records))
+
+    def take(self, key: bytes, value: bytes | None) -> None:
+        if key.startswith(rows.HELD):
+            self._held[key[1:18]] += (value is not None) - (key in self._table)
+        if value is None:
+            row = self._table.pop(key, None)
+            if row is not None and key.startswith(rows.ENDPOINT):
+                self._forgotten.append((key[1:], row))
             return
-        row = rows.decode_waiting(value)
-        try:
-            envelope = decode(row.value)
-        except UndecodableRecord:
-            return  # a command that waits
-        direction = envelope.prefix.conversation_id, not envelope.prefix.from_initiator
-        if key.startswith(rows.DELAYED):
-            self.flying.add(direction)
+        self._table[key] = value
+        if key.startswith(rows.ENDPOINT):
+            self._endpoint(key, value)
+        elif key == rows.PARTITION:  # the last row of a transaction: says up to when its time had passed
+            self._partition(value)
+
+    def _endpoint(self, key: bytes, value: bytes) -> None:
+        if rows.is_tombstone(value):
+            row = rows.decode_tombstone(value)
+            numbers: tuple[int, ...] = (row.accepted + 1, row.transmitted + 1)
         else:
-            self.waiting[direction].add(envelope.seq)
+            endpoint, _ = rows.decode_endpoint(key[1:], value, self._service)
+            numbers = endpoint.inbound.next, endpoint.next_out, endpoint.acked
+        before = self._ends.get(key, (0, 0, NONE))
+        if any(now < then for now, then in zip(numbers, before, strict=False)):
+            raise AssertionError(
+                f"invariant 1 (one writer): {self._service}: the endpoint of {name_of(key[1:17])} went back from {before} "
+                f"to {numbers} (next in, next out, acknowledged)"
+            )
+        if len(before) < len(numbers):
+            raise AssertionError(f"invariant 4 (once): {self._service}: {name_of(key[1:17])} was closed, and lives")
+        self._ends[key] = numbers
 
-    def _note_letter(self, record: MemoryRecord) -> None:
-        headers = dict(record.headers() or ())
-        if headers[letters.REASON].decode() in {letters.SET_ASIDE, letters.COMMAND_REFUSED}:
-            return
-        try:
-            envelope = decode(record.value() or b"")
-        except UndecodableRecord:
-            return
-        direction = envelope.prefix.conversation_id, not envelope.prefix.from_initiator
-        if envelope.kind is Kind.MESSAGE:
-            self.kept[direction][envelope.seq] += 1
-
-    def ignored(self, sent: Sent, to_initiator: bool) -> bool:
-        """Say whether the receiver declared that it does nothing about this type."""
-        side = self.sides.get(sent.service, {}).get((sent.contract, to_initiator))
-        receiver = side.receivers.get(sent.message_type) if side is not None else None
-        return receiver is not None and receiver[1] is None
-
-
-def _in_order(broker: FaultyBroker) -> None:
-    last: dict[tuple[str, bytes, bool], int] = {}
-    for entry in broker.ledger.handled:
-        direction = entry.service, entry.conversation, entry.to_initiator
-        before = last.get(direction, NONE)
-        what = f"{entry.service}: message {entry.number} of {name_of(entry.conversation)} was handled"
-        if entry.number == before:
-            raise AssertionError(f"invariant 4 (once): {what} twice")
-        if entry.number < before:
-            raise AssertionError(f"invariant 3 (in order): {what} after {before}")
-        last[direction] = entry.number
+    def _partition(self, value: bytes) -> None:
+        row = partition_row(value)
+        position = row.queue, row.commands, row.queue_time
+        if any(now < then for now, then in zip(position, self._position, strict=False)):
+            raise AssertionError(
+                f"invariant 1 (one writer): {self._service}: a partition went back from {self._position} to {position} "
+                f"(queue, commands, log time)"
+            )
+        self._position = position
+        for identity, count in self._held.items():
+            if count > self._held_limit:
+                raise AssertionError(
+                    f"invariant 8 (bounded): {count} records of {name_of(identity[:16])} are held, the limit is "
+                    f"{self._held_limit}"
+                )
+        for identity, forgotten in self._forgotten:
+            _check_forgotten(self._service, identity, forgotten, row.queue_time)
+            self._ends.pop(rows.ENDPOINT + identity, None)
+        self._forgotten.clear()
 
 
-def _tombstones(broker: FaultyBroker) -> None:
+def _check_forgotten(service: str, identity: bytes, row: bytes, queue_time: int) -> None:
+    what = f"{service}: the endpoint of {name_of(identity[:16])}"
+    if not rows.is_tombstone(row):
+        raise AssertionError(f"invariant 4 (once): {what} was forgotten without a tombstone")
+    if rows.decode_tombstone(row).forget_at > queue_time:
+        raise AssertionError(f"invariant 4 (once): {what} lost its tombstone before its log time")
+
+
+def _one_step(broker: FaultyBroker) -> None:
     for service in broker.services:
-        for records in broker.topics[service_topic(broker.namespace, service, STATE)]:
-            table: dict[bytes, bytes] = {}
-            forgotten: list[tuple[bytes, bytes]] = []
-            for key, value in ((r.key() or b"", r.value()) for r in records if r.visible):
-                if value is None:
-                    row = table.pop(key, None)
-                    if row is not None and key.startswith(rows.ENDPOINT):
-                        forgotten.append((key[1:], row))
-                    continue
-                table[key] = value
-                if key == rows.PARTITION:  # the last row of a transaction: says up to when its time had passed
-                    _check_forgotten(service, forgotten, rows.decode_partition(value).queue_time if forgotten else 0)
-                    forgotten.clear()
+        offsets = broker.groups[service].offsets
+        for partition, table in enumerate(state_of(broker, service)):
+            row = table.get(rows.PARTITION)
+            position = partition_row(row).queue if row is not None else None
+            if position != offsets.get(partition):
+                raise AssertionError(
+                    f"invariant 2 (one step): {service} has read partition {partition} to {position} by its row, to "
+                    f"{offsets.get(partition)} by its group"
+                )
 
 
-def _check_forgotten(service: str, forgotten: Sequence[tuple[bytes, bytes]], queue_time: int) -> None:
-    for identity, row in forgotten:
-        what = f"{service}: the endpoint of {name_of(identity[:16])}"
-        if not rows.is_tombstone(row):
-            raise AssertionError(f"invariant 4 (once): {what} was forgotten without a tombstone")
-        if rows.decode_tombstone(row).forget_at > queue_time:
-            raise AssertionError(f"invariant 4 (once): {what} lost its tombstone before its log time")
+# -- 3, 4: in order, once ----------------------------------------------------------------------------------------------
 
 
-def _acknowledged(facts: _Facts) -> None:
+def _in_order(facts: Facts) -> None:
+    last: dict[Direction, int] = {}
+    settled: dict[Direction, set[int]] = {}
+    for step in facts.broker.ledger.steps:
+        for letter in step.letters:
+            settled.setdefault((letter.conversation, letter.to_initiator), set()).add(letter.number)
+        for entry in step.handled:
+            direction = entry.conversation, entry.to_initiator
+            before = last.get(direction, NONE)
+            what = f"{entry.service}: message {entry.number} of {name_of(entry.conversation)} was handled"
+            if entry.number == before:
+                raise AssertionError(f"invariant 4 (once): {what} twice")
+            if entry.number < before:
+                raise AssertionError(f"invariant 3 (in order): {what} after {before}")
+            known = settled.setdefault(direction, set())
+            for number in range(before + 1, entry.number):
+                sent = facts.sent[direction].get(number)
+                if number not in known and not (sent is not None and facts.ignored(sent, direction[1])):
+                    raise AssertionError(f"invariant 3 (in order): {what} before {number} was settled")
+            last[direction] = entry.number
+
+
+def _transmitted_once(broker: FaultyBroker) -> None:
+    for (conversation, _, number), count in broker.ledger.said.items():
+        if count > 1:
+            raise AssertionError(
+                f"invariant 4 (once): number {number} of {name_of(conversation)} was sent by {count} transactions"
+            )
+
+
+# -- 5: nothing lost -----------------------------------------------------------------------------------------------------
+
+
+def _acknowledged(facts: Facts) -> None:
     for (conversation, initiator), (service, found) in facts.ends.items():
         if isinstance(found, rows.Tombstone):
             continue
@@ -181,52 +207,103 @@ def _acknowledged(facts: _Facts) -> None:
         if found.acked >= found.next_out:
             raise AssertionError(f"invariant 5 (nothing lost): {what} has acknowledgements of what it never sent")
         other = facts.ends.get((conversation, not initiator))
-        accepted = NONE
-        if other is not None:
-            accepted = other[1].accepted if isinstance(other[1], rows.Tombstone) else other[1].inbound.accepted
-            if found.acked > accepted:
-                raise AssertionError(
-                    f"invariant 5 (nothing lost): {what} believes {found.acked} accepted, the peer accepted {accepted}"
-                )
-
-
-def _accounted(facts: _Facts) -> None:
-    for (conversation, to_initiator), sent in facts.sent.items():
-        for number, problem in _unaccounted(facts, (conversation, to_initiator), sent):
-            message = sent.get(number)
-            where = message.service if message is not None else "?"
+        if other is not None and found.acked > (accepted := _accepted(other[1])):
             raise AssertionError(
-                f"invariant 5 (nothing lost): message {number} of {name_of(conversation)} to {where} {problem}"
+                f"invariant 5 (nothing lost): {what} believes {found.acked} accepted, the peer accepted {accepted}"
             )
 
 
-def _unaccounted(facts: _Facts, direction: Direction, sent: Mapping[int, Sent]) -> Iterator[tuple[int, str]]:
-    numbers = sorted(sent)
-    if direction not in facts.flying and numbers != list(range(len(numbers))):
-        yield next(n for n, m in enumerate([*numbers, NONE]) if n != m), "was never transmitted"
-    for number, message in sent.items():
-        if message.kind is not Kind.MESSAGE:
-            continue
-        kept = facts.kept[direction][number]
-        handled = (*direction, number) in facts.handled
-        waiting = number in facts.waiting[direction]
-        outcomes = kept + handled + waiting
-        if outcomes > 1:
-            yield number, f"has {outcomes} outcomes: handled {handled}, dead letters {kept}, waiting {waiting}"
-        if outcomes or direction in facts.flying or facts.ignored(message, direction[1]):
-            continue
-        yield number, "was neither handled nor kept"
+def _accepted(found: Endpoint | rows.Tombstone) -> int:
+    return found.accepted if isinstance(found, rows.Tombstone) else found.inbound.accepted
 
 
-def _told(facts: _Facts) -> None:
+def _accounted(facts: Facts) -> None:
+    for direction, sent in facts.sent.items():
+        for number, message in sent.items():
+            problem = _problem(facts, direction, number, message)
+            if problem:
+                raise AssertionError(
+                    f"invariant 5 (nothing lost): message {number} of {name_of(direction[0])} to {message.service} {problem}"
+                )
+    for (conversation, initiator), (service, found) in facts.ends.items():
+        _check_sum(facts, service, (conversation, not initiator), found)
+
+
+def _check_sum(facts: Facts, service: str, direction: Direction, found: Endpoint | rows.Tombstone) -> None:
+    """What a sender counts as sent is what is under way, waiting or settled, or what it dropped itself."""
+    count = found.transmitted + 1 if isinstance(found, rows.Tombstone) else found.next_out
+    there = {number for number in facts.sent.get(direction, ()) if number < count}
+    if len(there) < count - found.discarded:
+        missing = sorted(set(range(count)) - there)
+        raise AssertionError(
+            f"invariant 5 (nothing lost): {service} counts {count} sent on {name_of(direction[0])}, of which {missing} are "
+            f"nowhere, and {found.discarded} discarded"
+        )
+    beyond = [number for number in facts.sent.get(direction, ()) if number >= count]
+    if beyond:
+        raise AssertionError(
+            f"invariant 1 (one writer): {name_of(direction[0])} carries {beyond}, of which its sender {service} knows nothing"
+        )
+
+
+def _problem(facts: Facts, direction: Direction, number: int, message: Sent) -> str:
+    if message.kind is not Kind.MESSAGE:
+        return ""
+    kept = facts.kept[direction][number]
+    handled = facts.handled[*direction, number]
+    waiting = facts.waiting[direction][number]
+    outcomes = kept + handled + waiting
+    if outcomes > 1:
+        return f"has {outcomes} outcomes: handled {handled}, dead letters {kept}, waiting {waiting}"
+    if outcomes or number in facts.under_way[direction] or facts.ignored(message, direction[1]):
+        return ""
+    return "was neither handled nor kept"
+
+
+def _set_aside(facts: Facts) -> None:
+    """What nobody can use is kept, each record once; counted once everything was read."""
+    for service, noise in facts.broker.noise.items():
+        found = facts.set_aside[service]
+        if found > noise or (found < noise and service not in facts.unread and not _hidden(facts.broker, service)):
+            raise AssertionError(f"invariant 5 (nothing lost): {service} set {found} of {noise} unusable records aside")
+
+
+def _hidden(broker: FaultyBroker, service: str) -> bool:
+    """Say whether some commands were not read: only their noise counts, so any will do."""
+    commands = broker.topics[service_topic(broker.namespace, service, "commands")]
+    for records, table in zip(commands, state_of(broker, service), strict=True):
+        row = table.get(rows.PARTITION)
+        position = partition_row(row).commands if row is not None else 0
+        if any(record.visible and record.offset() >= position for record in records):
+            return True
+    return False
+
+
+# -- 6, 7, 8: poison is local, no silent end, bounded ----------------------------------------------------------------------
+
+
+def _poison_is_local(facts: Facts) -> None:
+    for step in facts.broker.ledger.steps:
+        for letter in step.letters:
+            failed = (letter.service, letter.conversation) in facts.broker.ledger.failed
+            if letter.reason == letters.HANDLER_FAILED and not failed:
+                raise AssertionError(
+                    f"invariant 6 (poison is local): {letter.service} gave up on {name_of(letter.conversation)}, none of "
+                    f"whose handlers failed"
+                )
+
+
+def _told(facts: Facts) -> None:
     for (conversation, initiator), (service, found) in facts.ends.items():
         if isinstance(found, rows.Tombstone) or found.state is State.CLOSED:
             continue
         if {(conversation, True), (conversation, False)} & facts.flying:
             continue
         other = facts.ends.get((conversation, not initiator))
-        if other is not None and isinstance(other[1], rows.Tombstone):
+        gone = other is None and found.inbound.accepted > NONE
+        if gone or (other is not None and isinstance(other[1], rows.Tombstone)):
+            where = other[0] if other is not None else found.peer
             raise AssertionError(
-                f"invariant 7 (no silent end): {name_of(conversation)} is over at {other[0]}, {service} is still in "
-                f"state {found.state.name}"
+                f"invariant 7 (no silent end): {name_of(conversation)} is over at {where}, {service} is still in state "
+                f"{found.state.name}"
             )

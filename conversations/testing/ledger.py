@@ -1,9 +1,17 @@
-"""Which messages were handled, counted when the transaction with their effects is committed."""
+"""What took effect, counted when the transaction with the effects is committed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+from uuid import UUID
+
+from conversations.errors import UndecodableRecord
+from conversations.memory.record import MemoryRecord
+from conversations.protocol.envelope import HEADER_NAME, split_header
+from conversations.protocol.sequencing import NONE
+from conversations.worker import letters
 
 
 class Handled(NamedTuple):
@@ -16,18 +24,68 @@ class Handled(NamedTuple):
     number: int
 
 
+class Letter(NamedTuple):
+    """One message that was given up on."""
+
+    service: str
+    conversation: bytes
+    to_initiator: bool
+    number: int
+    reason: str
+
+
+class Step(NamedTuple):
+    """What one transaction settled."""
+
+    handled: Sequence[Handled]
+    letters: Sequence[Letter]
+
+
 class Ledger:
     """Committed effects in order, of all services of a simulation."""
 
     def __init__(self) -> None:
         self.handled: list[Handled] = []
+        self.steps: list[Step] = []
+        self.said: Counter[tuple[bytes, bool, int]] = Counter()
+        """How many committed transactions sent this number of this conversation from the side that began it, or not."""
+        self.failed: set[tuple[str, bytes]] = set()
+        """Services and conversations of which a handler raised."""
+
+    def commit(self, service: str, handled: Sequence[Handled], records: Sequence[MemoryRecord]) -> None:
+        """Note what a transaction brings about; ``records`` are what it appends to queues and dead letters."""
+        self.handled += handled
+        kept = []
+        for record in records:
+            headers = dict(record.headers() or ())
+            if (header := headers.get(HEADER_NAME)) is not None:
+                self.say(header)
+            elif letters.SEQUENCE in headers:
+                kept.append(_letter(service, headers))
+        if handled or kept:
+            self.steps.append(Step(handled, kept))
+
+    def say(self, header: bytes) -> None:
+        """Count a numbered envelope that a transaction sends."""
+        try:
+            conversation, from_initiator, _, number = split_header(header)
+        except UndecodableRecord:
+            return  # no worker's
+        if number != NONE:
+            self.said[conversation, from_initiator, number] += 1
+
+
+def _letter(service: str, headers: dict[str, bytes]) -> Letter:
+    conversation = UUID(headers[letters.CONVERSATION].decode()).bytes
+    to_initiator = headers[letters.FROM_INITIATOR] != b"true"
+    number, reason = int(headers[letters.SEQUENCE]), headers[letters.REASON].decode()
+    return Letter(service, conversation, to_initiator, number, reason)
 
 
 class Page:
     """What one connection of one worker is about to commit, by partition."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self) -> None:
         self._pending: dict[int, list[Handled]] = {}
 
     def note(self, partition: int, entry: Handled, attempt: int) -> None:
@@ -37,10 +95,9 @@ class Page:
             pending.remove(entry)
         pending.append(entry)
 
-    def committed(self, partitions: Iterable[int]) -> None:
-        """The transaction with the effects on these partitions is committed."""
-        for partition in partitions:
-            self._ledger.handled += self._pending.pop(partition, [])
+    def take(self, partitions: Iterable[int]) -> list[Handled]:
+        """Take what was handled on these partitions: its transaction is about to be decided."""
+        return [entry for partition in partitions for entry in self._pending.pop(partition, [])]
 
     def discard(self, partitions: Iterable[int]) -> None:
         """The partitions were lost before what was handled could be committed."""

@@ -9,7 +9,8 @@ from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from conversations.bodies import codec_of
-from conversations.dialog import Dialog, check_error, expiry, micros
+from conversations.checks import check_error, expiry, micros
+from conversations.dialog import Dialog
 from conversations.errors import DialogEnded, PeerError
 from conversations.memory.broker import MemoryBroker
 from conversations.protocol import rows

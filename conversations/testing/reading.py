@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from conversations.memory.broker import MemoryBroker, MemoryRecord
+from conversations.memory.broker import MemoryBroker
+from conversations.memory.record import MemoryRecord
 from conversations.protocol import rows
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.topics import DEAD_LETTER, STATE, service_topic
@@ -58,12 +59,19 @@ def state_of(broker: MemoryBroker, service: str) -> list[dict[bytes, bytes]]:
 
 def endpoints(broker: MemoryBroker, service: str) -> dict[bytes, Endpoint | rows.Tombstone]:
     """Return the endpoints of a service and the tombstones of closed ones, by identity."""
+    return endpoints_of(state_of(broker, service), service)
+
+
+def endpoints_of(tables: Sequence[dict[bytes, bytes]], service: str) -> dict[bytes, Endpoint | rows.Tombstone]:
+    """Return the same from the service's ``state_of``."""
     found: dict[bytes, Endpoint | rows.Tombstone] = {}
-    for table in state_of(broker, service):
+    for table in tables:
         for key, row in table.items():
             if key.startswith(rows.ENDPOINT):
                 closed = rows.is_tombstone(row)
-                found[key[1:]] = rows.decode_tombstone(row) if closed else rows.decode_endpoint(key[1:], row, service)
+                found[key[1:]] = (
+                    rows.decode_tombstone(row) if closed else rows.decode_endpoint(key[1:], row, service)[0]
+                )
     return found
 
 
@@ -73,7 +81,7 @@ def dead_letters(broker: MemoryBroker, service: str) -> list[DeadLetter]:
 
 
 def _letter(record: MemoryRecord) -> DeadLetter:
-    headers = {name: value.decode() for name, value in record.headers() or ()}
+    headers = {name: value.decode() for name, value in record.headers() or () if not name.startswith(letters.ORIGINAL)}
     return DeadLetter(
         reason=headers[letters.REASON],
         exception=headers.get(letters.EXCEPTION, ""),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+from uuid import UUID
 
+from conversations.calls import Call, invoke, invoke_async
 from conversations.dialog import Dialog
-from conversations.lanes import Call, Inline, Mark, Run, invoke, invoke_async
+from conversations.errors import PeerError
+from conversations.lanes import Inline, Mark, Run
 from conversations.protocol.envelope import Kind
 from conversations.testing.faults import Chance
-from conversations.testing.ledger import Handled, Page
+from conversations.testing.ledger import Handled, Ledger, Page
 from conversations.worker.room import Room
 
 
@@ -17,14 +21,18 @@ class SeededLanes(Inline):
 
     Args:
         chance: where slow handlers and the order come from.
-        page: the ledger of the worker's present connection.
+        page: what the worker's present connection is about to commit.
+        ledger: where failures are noted.
         failed: told what handlers raise.
     """
 
-    def __init__(self, chance: Chance, page: Callable[[], Page], failed: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self, chance: Chance, page: Callable[[], Page], ledger: Ledger, failed: Callable[[BaseException], None]
+    ) -> None:
         super().__init__()
         self._chance = chance
         self._page = page
+        self._ledger = ledger
         self._failed = failed
         self._open: list[tuple[Run, Call | None]] = []
 
@@ -53,15 +61,31 @@ class SeededLanes(Inline):
         if failure is None:
             self._note(call)
         else:
-            self._failed(failure)
+            self._note_failure(call, failure)
         return run.advance(failure)
 
-    def _note(self, call: Call) -> None:
+    def _note_failure(self, call: Call, failure: BaseException) -> None:
+        dialog, room = self._where(call)
+        if room is not None:
+            partition = room._partition  # noqa: SLF001 - the kit looks inside
+            if partition.gone:
+                return  # a zombie: whatever it met, nobody charges it
+            self._ledger.failed.add((partition.owner.name, UUID(dialog.id).bytes))
+        self._failed(failure)
+
+    @staticmethod
+    def _where(call: Call) -> tuple[Dialog[Any], Room | None]:
         dialog = call.arguments[-1]
-        envelope = dialog._envelope if isinstance(dialog, Dialog) else None  # noqa: SLF001 - the kit looks inside
-        room = dialog._draft.room  # noqa: SLF001 - same
-        if envelope is None or envelope.kind is not Kind.MESSAGE or not isinstance(room, Room):
+        room = dialog._draft.room  # noqa: SLF001 - the kit looks inside
+        return dialog, room if isinstance(room, Room) else None
+
+    def _note(self, call: Call) -> None:
+        dialog, room = self._where(call)
+        envelope = dialog._envelope  # noqa: SLF001 - the kit looks inside
+        if envelope is None or envelope.kind is not Kind.MESSAGE or room is None:
             return
+        if len(call.arguments) < 2 or isinstance(call.arguments[0], PeerError):
+            return  # the handler of a timer or an error, which a message may bring about
         partition = room._partition  # noqa: SLF001 - same
         if partition.gone:
             return  # a zombie: its results are refused

@@ -52,19 +52,23 @@ class Active:
         self.scheduled = NEVER
         """The earliest entry for this endpoint in the owner's heap of deadlines."""
 
-    def place(self, endpoint: Endpoint, side: Side) -> None:
-        """Put an endpoint here."""
+    def place(self, endpoint: Endpoint, side: Side, prefix: Prefix | None = None) -> None:
+        """Put an endpoint here; ``prefix`` is that of the peer's record that created it, if one did."""
+        if prefix is None:
+            self.from_peer, self.from_peer_bytes, self.from_peer_size = None, b"\0", 1
+        elif prefix is not self.from_peer:
+            self.learn(prefix, encode_prefix(prefix))
         self.endpoint = endpoint
         self.side = side
         self.exists = True
         self.out_key = endpoint.peer_key.encode()
         self.out = self.constant = b""
 
-    def learn(self, prefix: Prefix) -> None:
-        """Remember what the peer's envelopes begin with."""
+    def learn(self, prefix: Prefix, encoded: bytes) -> None:
+        """Remember what the peer's envelopes begin with, and those bytes."""
         self.from_peer = prefix
-        self.from_peer_bytes = encode_prefix(prefix)
-        self.from_peer_size = len(self.from_peer_bytes)
+        self.from_peer_bytes = encoded
+        self.from_peer_size = len(encoded)
 
     def out_prefix(self) -> bytes:
         """Encode what this side's envelopes begin with, once."""
@@ -102,6 +106,9 @@ class Item:
     """``accepted`` and ``attempts`` as that row has them."""
 
 
+_NOTHING: Any = ()
+
+
 class Lane:
     """A conversation group at work: its items in order, one handler at a time."""
 
@@ -110,11 +117,25 @@ class Lane:
     def __init__(self, name: tuple[str, str]) -> None:
         self.name = name
         """(origin, key) of the group."""
-        self.items: deque[Item] = deque()
+        self.items: deque[Item] = _NOTHING
+        """What is to be done; a deque only while there is something: empty it takes more memory than all else here."""
         self.run: Any = None
         """The ``lanes.Run`` that works on it, if any."""
         self.group: GroupRow | None = None
         """The group's row once it was asked for; empty when there is none."""
+
+    def rest(self) -> None:
+        """Let go of the deque of a lane that has nothing to do."""
+        self.items = _NOTHING
+
+    def put(self, item: Item) -> bool:
+        """Put an item at the end; True when the lane was idle and is to be started."""
+        items = self.items
+        if items:
+            items.append(item)
+            return False
+        self.items = deque((item,))
+        return self.run is None
 
 
 @dataclass(slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from uuid import UUID
 
 from conversations.protocol import rows
 from conversations.protocol.command import Command, Tick, encode_command
 from conversations.protocol.envelope import Kind
 from conversations.protocol.states import State
 from conversations.protocol.topics import partition_of
-from conversations.worker import groups, speaking
+from conversations.worker import groups, letters, speaking
 from conversations.worker.active import NO_ROW, Flight, Item, Lane
 from conversations.worker.partition import SECOND, Partition
 from conversations.worker.receiving import row_of
@@ -24,12 +25,12 @@ def collect(partition: Partition) -> bool:
     """Close the step's flight; False when there is nothing to commit. What failed to commit before goes first."""
     _note_slow(partition)
     _sweep(partition)
+    _pass_bound(partition)
     if not partition.pending():
         return False
     flight = partition.flight
     _spill(partition)
     _encode_endpoints(partition)
-    _pass_bound(partition)
     flight.rows[rows.PARTITION] = rows.encode_partition(partition.row)
     flight.queue = partition.row.queue
     topic, number = partition.owner.state_topic, partition.number
@@ -65,6 +66,19 @@ def withdraw(partition: Partition, topics: set[str]) -> None:
     topic, number = partition.owner.state_topic, partition.number
     flight.outs += [(topic, number, key, flight.rows[key], None) for key in added]
     partition.flying, partition.flight = flight, Flight()
+
+
+def pace(partition: Partition) -> None:
+    """Hold the queue back while too many bytes wait in rows, and let it flow again once half of them are gone."""
+    limit = partition.owner.settings.limits.waiting_bytes
+    if partition.gone:
+        return
+    if not partition.paused and partition.waiting_bytes > limit:
+        partition.paused = True
+        partition.owner.log.pause(partition.number)
+    elif partition.paused and partition.waiting_bytes < limit // 2:
+        partition.paused = False
+        partition.owner.log.resume(partition.number)
 
 
 # -- endpoints -----------------------------------------------------------------------------------------------
@@ -175,12 +189,15 @@ def _sweep(partition: Partition) -> None:
         row = partition.read(key)
         if row is None or not rows.is_tombstone(row):
             continue
-        tombstone = rows.decode_tombstone(row)
+        tombstone = partition.decoded(key, rows.decode_tombstone, row)
         partition.write(key, None)
+        if count := speaking.forget_delayed(partition, key[1:]):
+            letters.event(partition, "UNDELIVERED", conversation=str(UUID(bytes=key[1:17])), envelopes=count)
         partition.actives.pop(rows.other_side(key[1:]), None)
         groups.leave(partition, tombstone.origin, tombstone.key, key[1:])
     for key in partition.commands.take(log_time, SWEEP):
         partition.write(key, None)
+    partition.deadlines.trim(partition.is_open)
     _tick(partition)
 
 
@@ -188,9 +205,11 @@ def _tick(partition: Partition) -> None:
     """Ask for a tick on a queue that has been idle for an hour while tombstones wait for time to pass."""
     now = partition.owner.now
     last = max(partition.row.queue_time, partition.ticked)
-    if not len(partition.tombstones) or last == 0 or now - last < TICK_AFTER:
+    if not len(partition.tombstones) or (last and now - last < TICK_AFTER):
         return
     partition.ticked = now
+    if last == 0:
+        return  # nobody ever wrote to this queue: its hour begins
     owner = partition.owner
     key = _key_of(partition)
     command = Command(owner.new_conversation(), bytes(16), True, key, "", owner.name, now, (Tick(),))
@@ -205,9 +224,9 @@ def _key_of(partition: Partition) -> str:
 
 def _pass_bound(partition: Partition) -> None:
     """Once everything from before an unclean start is settled, the start no longer counts."""
-    row = partition.row
-    if row.unclean_starts and partition.read_to() >= row.bound and not partition.slow and not partition.ready:
-        row.unclean_starts = 0
+    if partition.row.unclean_starts and partition.settled():
+        partition.row.unclean_starts = 0
+        partition.moved = True
 
 
 def _evict(partition: Partition) -> None:

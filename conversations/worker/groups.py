@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from conversations.protocol import rows
+from conversations.protocol.limits import GROUP_MEMBERS
 from conversations.protocol.rows import GroupRow
 from conversations.protocol.states import State
 from conversations.worker.active import Active, Lane
@@ -14,8 +15,9 @@ from conversations.worker.partition import Partition
 def group_of(partition: Partition, lane: Lane) -> GroupRow:
     """Return the row of a lane's group, an empty one when there is none."""
     if lane.group is None:
-        row = partition.read(rows.group_key(*lane.name))
-        lane.group = GroupRow() if row is None else rows.decode_group(row)
+        key = rows.group_key(*lane.name)
+        row = partition.read(key)
+        lane.group = GroupRow() if row is None else partition.decoded(key, rows.decode_group, row)
     return lane.group
 
 
@@ -34,7 +36,8 @@ def join(partition: Partition, active: Active) -> None:
     """
     lane = active.lane
     group = group_of(partition, lane)
-    named_after = str(UUID(bytes=active.identity[:16])) == lane.name[1]
+    text = active.identity[:16].hex()
+    named_after = f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}" == lane.name[1]
     if named_after and not group.members:
         return
     if not group.members:
@@ -42,6 +45,11 @@ def join(partition: Partition, active: Active) -> None:
     if active.identity not in group.members:
         group.members.append(active.identity)
     save(partition, lane)
+
+
+def is_full(partition: Partition, lane: Lane) -> bool:
+    """Say whether a group has as many dialogs as one row can remember."""
+    return len(group_of(partition, lane).members) >= GROUP_MEMBERS
 
 
 def leave(partition: Partition, origin: str, key: str, own: bytes) -> None:

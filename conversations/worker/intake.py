@@ -10,12 +10,15 @@ from conversations.protocol.envelope import (
     HEADER_NAME,
     IDENTITY,
     Envelope,
+    Kind,
     Prefix,
     decode,
+    decode_current,
     decode_tail,
     header_matches,
-    tail_start,
 )
+from conversations.protocol.limits import DAY, KEY_BYTES, NAME, RECORD_BYTES
+from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import partition_of
 from conversations.worker import letters
 from conversations.worker.active import Active, Item
@@ -39,14 +42,17 @@ def take(partition: Partition, record: Record) -> None:
     try:
         if value is None:
             raise Unbelievable("the record has no value")
+        if len(value) > RECORD_BYTES:
+            raise Unbelievable(f"the record has {len(value)} bytes; at most {RECORD_BYTES} are taken")
         active, envelope, header = _read(partition, record, value)
+        if envelope.kind > 1 or envelope.seq < 0 or envelope.fragments != 1 or envelope.skipped or envelope.extras:
+            _check_unusual(envelope)
     except (Unbelievable, UndecodableRecord) as error:
-        letters.set_aside(partition, record.topic(), offset, record.key(), value, str(error))
+        letters.set_aside(partition, record, str(error))
         return
     item = Item(active, envelope, None, False, record.topic(), offset, log_time, active.key, header, value)
     lane = active.lane
-    lane.items.append(item)
-    if lane.run is None and len(lane.items) == 1:
+    if lane.put(item):
         partition.ready.append(lane)
 
 
@@ -58,13 +64,34 @@ def _read(partition: Partition, record: Record, value: bytes) -> tuple[Active, E
         if record.key() != active.key:
             raise Unbelievable("misrouted: the key is not that of the endpoint")
         return active, envelope, _check_header(record, value, start)
-    envelope = decode(value)
-    header = _check_header(record, value, tail_start(value))
-    return _unfamiliar(partition, record, envelope), envelope, header
+    envelope, start = decode_current(value)
+    header = _check_header(record, value, start)
+    return _unfamiliar(partition, record, envelope, value[:start]), envelope, header
+
+
+def _check_unusual(envelope: Envelope) -> None:
+    """Check what is not a plain numbered message or end: kinds and fields that say what cannot be, or nothing we know."""
+    kind, number = envelope.kind, envelope.seq
+    if kind is Kind.FENCE or kind is Kind.FENCED:
+        raise Unbelievable(f"{kind.name} is reserved: this version does not know what to do about it")
+    if kind is Kind.MESSAGE or kind is Kind.END:
+        if number < 0:
+            raise Unbelievable(f"{kind.name} needs a number from 0, it has {number}")
+    elif kind is Kind.ERROR:
+        if number < NONE or not envelope.code:
+            raise Unbelievable(f"an ERROR with number {number} and code {envelope.code} says nothing")
+    elif number != NONE:
+        raise Unbelievable(f"{kind.name} has no number, it has {number}")
+    if envelope.skipped or envelope.fragments != 1 or envelope.extras:
+        raise Unbelievable("the envelope uses skipped numbers, fragments or extras, which this version does not know")
 
 
 def _check_header(record: Record, value: bytes, start: int) -> bytes:
-    for name, header in record.headers() or ():
+    try:
+        headers = record.headers() or ()
+    except ValueError as error:
+        raise Unbelievable(f"the record's headers cannot be read: {error}") from None
+    for name, header in headers:
         if name == HEADER_NAME:
             if not header_matches(header, value, start):
                 raise Unbelievable("the record's header says something else than its body")
@@ -72,12 +99,12 @@ def _check_header(record: Record, value: bytes, start: int) -> bytes:
     raise Unbelievable(f"the record has no header {HEADER_NAME!r}")
 
 
-def _unfamiliar(partition: Partition, record: Record, envelope: Envelope) -> Active:
+def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encoded: bytes) -> Active:
     """Find the endpoint of a record whose beginning is not known by heart, and check that it belongs there."""
     key = record.key()
     owner = partition.owner
-    if key is None:
-        raise Unbelievable("misrouted: the record has no key")
+    if not key or len(key) > KEY_BYTES:
+        raise Unbelievable(f"misrouted: a record needs a key of 1 to {KEY_BYTES} bytes")
     count = owner.destinations.partitions(owner.name)
     if count is not None and partition_of(key, count) != partition.number:
         raise Unbelievable(f"misrouted: the key belongs to partition {partition_of(key, count)}")
@@ -88,13 +115,20 @@ def _unfamiliar(partition: Partition, record: Record, envelope: Envelope) -> Act
         text = key.decode()
     except UnicodeDecodeError:
         raise Unbelievable("misrouted: the key is not text") from None
+    if not (NAME.fullmatch(prefix.from_service) and NAME.fullmatch(prefix.contract)):
+        raise Unbelievable("neither a service nor a contract can have such a name")
+    if not 0 < len(prefix.reply_key.encode()) <= KEY_BYTES:
+        raise Unbelievable(f"a reply key has 1 to {KEY_BYTES} bytes, not {len(prefix.reply_key.encode())}")
     peer = rows.identity(prefix.conversation_id, prefix.from_initiator)
     active = partition.find(peer, text, prefix.from_service if prefix.from_initiator else "")
     if active.key != key:
         raise Unbelievable("misrouted: the key is not that of the endpoint")
     if active.exists:
         _check_prefix(active, prefix)
-        active.learn(prefix)
+    elif active.tombstone is None and prefix.accept_until > record.timestamp()[1] * MILLISECOND + DAY:
+        # Its tombstone would have to be kept as long: for ever, if the sender says so.
+        raise Unbelievable("the dialog's first message could be sent again more than a day from now")
+    active.learn(prefix, encoded)
     return active
 
 
@@ -115,13 +149,15 @@ def take_command(partition: Partition, record: Record) -> None:
     partition.moved = True
     owner = partition.owner
     try:
-        if value is None or key is None:
-            raise Unbelievable("a command needs a key and a value")
+        if not value or not key or len(key) > KEY_BYTES:
+            raise Unbelievable(f"a command needs a value and a key of 1 to {KEY_BYTES} bytes")
+        if len(value) > RECORD_BYTES:
+            raise Unbelievable(f"the command has {len(value)} bytes; at most {RECORD_BYTES} are taken")
         command = decode_command(value)
         if command.key.encode() != key or not command.operations:
             raise Unbelievable("the command's key is not that of its record, or it asks for nothing")
     except (Unbelievable, UndecodableRecord) as error:
-        letters.set_aside(partition, record.topic(), offset, key, value, str(error))
+        letters.set_aside(partition, record, str(error))
         return
     count = owner.destinations.partitions(owner.name)
     if count is not None and partition_of(key, count) != partition.number:
@@ -138,12 +174,12 @@ def take_command(partition: Partition, record: Record) -> None:
 def restore_waiting(partition: Partition) -> None:
     """Put the records that waited before a restart back into their lanes, in the order they had arrived in."""
     for row_key, data in partition.store.scan(rows.WAITING):
-        row = rows.decode_waiting(data)
+        row = partition.decoded(row_key, rows.decode_waiting, data)
         number = int.from_bytes(row_key[1:], "big")
         partition.next_waiting = max(partition.next_waiting, number + 1)
         partition.first_waiting = min(partition.first_waiting, number)
         partition.waiting_bytes += len(row.value)
-        item = _waiting_item(partition, row)
+        item = partition.decoded(row_key, lambda _, row=row: _waiting_item(partition, row), data)  # type: ignore[misc]  # the default binds the loop's row
         item.row, item.kept = number, (row.accepted, row.attempts)
         if item.active is not None:
             partition.enqueue(item.active.lane, item)

@@ -6,11 +6,19 @@ import json
 import traceback
 from uuid import UUID
 
-from conversations.ports import Headers
+from conversations.bodies import said
+from conversations.ports import Headers, Produced, Record
+from conversations.protocol.limits import KEY_BYTES, RECORD_BYTES, sendable
 from conversations.worker.active import Item
 from conversations.worker.partition import Partition
 
 STACK_LIMIT = 8_192
+TEXT_LIMIT = 1_000
+"""Characters of a text from outside that is repeated in a header or an event."""
+HEADERS_LIMIT = 16_384
+"""Bytes of a record's own headers that its letter repeats."""
+PART_BYTES = 1_000_000
+"""Size of the parts that a letter too large for its topic is divided into."""
 
 # Names of the headers of a dead letter.
 REASON = "dl.reason"
@@ -27,6 +35,16 @@ FROM_INITIATOR = "dl.from-initiator"
 SEQUENCE = "dl.sequence"
 MESSAGE_TYPE = "dl.message-type"
 CODE = "dl.code"
+KEPT_BYTES = 256_000_000
+"""Most that is kept of one record, or its letter would not fit a transaction; ``dl.size`` tells what it was."""
+PART = "dl.part"
+"""``number/count`` of a letter in parts, from 1: a record too large for one; all have the same source offset."""
+PART_OF = "dl.part-of"
+"""What the part is of: ``key`` or ``value``."""
+SIZE = "dl.size"
+"""Bytes of the whole key or value that the part is of."""
+ORIGINAL = "dl.header."
+"""Prefix of the headers that a record set aside had itself."""
 
 # Why a record became a dead letter.
 HANDLER_FAILED = "handler-failed"
@@ -49,23 +67,63 @@ def dead_letter(
         headers.append((CODE, str(code).encode()))
     if failure is not None:
         headers += _failure(failure, item.attempts)
-    partition.dead_letter(item.key, item.value, headers)
+    _keep(partition, item.key, item.value, headers)
 
 
-def set_aside(partition: Partition, topic: str, offset: int, key: bytes | None, value: bytes | None, why: str) -> None:
+def set_aside(partition: Partition, record: Record, why: str) -> None:
     """Keep a record that cannot be understood; it takes no number and touches no endpoint."""
     partition.owner.counts.set_aside += 1
+    topic, offset = record.topic(), record.offset()
     headers = _source(partition, topic, offset, SET_ASIDE)
-    headers.append((EXCEPTION_MESSAGE, why.encode()[:STACK_LIMIT]))
-    partition.dead_letter(key, value, headers)
+    headers.append((EXCEPTION_MESSAGE, sendable(why, STACK_LIMIT).encode()))
+    _keep(partition, record.key(), record.value(), headers + _original(record))
     event(partition, "SET_ASIDE", topic=topic, offset=offset, why=why)
+
+
+def _original(record: Record) -> Headers:
+    """Repeat the headers of a record, as far as they fit and can be read."""
+    found: Headers = []
+    room = HEADERS_LIMIT
+    try:
+        headers = record.headers() or ()
+    except ValueError:  # a name that is not UTF-8: the client cannot say any of them
+        headers = ()
+    for name, content in headers:
+        data = content or b""
+        room -= len(name.encode()) + len(data) + len(ORIGINAL)
+        if room < 0:
+            break
+        found.append((ORIGINAL + name, data))
+    return found
+
+
+def _keep(partition: Partition, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+    """Put a letter into the next transaction, in parts when key or value are larger than its topic takes."""
+    if len(key or b"") <= KEY_BYTES and len(value or b"") <= RECORD_BYTES:
+        partition.dead_letter(key, value, headers)
+        return
+    parts = [(b"key", len(key), part) for part in _parts(key)] if key is not None and len(key) > KEY_BYTES else []
+    parts += [(b"value", len(value), part) for part in _parts(value)] if value is not None else []
+    for number, (what, size, part) in enumerate(parts, 1):
+        place = [(PART, b"%d/%d" % (number, len(parts))), (PART_OF, what), (SIZE, b"%d" % size)]
+        partition.dead_letter((key or b"")[:KEY_BYTES], part, headers + place)
+
+
+def _parts(data: bytes) -> list[bytes]:
+    return [data[at : at + PART_BYTES] for at in range(0, min(len(data), KEPT_BYTES), PART_BYTES)] or [b""]
 
 
 def event(partition: Partition, name: str, **facts: object) -> None:
     """Report something to the events topic, in the next transaction."""
+    partition.produce(event_record(partition, name, **facts))
+
+
+def event_record(partition: Partition, name: str, **facts: object) -> Produced:
+    """Make the record that reports something to the events topic; long texts from outside are cut."""
     owner = partition.owner
-    content = {"event": name, "service": owner.name, "partition": partition.number, "at": owner.now, **facts}
-    partition.produce((owner.events_topic, 0, owner.name.encode(), json.dumps(content).encode(), None))
+    short = {fact: what[:TEXT_LIMIT] if isinstance(what, str) else what for fact, what in facts.items()}
+    content = {"event": name, "service": owner.name, "partition": partition.number, "at": owner.now, **short}
+    return owner.events_topic, 0, owner.name.encode(), json.dumps(content).encode(), None
 
 
 def _source(partition: Partition, topic: str, offset: int, reason: str) -> Headers:
@@ -86,7 +144,7 @@ def _conversation(item: Item) -> Headers:
             (CONVERSATION, str(UUID(bytes=prefix.conversation_id)).encode()),
             (FROM_INITIATOR, b"true" if prefix.from_initiator else b"false"),
             (SEQUENCE, str(envelope.seq).encode()),
-            (MESSAGE_TYPE, envelope.message_type.encode()),
+            (MESSAGE_TYPE, sendable(envelope.message_type, TEXT_LIMIT).encode()),
         ]
     if command is not None:
         return [
@@ -97,11 +155,11 @@ def _conversation(item: Item) -> Headers:
 
 
 def _failure(failure: BaseException, attempts: int) -> Headers:
-    stack = "".join(traceback.format_exception(failure)).encode()
+    stack = "".join(traceback.format_exception(failure)).encode("utf-8", "backslashreplace")
     kind = type(failure)
     return [
-        (EXCEPTION, f"{kind.__module__}.{kind.__qualname__}".encode()),
-        (EXCEPTION_MESSAGE, str(failure).encode()[:STACK_LIMIT]),
+        (EXCEPTION, sendable(f"{kind.__module__}.{kind.__qualname__}", TEXT_LIMIT).encode()),
+        (EXCEPTION_MESSAGE, sendable(said(failure), STACK_LIMIT).encode()),
         (STACK, stack[-STACK_LIMIT:]),
         (ATTEMPTS, str(attempts).encode()),
     ]

@@ -11,18 +11,18 @@ from typing import Any
 
 from conversations.config import WorkerSettings
 from conversations.errors import (
-    DeclarationError,
     DestinationFailed,
     Fenced,
     InDoubt,
     InputLost,
     Interrupted,
+    KafkaUnreachable,
     LogError,
-    StateUpgradeError,
+    StateDamaged,
 )
 from conversations.lanes import Mark, Scheduler, Threads
 from conversations.memory.clock import SystemClock
-from conversations.ports import Clock, Log, Record, Restore, Restored, Stores
+from conversations.ports import Clock, Log, Record, Stores
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import DEFAULT_NAMESPACE
 from conversations.service import Service
@@ -30,6 +30,7 @@ from conversations.worker import collecting, intake, letters, speaking, working
 from conversations.worker.active import Item
 from conversations.worker.owner import Counts, Owner
 from conversations.worker.partition import Partition
+from conversations.worker.restoring import Outage, Restoring
 
 log = logging.getLogger("conversations.worker")
 
@@ -37,30 +38,10 @@ IDLE = 0.1
 """Seconds a poll waits when nothing is under way."""
 BUSY = 0.005
 """Seconds a poll waits while slow handlers run, whose results should not wait long."""
-RESTORE_SLICE = 50_000
-COMMIT_TRIES = 200
+COMMIT_TRIES = 100
 FENCES_AT_ONCE = 3
 FENCED_PAUSE = 0.1
 """Seconds a poll waits after a fenced commit to be told which partitions went; a rejoin takes several."""
-
-
-class Restoring:
-    """A partition whose state is being copied from its topic."""
-
-    def __init__(self, partition: Partition, restore: Restore) -> None:
-        self.partition = partition
-        self.restore = restore
-        self.rows = 0
-        self._begun = False
-
-    def take(self, part: Restored) -> None:
-        """Copy rows into the store; what it held from before the log's start is thrown away first."""
-        store = self.partition.store
-        if not self._begun and self.restore.from_start:
-            store.clear()
-        self._begun = True
-        self.rows += len(part.rows)
-        store.apply(part.rows, part.next_offset)
 
 
 class Worker:
@@ -100,8 +81,9 @@ class Worker:
         self.partitions: dict[int, Partition] = {}
         self._restoring: dict[int, Restoring] = {}
         self._backlog: list[Record] = []
-        self._committing = self._giving_back = False
-        self._joined = False
+        self._committing = self._giving_back = self._failed = False
+        self._joined = self._joined_once = False
+        self._outage = Outage()
         self.stopping = threading.Event()
         self.ready = threading.Event()
         """Set while at least one partition is open and none is being restored."""
@@ -133,6 +115,9 @@ class Worker:
         try:
             while not self.stopping.is_set():
                 self.step(IDLE)
+        except BaseException:
+            self._failed = True  # in the middle of a step: what is in memory may be half done, and is not committed
+            raise
         finally:
             self.close()
 
@@ -151,12 +136,14 @@ class Worker:
         Raises:
             LogError: Kafka failed for good.
         """
-        if not self._joined:
-            self.owner.log.join(self)
-            self._joined = True
+        if not self._joined and not self._join():
+            return 0
+        records: Sequence[Record] = ()
         try:
             records = self._poll(timeout)
+            self._backlog = [*records]  # opening commits, which may lose partitions, read on, or fail
             self._advance_restores()
+            records, self._backlog = self._backlog, []
             with self.owner.lock:
                 self.owner.look_at_clock()
                 self._route(records)
@@ -168,9 +155,30 @@ class Worker:
         except InDoubt as error:
             self._rejoin(error)
             return 0
-        if self.owner.failure is not None:
-            raise self.owner.failure
+        except StateDamaged as error:
+            self._set_damaged_aside(error)
+        if self.owner.scheduler.exhausted:  # only now: the failed attempts are committed, and count in the next process
+            raise LogError(
+                "so many handlers are past their time limit and cannot be stopped that the worker must be replaced"
+            )
         return len(records)
+
+    def _join(self) -> bool:
+        """Enter the group; False when Kafka, which was there before, cannot be reached: then it is tried again."""
+        self.owner.look_at_clock()
+        try:
+            self.owner.log.join(self)
+        except KafkaUnreachable as error:
+            if not self._joined_once:
+                raise
+            seconds = self._outage.again()
+            log.warning("Kafka cannot be reached, joining again in %.1f s: %s", seconds, error)
+            self._leave()
+            self.stopping.wait(seconds)
+            return False
+        self._outage.over()
+        self._joined = self._joined_once = True
+        return True
 
     def busy(self) -> bool:
         """True while something is under way that the next step would carry on."""
@@ -199,10 +207,13 @@ class Worker:
             partition = partitions.get(record.partition())
             if partition is None:
                 continue  # given back since it was read; its next owner reads it again
-            if record.topic() == queue:
-                intake.take(partition, record)
-            else:
-                intake.take_command(partition, record)
+            try:
+                if record.topic() == queue:
+                    intake.take(partition, record)
+                else:
+                    intake.take_command(partition, record)
+            except StateDamaged as error:
+                self._set_damaged_aside(error)  # at once: the records of other partitions are read and must be taken
 
     def _wake(self) -> None:
         owner = self.owner
@@ -226,27 +237,25 @@ class Worker:
         return mark
 
     def _check_time_limits(self) -> None:
-        now = time.monotonic()
         for partition in self.partitions.values():
-            for lane, run in list(partition.slow.items()):
-                if run.overdue(now):
-                    with self.owner.lock:
-                        if lane.run is run:
-                            self.owner.scheduler.abandon(run)
-                            working.overdue(partition, lane)
-        if self.owner.scheduler.exhausted:
-            raise LogError(
-                "half of the handler threads are past their time limit and cannot be stopped; restart the worker"
-            )
+            if partition.slow:
+                working.check_time_limits(partition)
+        self.owner.scheduler.look()
 
     # -- committing -------------------------------------------------------------------------------------
 
     def _commit(self, partitions: Sequence[Partition] | None = None) -> None:
         chosen = [p for p in (partitions or self.partitions.values()) if not p.gone]
         with self.owner.lock:
-            flying = [partition for partition in chosen if collecting.collect(partition)]
-        if not flying:
-            return
+            if self.owner.failure is not None:
+                raise self.owner.failure  # what its lane did until then is half done: nothing of it may be committed
+            flying = [partition for partition in chosen if self._collect(partition)]
+        if flying:
+            self._commit_flying(flying)
+        if self.owner.failure is not None:
+            raise self.owner.failure
+
+    def _commit_flying(self, flying: list[Partition]) -> None:
         self._committing = True
         try:
             flying, checkpoints = self._commit_until_done(flying)
@@ -255,13 +264,21 @@ class Worker:
         self.owner.counts.commits += 1
         with self.owner.lock:
             notices = [notice for p in flying for notice in collecting.landed(p, checkpoints.get(p.number))]
-        self._pace(flying)
+        for partition in flying:
+            collecting.pace(partition)
         for notice in notices:
             notice()
 
+    def _collect(self, partition: Partition) -> bool:
+        try:
+            return collecting.collect(partition)
+        except StateDamaged as error:
+            self.owner.failure = error  # not raised before the others are committed, which are collected already
+            return False
+
     def _commit_until_done(self, flying: list[Partition]) -> tuple[list[Partition], dict[int, int]]:
-        fences = 0
-        for _ in range(COMMIT_TRIES):
+        fences = interrupted = 0
+        for _ in range(2 * COMMIT_TRIES):
             flying = [p for p in flying if not p.gone]
             if not flying:
                 return [], {}
@@ -279,8 +296,11 @@ class Worker:
             except DestinationFailed as error:
                 self._quarantine(flying, error)
             except Interrupted as error:
+                interrupted += 1
+                if interrupted >= COMMIT_TRIES:
+                    raise InDoubt(f"given up after {interrupted} tries: {error}") from error
                 log.warning("transaction aborted, trying again: %s", error)
-        raise LogError(f"a step could not be committed in {COMMIT_TRIES} tries")
+        raise LogError(f"a step could not be committed in {2 * COMMIT_TRIES} tries")
 
     def _quarantine(self, flying: list[Partition], error: DestinationFailed) -> None:
         """Keep what a topic refuses as delayed rows, so that the rest can be committed."""
@@ -300,39 +320,23 @@ class Worker:
             for partition in flying:
                 collecting.withdraw(partition, set(error.topics))
 
-    def _pace(self, partitions: Sequence[Partition]) -> None:
-        limit = self.settings.limits.waiting_bytes
-        for partition in partitions:
-            if partition.gone:
-                continue
-            if not partition.paused and partition.waiting_bytes > limit:
-                partition.paused = True
-                self.owner.log.pause(partition.number)
-            elif partition.paused and partition.waiting_bytes < limit // 2:
-                partition.paused = False
-                self.owner.log.resume(partition.number)
-
     # -- ownership (ports.Listener) ---------------------------------------------------------------------
 
     def assigned(self, partitions: Sequence[int]) -> None:
-        """Begin restoring; records flow once the state is there."""
-        state_id = self.owner.log.topic_ids()[self.owner.state_topic]
+        """Restore from now on; records flow once the state is there."""
         for number in partitions:
-            store = self._stores.open(number, state_id)
-            partition = Partition(number, self.owner, store)
-            self._restoring[number] = Restoring(partition, self.owner.log.restore(number, store.checkpoint()))
+            self._restoring[number] = Restoring(number, self.owner, self._stores)
         self.ready.clear()
 
     def revoked(self, partitions: Sequence[int]) -> None:
-        """Wait a moment for running handlers, commit what is finished, mark clean, let go."""
+        """Wait a moment for running handlers, commit what is finished, mark clean, let go; rows keep what still runs."""
         owned = [self.partitions[n] for n in partitions if n in self.partitions]
-        if not self._committing:
+        if not self._committing and not self._failed and self.owner.failure is None:
             deadline = time.monotonic() + self.settings.revocation.total_seconds()
             for partition in owned:
-                finished = self._drain(partition, deadline)
+                self._drain(partition, deadline)
                 with self.owner.lock:
-                    partition.row.clean = finished
-                    partition.moved = True
+                    partition.row.clean = partition.moved = True
             self._giving_back = True
             try:
                 self._commit(owned)
@@ -342,14 +346,13 @@ class Worker:
                 self._giving_back = False
         self.lost(partitions)
 
-    def _drain(self, partition: Partition, deadline: float) -> bool:
-        """Wait for the handlers that run; False when some still do."""
+    def _drain(self, partition: Partition, deadline: float) -> None:
+        """Wait for the handlers that run."""
         with self.owner.lock:
             runs = [*partition.slow.values(), *partition.running]
         for run in runs:
             while not run.done and time.monotonic() < deadline and run.mark is not None:
                 run.mark.wait(0.05)
-        return all(run.done for run in runs)
 
     def lost(self, partitions: Sequence[int]) -> None:
         """Forget partitions that belong to somebody else."""
@@ -359,56 +362,84 @@ class Worker:
             for number in partitions:
                 restoring = self._restoring.pop(number, None)
                 if restoring is not None:
-                    restoring.restore.close()
-                    restoring.partition.stop()
+                    restoring.stop()
                 partition = self.partitions.pop(number, None)
                 if partition is not None:
                     partition.stop()
 
     def _advance_restores(self) -> None:
-        for number, restoring in list(self._restoring.items()):
-            part = restoring.restore.advance(RESTORE_SLICE)
-            if part.rows or part.done:
-                restoring.take(part)
-            if part.done:
-                restoring.restore.close()
-                del self._restoring[number]
-                self._open(number, restoring)
+        opened = [number for number, restoring in list(self._restoring.items()) if self._restored(number, restoring)]
+        if opened:
+            # Before any handler runs: one that kills the process is to be found by the starts that are counted here.
+            self._commit([self.partitions[number] for number in opened])
         if self.partitions and not self._restoring:
             self.ready.set()
 
-    def _open(self, number: int, restoring: Restoring) -> None:
-        partition = restoring.partition
+    def _restored(self, number: int, restoring: Restoring) -> bool:
+        """Go on restoring; True when the partition was opened."""
         try:
-            with self.owner.lock:
-                positions = partition.open(restoring.restore.committed)
-                intake.restore_waiting(partition)
-            self.owner.log.open(number, positions)
+            partition = restoring.advance()
+            if partition is None:
+                return False
+            self.owner.log.open(number, restoring.positions)
+        except KafkaUnreachable as error:
+            log.warning("partition %d of %s waits for Kafka: %s", number, self.owner.name, error)
+            restoring.begin_again()
+            return False
         except InputLost as error:
-            self._set_partition_aside(number, error.why)
-            return
-        except (StateUpgradeError, DeclarationError):
-            partition.stop()
-            raise
+            del self._restoring[number]
+            restoring.stop()
+            self.owner.log.drop(number)
+            if restoring.partition is not None:
+                self._tell_aside(restoring.partition, error.why, restoring.committed)
+            return False
+        del self._restoring[number]
         self.partitions[number] = partition
         log.info("partition %d of %s is open, %d rows restored", number, self.owner.name, restoring.rows)
+        return True
 
     def _set_partition_aside(self, number: int, why: str) -> None:
-        """Stop a partition that a human must look at; the others go on."""
-        log.error("partition %d of %s is set aside: %s", number, self.owner.name, why)
+        """Commit what is finished of a partition that a human must look at, and stop it; the others go on."""
         self.owner.log.drop(number)
-        partition = self.partitions.pop(number, None)
+        partition = self.partitions.get(number)
         if partition is None:
             return
-        letters.event(partition, "PARTITION_SET_ASIDE", why=why)
         self._commit([partition])
-        partition.stop()
+        self._let_go(partition, why)
+
+    def _set_damaged_aside(self, error: StateDamaged) -> None:
+        """Stop a partition in the middle of a step: what its rows say cannot be built upon, so nothing is written to it."""
+        self.owner.log.drop(error.partition)
+        partition = self.partitions.get(error.partition)
+        with self.owner.lock:
+            if self.owner.failure is error:
+                self.owner.failure = None
+        if partition is not None:
+            self._let_go(partition, error.why)
+
+    def _let_go(self, partition: Partition, why: str) -> None:
+        with self.owner.lock:
+            self.partitions.pop(partition.number, None)
+            partition.stop()
+        self._tell_aside(partition, why, partition.row.queue)
+
+    def _tell_aside(self, partition: Partition, why: str, position: int) -> None:
+        """Report a partition that was set aside; the group's offset is only the fence: the partition's row is not touched."""
+        log.error("partition %d of %s is set aside: %s", partition.number, self.owner.name, why)
+        record = letters.event_record(partition, "PARTITION_SET_ASIDE", why=why)
+        try:
+            self.owner.log.commit([record], {partition.number: position})
+        except (Fenced, Interrupted, DestinationFailed) as error:
+            log.warning("the event could not be published: %s", error)
 
     def _rejoin(self, error: InDoubt) -> None:
         """Nobody knows what was committed: forget everything and begin again from the topics."""
         log.warning("commit in doubt, rejoining: %s", error)
         self.lost([*self.partitions, *self._restoring])
         self._backlog.clear()
+        self._leave()
+
+    def _leave(self) -> None:
         self._joined = False
         try:
             self.owner.log.close()

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from conversations.dialog import Ask, Draft, Verb, check_error
-from conversations.errors import DialogEnded, LocalError, UnknownContract
+from conversations.bodies import codec_of
+from conversations.checks import check_error, check_key, check_service, later
+from conversations.dialog import Ask, Draft, Verb
+from conversations.errors import (
+    BodyTooLarge,
+    DialogEnded,
+    InvalidBody,
+    KafkaUnreachable,
+    LocalError,
+    UnknownContract,
+)
 from conversations.protocol import rows
 from conversations.protocol.command import (
     Begin,
@@ -21,6 +30,7 @@ from conversations.protocol.command import (
 from conversations.protocol.endpoint import NEVER, Endpoint, check_timer
 from conversations.protocol.envelope import message_run
 from conversations.protocol.identifiers import drawn_at
+from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.states import Event
 from conversations.worker import letters, speaking
 from conversations.worker.active import Active, Item
@@ -42,6 +52,7 @@ def carry_out(partition: Partition, item: Item, command: Command) -> None:
         return
     try:
         _check_age(partition, item, command)
+        _check_repeated(partition, command)  # before the dialog is asked: it may have ended since
         draft = _draft(partition, command)
         _remember(partition, command)
     except _Repeated:
@@ -54,7 +65,11 @@ def carry_out(partition: Partition, item: Item, command: Command) -> None:
 
 def tick(partition: Partition, item: Item) -> None:
     """Let log time pass on a queue nobody writes to: counts only when everything in the queue was read."""
-    if partition.owner.log.queue_end(partition.number) <= partition.read_to():
+    try:
+        end = partition.owner.log.queue_end(partition.number)
+    except KafkaUnreachable:
+        return  # another tick follows in an hour
+    if end <= partition.read_to():
         partition.row.queue_time = max(partition.row.queue_time, item.log_time)
         partition.moved = True
 
@@ -63,9 +78,12 @@ def _draft(partition: Partition, command: Command) -> Draft:
     own = rows.identity(command.conversation_id, command.from_initiator)
     active = partition.find(rows.other_side(own), command.key, "")
     first = command.operations[0]
+    if any(isinstance(operation, Begin) for operation in command.operations[1:]):
+        raise LocalError("only the first operation of a command may begin the dialog", code=_REPEATED)
     if isinstance(first, Begin):
+        if not command.from_initiator:
+            raise LocalError("only the initiator's side can begin a dialog", code=_REPEATED)
         if active.exists or active.tombstone is not None:
-            _check_repeated(partition, command)
             raise LocalError("a dialog with this id exists already", code=_REPEATED)
         active = _begun(partition, active, command, first)
     elif not active.exists:
@@ -79,10 +97,15 @@ def _draft(partition: Partition, command: Command) -> Draft:
 
 def _begun(partition: Partition, known: Active, command: Command, begin: Begin) -> Active:
     owner = partition.owner
+    check_service(begin.to_service)
+    if begin.target_key:
+        check_key(begin.target_key)
     side = owner.sides.get((begin.contract, True))
     if side is None:
         raise UnknownContract(f"service {owner.name!r} does not initiate contract {begin.contract!r} (8425)")
     lifetime = begin.lifetime
+    if lifetime < -1:
+        raise LocalError(f"a lifetime is more than zero, not {lifetime} microseconds (8411)", code=8411)
     if lifetime == 0:
         default = side.contract.lifetime
         lifetime = -1 if default is None else int(default.total_seconds() * 1_000_000)
@@ -94,7 +117,7 @@ def _begun(partition: Partition, known: Active, command: Command, begin: Begin) 
         peer=begin.to_service,
         key=command.key,
         peer_key=begin.target_key or command.key,
-        expires_at=NEVER if lifetime < 0 else owner.now + lifetime,
+        expires_at=NEVER if lifetime < 0 else later(owner.now, lifetime),
     )
     active = Active(known.identity, command.key.encode(), known.lane)
     active.place(endpoint, side)
@@ -106,7 +129,14 @@ def _ask(draft: Draft, active: Active, operation: object) -> None:
         case Begin():
             draft.asks.append(Ask(Verb.BEGIN, active, True))
         case Send(message_type, content_type, body):
-            active.side.contract.outgoing(None, message_type, active.endpoint.initiator)
+            declared = active.side.contract.outgoing(None, message_type, active.endpoint.initiator)
+            if len(body) > draft.room.body_limit:
+                limit = draft.room.body_limit
+                raise BodyTooLarge(f"the body has {len(body)} bytes; a message may have {limit} (8459)")
+            if content_type != (expected := codec_of(declared).content_type):
+                raise InvalidBody(
+                    f"the content type of {message_type} is {expected!r}, not {content_type!r:.200} (9615)"
+                )
             draft.move(active, Event.SEND)
             draft.asks.append(Ask(Verb.SEND, active, message_run(message_type, content_type), body))
         case End():
@@ -115,10 +145,10 @@ def _ask(draft: Draft, active: Active, operation: object) -> None:
         case EndWithError(code, description):
             check_error(code, description)
             draft.move(active, Event.END_WITH_ERROR)
-            draft.asks.append(Ask(Verb.END_WITH_ERROR, active, code, description))
+            draft.asks.append(Ask(Verb.END_WITH_ERROR, active, code, sendable(description, DESCRIPTION_LIMIT)))
         case SetTimer(after):
             check_timer(draft.state_of(active))
-            draft.asks.append(Ask(Verb.SET_TIMER, active, NEVER if after < 0 else draft.room.now + after))
+            draft.asks.append(Ask(Verb.SET_TIMER, active, NEVER if after < 0 else later(draft.room.now, after)))
         case Cleanup():
             draft.move(active, Event.CLEANUP)
             draft.asks.append(Ask(Verb.CLEANUP, active))
@@ -134,12 +164,14 @@ def _check_age(partition: Partition, item: Item, command: Command) -> None:
     drawn = drawn_at(command.conversation_id) if isinstance(command.operations[0], Begin) else None
     if command.issued_at < oldest or (drawn is not None and drawn < oldest):
         raise LocalError("the command is more than a day old: whether it took effect is not known any more", code=8426)
+    if max(command.issued_at, drawn or 0) > item.log_time + COMMAND_LIFE:
+        # Once its row is forgotten nothing would tell its repetition from it.
+        raise LocalError("the command is from more than a day ahead", code=8426)
 
 
 def _remember(partition: Partition, command: Command) -> None:
     """Keep what makes a repetition harmless, for a day of log time."""
     for key in _keys(command):
-        _check(partition, key, command)
         until = max(partition.row.queue_time, partition.owner.now) + COMMAND_LIFE
         partition.write(key, until.to_bytes(8, "big") + _content(command))
         partition.commands.add(until, key)

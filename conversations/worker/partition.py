@@ -5,21 +5,23 @@ Everything here is touched under ``Owner.lock``: by the polling thread, and by l
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
-from conversations.errors import DeclarationError, InputLost, StateUpgradeError
+from conversations.errors import DeclarationError, InputLost, StateDamaged, StateUpgradeError
 from conversations.handlers import unknown_side
 from conversations.lanes import Run
 from conversations.ports import Headers, Positions, Produced, Store
 from conversations.protocol import rows
-from conversations.protocol.endpoint import NEVER, Endpoint
+from conversations.protocol.endpoint import NEVER
 from conversations.protocol.rows import PartitionRow
 from conversations.protocol.states import State
 from conversations.worker.active import Active, Flight, Item, Lane
 from conversations.worker.buckets import Buckets
+from conversations.worker.deadlines import Deadlines
 from conversations.worker.owner import Owner
+
+R = TypeVar("R")
 
 SECOND = 1_000_000
 GRACE = 600 * SECOND
@@ -47,7 +49,7 @@ class Partition:
         """Lanes at work when the last step was committed."""
         self.running: list[Run] = []
         """Runs started in this step."""
-        self.deadlines: list[tuple[int, bytes]] = []
+        self.deadlines = Deadlines()
         self.dirty: list[Active] = []
         self.flight = Flight()
         self.flying: Flight | None = None
@@ -61,6 +63,10 @@ class Partition:
         self.waiting_bytes = 0
         self.ticked = 0
         """When time was last asked to pass on this partition."""
+        self.commands_bound = 0
+        """Offset of the commands up to which a crash may lie; of the queue it is ``row.bound``."""
+        self.opened_at = 0
+        """When it was opened: deadlines up to here are from before."""
         self.paused = False
         self.gone = False
         """Belongs to somebody else: whatever still runs for it is refused."""
@@ -86,6 +92,17 @@ class Partition:
                         else:
                             found[key] = value
         return iter(sorted(found.items()))
+
+    def decoded(self, key: bytes, decode: Callable[[bytes], R], row: bytes) -> R:
+        """Decode a row.
+
+        Raises:
+            StateDamaged: it is not what its key says.
+        """
+        try:
+            return decode(row)
+        except ValueError as error:
+            raise StateDamaged(self.number, f"state row {key[:40].hex()} cannot be understood: {error}") from error
 
     def write(self, key: bytes, value: bytes | None) -> None:
         """Put a row into the next transaction; None deletes it."""
@@ -117,7 +134,7 @@ class Partition:
         if row is None:
             active = Active(own, key.encode(), self.lane(origin, key))
         elif rows.is_tombstone(row):
-            tombstone = rows.decode_tombstone(row)
+            tombstone = self.decoded(rows.ENDPOINT + own, rows.decode_tombstone, row)
             active = Active(own, tombstone.key.encode(), self.lane(tombstone.origin, tombstone.key))
             active.tombstone = tombstone
         else:
@@ -126,12 +143,16 @@ class Partition:
         return active
 
     def _load(self, own: bytes, row: bytes) -> Active:
-        endpoint = rows.decode_endpoint(own, row, self.owner.name)
+        service = self.owner.name
+        endpoint, constant = self.decoded(
+            rows.ENDPOINT + own, lambda data: rows.decode_endpoint(own, data, service), row
+        )
         active = Active(own, endpoint.key.encode(), self.lane(endpoint.origin, endpoint.key))
         side = self.owner.sides.get((endpoint.contract, endpoint.initiator))
         if side is None:
             side = unknown_side(endpoint.contract, endpoint.initiator)  # only a temporary service gets here
         active.place(endpoint, side)
+        active.constant = constant
         if endpoint.resend_at != NEVER:
             held = rows.HELD + own
             endpoint.inbound.held = {int.from_bytes(key[-8:], "big") for key, _ in self.scan(held)}
@@ -142,8 +163,7 @@ class Partition:
 
     def enqueue(self, lane: Lane, item: Item) -> None:
         """Put an item at the end of a lane."""
-        lane.items.append(item)
-        if lane.run is None and len(lane.items) == 1:
+        if lane.put(item):
             self.ready.append(lane)
 
     def touch(self, active: Active) -> None:
@@ -167,20 +187,20 @@ class Partition:
     # -- time -----------------------------------------------------------------------------------------
 
     def schedule(self, active: Active) -> None:
-        """Make sure the heap wakes the endpoint in time; an entry too early does no harm."""
+        """Make sure the endpoint is looked at in time; a deadline too early does no harm."""
         deadline = active.endpoint.next_deadline()
         if deadline < active.scheduled:
             active.scheduled = deadline
-            heapq.heappush(self.deadlines, (deadline, active.identity))
+            self.deadlines.add(deadline, active.identity)
 
     def next_deadline(self) -> int:
-        """When something is due; NEVER when nothing is."""
-        return self.deadlines[0][0] if self.deadlines else NEVER
+        """When something may be due; NEVER when nothing is."""
+        soonest = self.deadlines.next()
+        return NEVER if soonest is None else soonest
 
     def pop_due(self, now: int) -> Iterator[Active]:
-        """Yield the endpoints whose deadline has passed."""
-        while self.deadlines and self.deadlines[0][0] <= now:
-            _, own = heapq.heappop(self.deadlines)
+        """Yield endpoints whose deadline has passed, no more than a step reads records."""
+        for own in self.deadlines.take(now, self.owner.settings.batch):
             active = self.find(rows.other_side(own), "", "")
             if not active.exists:
                 if active.tombstone is None:
@@ -192,6 +212,14 @@ class Partition:
             elif active.endpoint.state is not State.CLOSED:
                 self.schedule(active)
 
+    def is_open(self, own: bytes) -> bool:
+        """Tell whether there is an endpoint that is not closed."""
+        active = self.actives.get(rows.other_side(own))
+        if active is not None:
+            return active.exists and active.endpoint.state is not State.CLOSED
+        row = self.read(rows.ENDPOINT + own)
+        return row is not None and not rows.is_tombstone(row)
+
     # -- opening ----------------------------------------------------------------------------------------
 
     def open(self, committed: int | None) -> Positions:
@@ -201,7 +229,7 @@ class Partition:
             committed: the consumer group's queue offset; only tells that there must be a row.
 
         Raises:
-            InputLost: topics were re-created or the row is gone; a human must look.
+            InputLost: topics were re-created, the row is gone or rows are damaged; a human must look.
             StateUpgradeError: newer code wrote state here.
         """
         ids = self.owner.log.topic_ids()
@@ -212,16 +240,21 @@ class Partition:
                 self.number, "the consumer group has an offset, but the state topic has no row of the partition"
             )
         if row is not None:
-            self.row = rows.decode_partition(row)
+            self.row = self.decoded(rows.PARTITION, rows.decode_partition, row)
             self._check(queue_id, commands_id)
         fresh = row is None
         self.row.queue_id, self.row.commands_id = queue_id, commands_id
         self.row.state_id = ids[self.owner.state_topic]
         self.row.unclean_starts = 0 if self.row.clean else self.row.unclean_starts + 1
         self.row.bound = self.owner.log.queue_end(self.number)
+        self.commands_bound = self.owner.log.commands_end(self.number)
+        self.opened_at = self.owner.clock.now()
         self.row.clean = False
         self.moved = True
-        self._rebuild()
+        try:
+            self._rebuild()
+        except (ValueError, IndexError) as error:
+            raise StateDamaged(self.number, f"a row of the state cannot be understood: {error}") from error
         return Positions(None, None) if fresh else Positions(self.row.queue, self.row.commands)
 
     def _check(self, queue_id: str, commands_id: str) -> None:
@@ -237,25 +270,29 @@ class Partition:
                 f"{self.owner.service.state.version}"
             )
 
-    def _check_declared(self, endpoint: Endpoint) -> None:
+    def _check_declared(self, contract: str, initiator: bool) -> None:
         service = self.owner.service
-        if (endpoint.contract, endpoint.initiator) not in self.owner.sides and not service.temporary:
-            verb = "initiate" if endpoint.initiator else "accept"
+        if (contract, initiator) not in self.owner.sides and not service.temporary:
+            verb = "initiate" if initiator else "accept"
             raise DeclarationError(
-                f"service {service.name!r} has open dialogs under contract {endpoint.contract!r}, which it does not {verb} any "
+                f"service {service.name!r} has open dialogs under contract {contract!r}, which it does not {verb} any "
                 f"more: declare it until they are over"
             )
 
     def _rebuild(self) -> None:
+        """Learn from the rows what is to be done in time; of a million endpoints none is decoded."""
+        declared: set[tuple[bytes, int]] = set()
         for key, row in self.store.scan(rows.ENDPOINT):
+            wake = rows.wake_of(row)
             if rows.is_tombstone(row):
-                self.tombstones.add(rows.decode_tombstone(row).forget_at, key)
-            else:
-                endpoint = rows.decode_endpoint(key[1:], row, self.owner.name)
-                self._check_declared(endpoint)
-                deadline = endpoint.next_deadline()
-                if deadline != NEVER:
-                    heapq.heappush(self.deadlines, (deadline, key[1:]))
+                self.tombstones.add(wake, key)
+                continue
+            side = rows.contract_of(row), key[17]
+            if side not in declared:
+                self._check_declared(side[0].decode(), side[1] == 1)
+                declared.add(side)
+            if wake != NEVER:
+                self.deadlines.add(wake, key[1:])
         for key, _ in self.store.scan(rows.DELAYED):
             self.delayed[key[1:18]] = self.delayed.get(key[1:18], 0) + 1
             self.next_waiting = max(self.next_waiting, int.from_bytes(key[-8:], "big") + 1)
@@ -265,6 +302,16 @@ class Partition:
     def read_to(self) -> int:
         """Offset of the queue up to which everything was read, markers at its end included."""
         return max(self.row.queue, self.owner.log.queue_read_to(self.number))
+
+    def settled(self) -> bool:
+        """True when everything from before the partition was opened is handled: records, rows, commands and deadlines."""
+        return (
+            not self.slow
+            and not self.ready
+            and self.next_deadline() > self.opened_at
+            and self.read_to() >= self.row.bound
+            and max(self.row.commands, self.owner.log.commands_read_to(self.number)) >= self.commands_bound
+        )
 
     # -- what goes into the transaction ---------------------------------------------------------------------
 
@@ -281,6 +328,9 @@ class Partition:
     def stop(self) -> None:
         """Refuse whatever still runs for this partition, and close its store."""
         self.gone = True
+        for run in (*self.slow.values(), *self.running):
+            if not run.done:
+                self.owner.scheduler.abandon(run)
         self.store.close()
 
     def lengths(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conversations.presence import Watcher, arrive, depart
-from conversations.protocol.endpoint import Failure
+from conversations.protocol.effects import Failure
 from conversations.protocol.topics import partition_of
 from conversations.worker.loop import Worker
 

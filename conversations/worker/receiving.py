@@ -10,7 +10,8 @@ from conversations.errors import InvalidBody
 from conversations.handlers import Handler, Side
 from conversations.protocol import codes, rows
 from conversations.protocol.codes import Code
-from conversations.protocol.endpoint import NEVER, Due, Endpoint, Failure, Reaction
+from conversations.protocol.effects import Due, Failure, Reaction, Transmit
+from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope, Kind, Prefix, decode, encode
 from conversations.protocol.sequencing import NONE, Inbound
 from conversations.protocol.states import State
@@ -35,6 +36,9 @@ class Task(NamedTuple):
 def receive(partition: Partition, item: Item, active: Active, envelope: Envelope) -> Task | None:
     """Take an envelope in its turn: bring the endpoint up to date and say which handler to run, if any."""
     if item.accepted:
+        if not active.exists:
+            _left_behind(partition, item, active, envelope)
+            return None
         return deliver(partition, item, active, envelope)
     if active.tombstone is not None:
         _late(partition, item, active, envelope)
@@ -67,8 +71,7 @@ def _react(partition: Partition, item: Item, active: Active, reaction: Reaction)
     elif reaction is Reaction.DUPLICATE:
         partition.owner.counts.duplicates += 1
     elif reaction is Reaction.OVERFLOW:
-        letters.dead_letter(partition, item, letters.HELD_AT_END)
-        return breach(partition, active, codes.NOT_CONVERSING, "Too many messages arrived ahead of a missing one.")
+        return _overflow(partition, item, active)
     elif reaction is Reaction.RESEND:
         return breach(partition, active, codes.NOT_CONVERSING, "A missing message is not kept by its sender.")
     elif reaction is Reaction.DISCARD:
@@ -76,6 +79,19 @@ def _react(partition: Partition, item: Item, active: Active, reaction: Reaction)
     if endpoint.state is State.CLOSED:
         close(partition, active)
     return None
+
+
+def _overflow(partition: Partition, item: Item, active: Active) -> Task | None:
+    """Too many are held: the dialog breaks, and the one too many is kept, once, as those that are held."""
+    code = codes.NOT_CONVERSING
+    if item.envelope is not None and item.envelope.kind is Kind.MESSAGE:
+        letters.dead_letter(partition, item, letters.HELD_AT_END, code=code.number)
+        active.endpoint.dead_lettered += 1
+    speaking.fail(partition, active, code, "Too many messages arrived ahead of a missing one.")
+    limit = partition.owner.settings.limits.held_messages
+    if _number(item) - active.endpoint.inbound.next <= 2 * limit:
+        active.endpoint.inbound.late(_number(item), limit)  # after the peer was told what is accepted
+    return broken(partition, active)
 
 
 def _discard(partition: Partition, item: Item, active: Active) -> None:
@@ -188,14 +204,14 @@ def close(partition: Partition, active: Active) -> None:
     endpoint = active.endpoint
     limit = partition.owner.settings.limits.held_messages
     held = sorted(endpoint.inbound.held)
-    endpoint.inbound.held.clear()
+    endpoint.inbound.held = set()
     for number in held:
         key = rows.numbered(rows.HELD, active.identity, number)
         row = partition.read(key)
         if row is None:
             continue
         partition.write(key, None)
-        item = item_of(active, rows.decode_waiting(row))
+        item = item_of(active, partition.decoded(key, rows.decode_waiting, row))
         if item.envelope is None or number < endpoint.inbound.next:
             _keep_held(partition, item, active)  # an ERROR has passed it
         elif endpoint.receive(item.envelope, partition.owner.now, limit) is Reaction.DISCARD:
@@ -263,6 +279,7 @@ def _fired(partition: Partition, active: Active) -> None:
 def _admit(partition: Partition, item: Item, active: Active, envelope: Envelope) -> bool:
     """Create the target endpoint a record asks for, or refuse it."""
     if envelope.kind not in (Kind.MESSAGE, Kind.END):
+        _unheard(partition, item, active, envelope)
         return False
     prefix = envelope.prefix
     side = partition.owner.sides.get((prefix.contract, False)) if prefix.from_initiator else None
@@ -271,6 +288,9 @@ def _admit(partition: Partition, item: Item, active: Active, envelope: Envelope)
         return False
     if side is None:
         _refuse(partition, item, active, envelope, codes.CONTRACT_NOT_ACCEPTED)
+        return False
+    if groups.is_full(partition, active.lane):
+        _refuse(partition, item, active, envelope, codes.NOT_CONVERSING)
         return False
     endpoint = Endpoint(
         prefix.conversation_id,
@@ -283,28 +303,45 @@ def _admit(partition: Partition, item: Item, active: Active, envelope: Envelope)
         expires_at=NEVER if prefix.expires_at < 0 else prefix.expires_at,
     )
     endpoint.started_until = prefix.accept_until
-    active.place(endpoint, side)
-    active.learn(prefix)
+    active.place(endpoint, side, prefix)
     groups.join(partition, active)
     partition.owner.counts.accepted += 1
     return True
 
 
+def _unheard(partition: Partition, item: Item, active: Active, envelope: Envelope) -> None:
+    """Take what is never answered for a conversation nobody knows."""
+    if envelope.kind is Kind.ERROR and envelope.prefix.from_initiator and item.log_time < envelope.prefix.accept_until:
+        # It overtook the dialog's first message: what follows belongs to a dialog that is over.
+        _entomb(partition, active, envelope, envelope.code)
+        if envelope.seq != NONE:
+            _answer(partition, item, envelope.prefix, Transmit(Kind.ACK), ack=envelope.seq)
+        return
+    partition.owner.counts.set_aside += 1
+    letters.dead_letter(partition, item, letters.SET_ASIDE)
+    why = f"{envelope.kind.name} for a conversation that is not known"
+    letters.event(partition, "SET_ASIDE", topic=item.topic, offset=item.offset, why=why)
+
+
 def _refuse(partition: Partition, item: Item, active: Active, envelope: Envelope, code: Code) -> None:
     """Answer with one error per conversation, keep the bytes, and remember the refusal by a tombstone."""
-    prefix = envelope.prefix
-    owner = partition.owner
-    forget_at = max(prefix.accept_until, partition.row.queue_time, owner.now) + GRACE
+    _entomb(partition, active, envelope, code.number, dead_lettered=1)
+    letters.dead_letter(partition, item, letters.REFUSED, code=code.number)
+    _answer(partition, item, envelope.prefix, _error(code))
+
+
+def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int, *, dead_lettered: int = 0) -> None:
+    """Remember that there is no such dialog, as long as its first message could still begin one."""
+    forget_at = max(envelope.prefix.accept_until, partition.row.queue_time, partition.owner.now) + GRACE
     numbers = Inbound()
-    numbers.late(envelope.seq, owner.settings.limits.held_messages)
+    if envelope.seq != NONE:
+        numbers.late(envelope.seq, partition.owner.settings.limits.held_messages)
     active.tombstone = rows.Tombstone(
-        item.key.decode(), prefix.from_service if prefix.from_initiator else "", forget_at,
-        envelope.seq, NONE, 0, 1, told=True, code=code.number, missing=sorted(numbers.missing),
+        active.key.decode(), envelope.prefix.from_service if envelope.prefix.from_initiator else "", forget_at,
+        numbers.accepted, NONE, 0, dead_lettered, told=True, code=code, missing=sorted(numbers.missing),
     )  # fmt: skip
     _write_tombstone(partition, active)
     partition.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
-    letters.dead_letter(partition, item, letters.REFUSED, code=code.number)
-    _answer(partition, item, prefix, code)
 
 
 def _late(partition: Partition, item: Item, active: Active, envelope: Envelope) -> None:
@@ -322,8 +359,18 @@ def _late(partition: Partition, item: Item, active: Active, envelope: Envelope) 
         letters.dead_letter(partition, item, letters.AFTER_END)
     if not tombstone.told:
         tombstone.told = True
-        _answer(partition, item, envelope.prefix, codes.NOT_CONVERSING)
+        _answer(partition, item, envelope.prefix, _error(codes.NOT_CONVERSING))
     _write_tombstone(partition, active)
+
+
+def _left_behind(partition: Partition, item: Item, active: Active, envelope: Envelope) -> None:
+    """A row of a message whose dialog was closed in front of it, by a process that died before it came to the message."""
+    if envelope.kind is not Kind.MESSAGE:
+        return
+    letters.dead_letter(partition, item, letters.AFTER_END)
+    if active.tombstone is not None:
+        active.tombstone.dead_lettered += 1
+        _write_tombstone(partition, active)
 
 
 def _write_tombstone(partition: Partition, active: Active) -> None:
@@ -331,19 +378,23 @@ def _write_tombstone(partition: Partition, active: Active) -> None:
         partition.write(rows.ENDPOINT + active.identity, rows.encode_tombstone(active.tombstone))
 
 
-def _answer(partition: Partition, item: Item, prefix: Prefix, code: Code) -> None:
-    """Send a system ERROR for a conversation that has no endpoint here."""
+def _error(code: Code) -> Transmit:
+    return Transmit(Kind.ERROR, NONE, code.number, code.description)
+
+
+def _answer(partition: Partition, item: Item, prefix: Prefix, said: Transmit, ack: int = NONE) -> None:
+    """Send a system ERROR, or an ACK, for a conversation that has no endpoint here."""
     owner = partition.owner
     count = owner.destinations.partitions(prefix.from_service)
     if count is None:
-        letters.event(partition, "UNANSWERABLE", service_named=prefix.from_service, code=code.number)
+        letters.event(partition, "UNANSWERABLE", service_named=prefix.from_service, code=said.code)
         return
     answer = Envelope(
         Prefix(
             prefix.conversation_id, not prefix.from_initiator, prefix.contract, owner.name, prefix.from_service,
             item.key.decode(), False, 0, prefix.expires_at,
         ),
-        Kind.ERROR, NONE, NONE, NONE, sent_at=owner.now, code=code.number, description=code.description,
+        said.kind, NONE, ack, NONE, sent_at=owner.now, code=said.code, description=said.description,
     )  # fmt: skip
     speaking.produce_envelope(partition, prefix.from_service, count, prefix.reply_key.encode(), encode(answer))
 

@@ -6,8 +6,10 @@ from typing import Any
 from uuid import UUID
 
 from conversations.dialog import Party
+from conversations.errors import LocalError
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import Endpoint
+from conversations.protocol.limits import GROUP_MEMBERS
 from conversations.worker import groups
 from conversations.worker.active import Active, Lane
 from conversations.worker.partition import Partition
@@ -45,6 +47,9 @@ class Room:
             expires_at=expires_at,
         )
         lane = _lane(opener)
+        with owner.lock:
+            if related and groups.is_full(self._partition, lane):
+                raise LocalError(f"group {key[:80]!r} has {GROUP_MEMBERS} dialogs: no more can be remembered together")
         endpoint.origin = lane.name[0] if related else ""
         active = Active(conversation + b"\1", key.encode(), lane if related else Lane(("", key)))
         active.place(endpoint, owner.sides[contract.name, True])

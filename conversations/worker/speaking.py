@@ -6,7 +6,8 @@ from conversations.dialog import Draft, Verb
 from conversations.protocol import rows
 from conversations.protocol.codes import Code
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
-from conversations.protocol.endpoint import NEVER, Transmit, prefix_of
+from conversations.protocol.effects import Transmit
+from conversations.protocol.endpoint import NEVER, prefix_of
 from conversations.protocol.envelope import (
     HEADER_NAME,
     IDENTITY,
@@ -162,6 +163,7 @@ def settled(partition: Partition, active: Active, *, told: bool = True) -> None:
             missing=sorted(endpoint.inbound.missing),
         )  # fmt: skip
         partition.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
+        partition.deadlines.forget_one()
         partition.owner.counts.closed += 1
     watcher = partition.owner.watchers.get(endpoint.conversation) if endpoint.initiator else None
     if watcher is not None and endpoint.state not in (State.STARTED_OUTBOUND, State.CONVERSING):
@@ -235,6 +237,7 @@ def release_delayed(partition: Partition) -> None:
     for own in list(partition.delayed):
         active = partition.find(rows.other_side(own), "", "")
         if not active.exists:
+            _release_answers(partition, own)
             continue
         active.out_topic = owner.destinations.topic(active.endpoint.peer)
         if active.out_topic in owner.destinations.blocked:
@@ -254,13 +257,39 @@ def _release(partition: Partition, active: Active, destination: int) -> None:
     prefix = prefix_of(active.endpoint)
     start = len(active.out_prefix())
     for key, row in list(partition.scan(rows.DELAYED + active.identity)):
-        kept = rows.decode_waiting(row)
+        kept = partition.decoded(key, rows.decode_waiting, row)
         envelope = decode(kept.value)
         envelope.prefix = prefix
         value = encode(envelope)
         partition.produce((active.out_topic, destination, kept.key, value, [(HEADER_NAME, header_of(value, start))]))
         partition.write(key, None)
     del partition.delayed[active.identity]
+
+
+def _release_answers(partition: Partition, own: bytes) -> None:
+    """Transmit what was kept for a conversation that has no endpoint here (any more)."""
+    destinations = partition.owner.destinations
+    for key, row in list(partition.scan(rows.DELAYED + own)):
+        kept = partition.decoded(key, rows.decode_waiting, row)
+        if kept.topic in destinations.blocked:
+            return
+        service = decode(kept.value).prefix.to_service
+        count = destinations.partitions(service)
+        if count is None:
+            destinations.block(kept.topic, partition.owner.now)
+            return
+        produce_envelope(partition, service, count, kept.key, kept.value)
+        partition.write(key, None)
+    del partition.delayed[own]
+
+
+def forget_delayed(partition: Partition, own: bytes) -> int:
+    """Drop what could not be transmitted until nobody remembers the dialog; return how much that was."""
+    found = [key for key, _ in partition.scan(rows.DELAYED + own)] if own in partition.delayed else []
+    for key in found:
+        partition.write(key, None)
+    partition.delayed.pop(own, None)
+    return len(found)
 
 
 def _drop_delayed(partition: Partition, active: Active) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from uuid import UUID
 
+from conversations.bodies import said
+from conversations.calls import Call
 from conversations.dialog import Dialog, Draft
-from conversations.errors import InvalidBody, PeerError
-from conversations.lanes import Call, Run, Steps
+from conversations.errors import InvalidBody, PeerError, StateDamaged
+from conversations.lanes import Run, Steps
 from conversations.protocol import rows
 from conversations.protocol.codes import POISON, POISON_DESCRIPTION
+from conversations.protocol.limits import STATE_BYTES
 from conversations.protocol.states import State
 from conversations.worker import groups, letters, orders, receiving, speaking
 from conversations.worker.active import NO_ROW, Active, Item, Lane
@@ -40,6 +44,7 @@ def steps(partition: Partition, lane: Lane) -> Steps:
     lock = partition.owner.lock
     items, room = lane.items, Room(partition)
     lock.acquire()
+    run = lane.run
     try:
         while items and not partition.gone:
             item = items[0]
@@ -52,14 +57,19 @@ def steps(partition: Partition, lane: Lane) -> Steps:
                     except InvalidBody as error:
                         task = receiving.invalid(partition, item, task.active, error)
                         continue
+                    run.begins(call)
                     lock.release()
                     failure = yield call
                     lock.acquire()
+                    if run.abandoned:
+                        return  # too late: its results are refused, and the lane has another run
                     if partition.gone:
                         return
                     task = _outcome(partition, item, task, draft, call, failure)
             _finished(partition, lane, item)
         lane.run = None
+        if not items:
+            lane.rest()
     except GeneratorExit:
         # Abandoned while its handler ran: the lock is not held, and the lane is somebody else's now.
         lock.acquire()
@@ -120,6 +130,8 @@ def _keep_state(partition: Partition, active: Active, state: object) -> Exceptio
         data = codec.encode(state)
     except Exception as error:  # noqa: BLE001 - state is the application's: its encoding may raise anything
         return error
+    if len(data) > STATE_BYTES:
+        return ValueError(f"group.state has {len(data)} bytes as JSON; at most {STATE_BYTES} can be kept")
     group = groups.group_of(partition, active.lane)
     if group.state != data or group.version != codec.version:
         group.state, group.version = data, codec.version
@@ -131,15 +143,21 @@ def _keep_state(partition: Partition, active: Active, state: object) -> Exceptio
 # -- failure -----------------------------------------------------------------------------------------------------
 
 
+def _text_of(failure: BaseException) -> str:
+    return f"{type(failure).__name__}: {said(failure)[:1_000]}"
+
+
 def judge(partition: Partition, item: Item, task: Task, failure: BaseException) -> bool:
     """Charge a failed run; True when the handler is given up on."""
+    if isinstance(failure, StateDamaged):
+        raise failure  # not the handler's doing
     item.attempts += 1
     partition.owner.counts.failures += 1
     active = task.active
     facts = {"conversation": str(UUID(bytes=active.identity[:16])), "attempt": item.attempts}
     what = item.envelope.message_type if item.envelope is not None and item.envelope.message_type else task.handler.name
     if item.attempts < ATTEMPTS:
-        log.warning("handler of %s failed (attempt %d): %r", what, item.attempts, failure, extra=facts)
+        log.warning("handler of %s failed (attempt %d): %s", what, item.attempts, _text_of(failure), extra=facts)
         return False
     log.error("handler of %s failed %d times, giving up", what, item.attempts, exc_info=failure, extra=facts)
     give_up(partition, item, active, task, failure)
@@ -156,9 +174,19 @@ def give_up(partition: Partition, item: Item, active: Active, task: Task, failur
     elif task.finish is not None:
         task.finish(partition, active)
     receiving.close(partition, active)
-    letters.event(
-        partition, "GAVE_UP", conversation=str(UUID(bytes=active.identity[:16])), failure=repr(failure)[:1_000]
-    )
+    letters.event(partition, "GAVE_UP", conversation=str(UUID(bytes=active.identity[:16])), failure=_text_of(failure))
+
+
+def check_time_limits(partition: Partition) -> None:
+    """Give up on runs of handlers that are past their limit."""
+    now = time.monotonic()
+    for lane, run in list(partition.slow.items()):
+        if run.overdue(now):
+            with partition.owner.lock:
+                # Asked again: meanwhile it may have returned, and the next have begun.
+                if lane.run is run and run.overdue(now):
+                    partition.owner.scheduler.abandon(run)
+                    overdue(partition, lane)
 
 
 def overdue(partition: Partition, lane: Lane) -> None:
@@ -169,6 +197,7 @@ def overdue(partition: Partition, lane: Lane) -> None:
     if task is None:
         return
     limit = task.handler.time_limit
+    partition.moved = True  # the attempt is to be committed, also when nothing else is
     if judge(partition, item, task, TimeLimitExceeded(f"{task.handler.name} ran longer than {limit:g} s")):
         _finished(partition, lane, item)
     if lane.items:
@@ -192,7 +221,8 @@ def _running_task(partition: Partition, item: Item) -> Task | None:
 
 def _finished(partition: Partition, lane: Lane, item: Item) -> None:
     """An item is settled: drop its row, and let what was held behind it follow."""
-    lane.items.popleft()
+    items = lane.items
+    items.popleft()
     if item.row != NO_ROW:
         partition.write(waiting_key(item), None)
         partition.waiting_bytes -= len(item.value)
@@ -206,7 +236,7 @@ def _finished(partition: Partition, lane: Lane, item: Item) -> None:
     row = partition.read(key)
     if row is not None:
         partition.write(key, None)
-        lane.items.appendleft(receiving.item_of(active, rows.decode_waiting(row)))
+        items.appendleft(receiving.item_of(active, partition.decoded(key, rows.decode_waiting, row)))
 
 
 def waiting_key(item: Item) -> bytes:

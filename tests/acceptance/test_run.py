@@ -164,6 +164,22 @@ def test_a_second_signal_kills_a_worker_whose_handler_does_not_end(
         assert not alive(int(pid))
 
 
+@pytest.mark.slow
+def test_a_worker_whose_event_loop_is_blocked_for_good_is_replaced_until_its_message_is_given_up_on(
+    kafka: Kafka, writer: Client, tmp_path: Path
+) -> None:
+    """Each process counts one attempt; the fourth gives up, and the next goes on with other dialogs."""
+    apply(kafka, [various.never_ending().declaration()], 1, 1)
+    note(writer, "stuck", "stuck")
+    with Running(kafka, tmp_path, "various:blocking") as run, Running(kafka, tmp_path, "various:writer"):
+        until(lambda: len(written(tmp_path, "stuck")) == 4, "four attempts")
+        until(lambda: any("giving up" in line["message"] for line in run.lines()), "it is given up on")
+        note(writer, "stuck", "other")
+        until(lambda: [text for text, _ in written(tmp_path, "stuck")].count("other") == 1, "others go on")
+        assert len({pid for text, pid in written(tmp_path, "stuck") if text == "stuck"}) == 4
+        assert any("blocks the event loop" in line["message"] for line in run.lines())
+
+
 # -- refusing to start ---------------------------------------------------------------------------------------------
 
 NOWHERE = ("--bootstrap", "127.0.0.1:1")

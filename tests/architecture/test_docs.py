@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.mutations.table import MUTATIONS
+
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -60,3 +62,12 @@ def test_links_lead_somewhere() -> None:
         if not (page.parent / target).exists()
     ]
     assert not missing
+
+
+def test_guarantees_name_tests_and_mutations_that_exist() -> None:
+    """Every test the guarantees cite exists, and every mutation is cited."""
+    page = (ROOT / "docs" / "guarantees.md").read_text()
+    cited = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page)
+    assert cited
+    assert not [f"{file}::{name}" for file, name in cited if f"def {name}(" not in (ROOT / file).read_text()]
+    assert set(re.findall(r"\[(\d\d)\]", page)) == {mutation.patch[:2] for mutation in MUTATIONS}

@@ -358,6 +358,9 @@ class LogContract:
         world.append("queue", 0, b"0", b"1")
         assert member.log.queue_end(0) == 2
         assert member.log.queue_end(1) == 0
+        assert member.log.commands_end(0) == 0
+        world.append("commands", 0, b"0")
+        assert (member.log.queue_end(0), member.log.commands_end(0)) == (2, 1)
         member.log.close()
 
     def test_what_was_read_reaches_the_end_whatever_hides_there(self, world: World, member: Member) -> None:
@@ -368,6 +371,16 @@ class LogContract:
         member.awaits(b"1", b"2")
         until(lambda: (member.poll(), member.log.queue_read_to(0) == member.log.queue_end(0))[1])
         assert member.log.queue_read_to(0) >= 2
+        member.log.close()
+
+    def test_what_was_read_of_commands_is_known_by_itself(self, world: World, member: Member) -> None:
+        member.log.open(0, Positions(None, None))
+        commands = world.topic("commands")
+        member.log.commit([Out(commands, 0, b"k", b"1")], {0: 0})
+        member.awaits(b"1")
+        until(lambda: (member.poll(), member.log.commands_read_to(0) == member.log.commands_end(0))[1])
+        assert member.log.commands_read_to(0) >= 1
+        assert member.log.queue_read_to(0) == 0
         member.log.close()
 
 

@@ -8,7 +8,9 @@ from conversations.memory.log import MemoryLog
 from conversations.memory.store import MemoryStores
 from conversations.ports import Log, Out, Stores
 from conversations.protocol.topics import service_topic
-from conversations.testing.faults import Chance, FaultyBroker, FaultyLog
+from conversations.testing.broker import FaultyBroker
+from conversations.testing.faults import Chance
+from conversations.testing.log import FaultyLog
 from tests.contracts.log_contract import PARTITIONS, START, LogContract, Member, StoreContract, World
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from conversations.kafka.embedded import EmbeddedBroker
 from conversations.kafka.embedded.broker import serves
-from conversations.kafka.embedded.errors import DataInUse, NameTaken, NotRunning, PortTaken
+from conversations.kafka.embedded.errors import BrokerError, DataInUse, NameTaken, NotRunning, PortTaken
 from conversations.kafka.embedded.jars import ensure_jars
 from conversations.kafka.embedded.named import find_all, start_detached, stop
 from conversations.kafka.embedded.sockets import accepts
@@ -48,6 +48,14 @@ def test_data_is_kept_over_stop_and_kill_and_a_second_broker_on_it_is_refused(tm
         assert broker.bootstrap == address
         assert read(broker.bootstrap, topic, 1) == [b"before the stop"]
     assert (tmp_path / "kafka" / "broker.log").exists()
+
+
+def test_a_machine_too_busy_to_format_in_time_is_told_as_a_failed_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conversations.kafka.embedded.broker.FORMAT_TIMEOUT", 0.01)
+    broker = EmbeddedBroker()
+    with pytest.raises(BrokerError, match=r"did not format its data directory within 0\.01 s"):
+        broker.start()
+    assert not broker.running
 
 
 def test_two_brokers_do_not_know_of_each_other_and_a_taken_port_is_refused() -> None:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conversations.errors import DialogEnded
-from conversations.protocol.endpoint import NEVER, RESEND_ASKS, SECOND, Due, Endpoint, Reaction, Transmit, prefix_of
+from conversations.protocol.effects import Due, Reaction, Transmit
+from conversations.protocol.endpoint import NEVER, RESEND_ASKS, SECOND, Endpoint, prefix_of
 from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.rows import decode_endpoint, encode_constant, encode_endpoint
 from conversations.protocol.sequencing import NONE
@@ -209,7 +210,7 @@ def play(parties: tuple[Party, Party], script: list[tuple[bool, str, int]]) -> i
 def restarted(party: Party) -> Endpoint:
     """The endpoint as the next owner reads it from its row."""
     endpoint = party.endpoint
-    again = decode_endpoint(bytes(16) + bytes([endpoint.initiator]), facts(endpoint), endpoint.service)
+    again, _ = decode_endpoint(bytes(16) + bytes([endpoint.initiator]), facts(endpoint), endpoint.service)
     again.inbound.held = set(party.held)
     return again
 

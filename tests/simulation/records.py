@@ -51,7 +51,11 @@ def replay(sim: Simulation, service: str) -> None:
     """Append everything in a service's queue once more."""
     topic = service_topic(sim.broker.namespace, service, QUEUE)
     for record in list(visible(sim.broker, topic)):
-        sim.broker.append(Out(topic, record.partition(), record.key(), record.value(), record.headers()))
+        out = Out(topic, record.partition(), record.key(), record.value(), record.headers())
+        if (topic, record.partition(), record.offset()) in sim.broker.noisy:
+            sim.broker.disturb(service, out)
+        else:
+            sim.broker.append(out)
 
 
 def command(sim: Simulation, service: str, conversation: UUID, *operations: Operation, key: str = "") -> None:

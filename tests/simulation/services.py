@@ -178,3 +178,17 @@ def moody() -> Service[dict[str, Any]]:
         dialog.group.state["code"] = error.code
 
     return service
+
+
+def hub() -> Service[dict[str, Any]]:
+    """Passes every number on in a dialog of its own, which may live in another partition."""
+    service = Service("hub", accepts=[COUNTING], initiates=[NOTICES])
+
+    @service.on(Add)
+    def add(body: Add, dialog: Dialog) -> None:
+        other = dialog.group.begin_dialog("sink", NOTICES, related=False)
+        other.send(Heard(text=f"{body.amount}"))
+        other.send(Heard(text="and more"))
+        other.end()
+
+    return service

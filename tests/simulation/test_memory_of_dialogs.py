@@ -8,10 +8,10 @@ from conversations.config import Limits
 from conversations.ports import Out
 from conversations.protocol import rows
 from conversations.protocol.command import Begin, Send
-from conversations.protocol.envelope import Kind
+from conversations.protocol.envelope import HEADER_NAME, Kind
 from conversations.protocol.topics import partition_of
 from conversations.testing import Faults, Simulation
-from conversations.testing.reading import state_of
+from conversations.testing.reading import state_of, visible
 from tests.simulation import records, services
 from tests.simulation.services import COUNTING, ECHO, NOTICES, REMINDERS, Add, Heard, Remind, Ring, Say, Total
 
@@ -164,6 +164,17 @@ def test_on_an_idle_partition_time_passes_by_ticks() -> None:
         sim.check_invariants()
 
 
+def test_time_passes_on_a_queue_that_nobody_ever_wrote_to() -> None:
+    """A dialog that ended without a word of its peer is forgotten too."""
+    with Simulation() as sim:
+        dialog = sim.peer("web").begin_dialog("nowhere", COUNTING)
+        dialog.end()
+        sim.run()
+        assert len(rows_of(sim, "web", rows.ENDPOINT)) == 1
+        sim.advance(timedelta(hours=4))
+        assert rows_of(sim, "web", rows.ENDPOINT) == []
+
+
 def test_ticks_count_although_an_aborted_transaction_ended_the_queue() -> None:
     """Offsets of aborted records are never read; they must not stop time for ever."""
     with Simulation(services.counter()) as sim:
@@ -292,6 +303,21 @@ def test_an_idempotency_key_makes_a_block_take_effect_once() -> None:
         assert [letter.reason for letter in sim.dead_letters("web")] == ["command-refused"]
 
 
+def test_a_block_repeated_after_the_dialog_has_ended_does_nothing() -> None:
+    """It took effect when the dialog was open: there is nothing to refuse."""
+    with Simulation(services.counter()) as sim:
+        dialog = sim.peer("web").begin_dialog("counter", COUNTING)
+        block = Send("Add", "application/json", b'{"amount":5}')
+        records.command(sim, "web", UUID(dialog.id), block, key="k")
+        dialog.end()
+        sim.run()
+        assert sim.open_dialogs() == []
+        letters = sim.dead_letters("web")
+        records.command(sim, "web", UUID(dialog.id), block, key="k")
+        sim.run()
+        assert sim.dead_letters("web") == letters
+
+
 def test_a_send_on_an_ended_dialog_becomes_a_dead_letter_with_its_code() -> None:
     """What only the owner can refuse arrives as a dead letter with Service Broker's number."""
     with Simulation(services.counter()) as sim:
@@ -324,6 +350,27 @@ def test_waiting_rows_survive_a_crash() -> None:
         assert dialog.received() == [Total(total=n) for n in (1, 11, 111)]
         assert rows_of(sim, "counter", rows.WAITING) == []
         sim.check_invariants()
+
+
+def test_a_message_left_behind_by_who_closed_its_dialog_and_died_is_a_dead_letter() -> None:
+    """It waits behind another dialog of the group while its own is closed; the next owner must not stumble over it."""
+    with Simulation(services.counter()) as sim:
+        dialog = sim.peer("web").begin_dialog("counter", COUNTING)
+        dialog.send(Add(amount=1))
+        dialog.end()
+        sim.run()
+        (record, *_) = visible(sim.broker, "conv.counter.queue")
+        row = rows.WaitingRow(
+            record.topic(), record.offset(), record.timestamp()[1], True, 0, record.key() or b"",
+            dict(record.headers() or ())[HEADER_NAME], record.value() or b"",
+        )  # fmt: skip
+        key = rows.WAITING + (1 << 40).to_bytes(8, "big")
+        sim.broker.append(Out("conv.counter.state", record.partition(), key, rows.encode_waiting(row)))
+        sim.crash("counter")
+        sim.run()
+        (letter,) = sim.dead_letters("counter")
+        assert letter.reason == "after-end"
+        assert rows_of(sim, "counter", rows.WAITING) == []
 
 
 def test_timers_survive_a_crash() -> None:

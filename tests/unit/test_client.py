@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from pydantic import BaseModel
 
-from conversations import Client, Contract, Kafka, Service
+from conversations import Client, Contract, Kafka, MessageType, Service
 from conversations.errors import (
     BodyTooLarge,
     DialogEnded,
@@ -110,6 +110,20 @@ def test_speaking_on_an_existing_dialog_needs_only_its_id(desk: Desk) -> None:
     assert first.conversation_id == second.conversation_id
     assert first.key == second.key == "customer-7"
     assert second.idempotency_key == "once"
+
+
+def test_on_an_existing_dialog_a_class_finds_the_message_type_that_names_it() -> None:
+    named = Contract("Named", sent_by_initiator=[MessageType("sales.Ask", Ask)])
+    broker = MemoryBroker(SystemClock())
+    broker.create_service("web", 4)
+    service = Service("web", initiates=[named])
+    client = LocalClient(service, Kafka("memory"), MemoryCommands(broker, "web"))
+    with client.dialog(Client.new_id()) as dialog:
+        dialog.send(Ask(text="?"))
+    ((record,),) = [records for records in broker.topics["conv.web.commands"] if records]
+    (send,) = decode_command(record.value() or b"").operations
+    assert isinstance(send, Send)
+    assert send.message_type == "sales.Ask"
 
 
 def test_an_id_may_be_drawn_before(desk: Desk) -> None:

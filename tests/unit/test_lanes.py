@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from conversations.calls import Call
 from conversations.handlers import Handler
-from conversations.lanes import Call, Inline, Mark, Run, Scheduler, Steps, Threads
+from conversations.lanes import Inline, Mark, Run, Scheduler, Steps, Threads
 
 PATIENCE = 10.0
 
@@ -189,7 +190,7 @@ def test_what_an_abandoned_handler_still_does_is_refused() -> None:
     threads.abandon(lane.run)
     assert mark.wait(0)
     gate.set()
-    until(lambda: threads._orphans == 0)
+    until(lambda: not threads._orphans)
     assert lane.outcomes == []
     assert after == []
     threads.close()
@@ -205,7 +206,7 @@ def test_half_a_pool_of_abandoned_threads_is_exhausted() -> None:
         inside.release()
         gate.wait(PATIENCE)
 
-    lanes = [Lane(call(slow)) for _ in range(2)]
+    lanes = [Lane(call(slow, time_limit=0.0)) for _ in range(2)]
     mark = Mark()
     for lane in lanes:
         threads.start(lane.run, mark)
@@ -238,7 +239,7 @@ def test_an_abandoned_task_is_cancelled_and_holds_no_thread() -> None:
     until(inside.is_set)
     threads.abandon(lane.run)
     assert cancelled.wait(PATIENCE)
-    assert threads._orphans == 0
+    assert not threads._orphans
     threads.close()
 
 
@@ -258,9 +259,9 @@ def test_a_thread_that_is_abandoned_after_an_async_call_is_counted() -> None:
     threads.start(lane.run, Mark())
     until(inside.is_set)
     threads.abandon(lane.run)
-    assert threads._orphans == 1
+    assert len(threads._orphans) == 1
     gate.set()
-    until(lambda: threads._orphans == 0)
+    until(lambda: not threads._orphans)
     threads.close()
 
 
@@ -281,3 +282,16 @@ def test_virtual_time_does_not_wait() -> None:
     assert heard == ["first", "second"]
     assert monotonic() - began < PATIENCE
     inline.close()
+
+
+def test_closing_twice_is_harmless() -> None:
+    """Also when the event loop is gone by then."""
+    threads = Threads(2, "test")
+
+    async def nothing(_: object) -> None: ...
+
+    finish(threads, Lane(call(nothing, is_async=True)))
+    threads.close()
+    loop = threads._loop
+    until(lambda: loop is None or loop.is_closed())
+    threads.close()

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from conversations.calls import Call, invoke, invoke_async
 from conversations.handlers import Handler
-from conversations.lanes import Call, Mark, Run, Steps, Threads, invoke, invoke_async
+from conversations.lanes import Mark, Run, Steps, Threads
 from conversations.logs import ConversationFilter, conversation_id
 from ops.log_lines import JsonLines, TextLines
 

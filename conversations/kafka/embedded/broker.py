@@ -147,10 +147,14 @@ class EmbeddedBroker:
         layout.properties.write_text(render(layout, *free_ports(2)), encoding="utf-8")
         command = format_command(self._found_java, self._jars, layout, new_cluster_id())
         since = log_size(self.log_path)
-        with self.log_path.open("ab") as output:
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=FORMAT_TIMEOUT, check=False
-            )
+        try:
+            with self.log_path.open("ab") as output:
+                done = subprocess.run(
+                    command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=FORMAT_TIMEOUT, check=False
+                )
+        except subprocess.TimeoutExpired as late:
+            what = f"Kafka did not format its data directory within {FORMAT_TIMEOUT:g} s"
+            raise diagnose(self.log_path, since, what) from late
         if done.returncode != 0:
             raise diagnose(self.log_path, since, "Kafka could not format its data directory")
 

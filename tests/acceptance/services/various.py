@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -100,6 +101,20 @@ async def with_loop() -> AsyncIterator[Service]:
 
     yield service
     write("resource", "closed", asyncio.get_running_loop() is loop)
+
+
+@asynccontextmanager
+async def blocking() -> AsyncIterator[Service]:
+    """Its handler blocks the event loop for good, four times: then its message is given up on."""
+    service = Service("stuck", accepts=[NOTES])
+
+    @service.on(Note, time_limit=timedelta(seconds=1))
+    async def wait(note: Note, _dialog: Dialog) -> None:
+        write("stuck", note.text, os.getpid())
+        if note.text == "stuck":
+            threading.Event().wait()
+
+    yield service
 
 
 def never_ending() -> Service:

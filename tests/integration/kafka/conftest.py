@@ -8,16 +8,17 @@ import pytest
 from conversations.config import Kafka
 from conversations.kafka.admin import apply
 from conversations.protocol.declarations import ServiceDeclaration
-from tests.integration.kafka.members import PARTITIONS, Member
+from tests.integration.kafka.members import PARTITIONS, Member, delete_topics
 
 
 @pytest.fixture
-def kafka(kafka_bootstrap: str) -> Kafka:
-    """A namespace with the services ``orders`` and ``billing``."""
+def kafka(kafka_bootstrap: str) -> Iterator[Kafka]:
+    """A namespace with the services ``orders`` and ``billing``; its topics go with it."""
     namespace = f"t{uuid4().hex[:10]}"
     kafka = Kafka(kafka_bootstrap, namespace=namespace)
     apply(kafka, [ServiceDeclaration("orders"), ServiceDeclaration("billing")], PARTITIONS, 1)
-    return kafka
+    yield kafka
+    delete_topics(kafka)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from time import monotonic
 from typing import Any
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
 from conversations.kafka.log import KafkaLog
@@ -25,6 +26,14 @@ def fill(kafka: Kafka, name: str, values: Sequence[bytes], partition: int = 0) -
     for value in values:
         producer.produce(name, value, b"k", partition)
     assert producer.flush(10) == 0
+
+
+def delete_topics(kafka: Kafka) -> None:
+    """Delete every topic of a namespace: a broker that tests share would carry thousands of them."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    names = [name for name in admin.list_topics(timeout=10).topics if name.startswith(f"{kafka.namespace}.")]
+    for future in admin.delete_topics(names).values() if names else ():
+        future.exception()  # it may be gone already
 
 
 def restored(restore: KafkaRestore) -> list[tuple[bytes, bytes | None]]:

@@ -1,12 +1,17 @@
 """A broker of our own that goes away and comes back."""
 
+import contextlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 
 import pytest
 
 from conversations.config import Kafka
-from conversations.errors import Fenced, InDoubt, Interrupted
+from conversations.errors import Fenced, InDoubt, Interrupted, KafkaUnreachable
 from conversations.kafka.admin import apply
+from conversations.kafka.catalog import read_catalog
+from conversations.kafka.clients import make_admin
 from conversations.kafka.embedded import EmbeddedBroker
 from conversations.ports import Out
 from conversations.protocol.declarations import ServiceDeclaration
@@ -50,3 +55,23 @@ def test_a_worker_goes_on_after_its_broker_was_killed_and_came_back() -> None:
         member.owns(1)
         assert restored(member.log.restore(0, None)) == [(b"a", b"1"), (b"b", b"2")]
         member.log.close()
+
+
+@pytest.mark.timeout(240)
+def test_while_the_broker_restarts_the_catalog_is_read_or_nobody_answers() -> None:
+    with EmbeddedBroker() as broker, ThreadPoolExecutor(1) as pool:
+        kafka = Kafka(broker.bootstrap)
+        apply(kafka, [ServiceDeclaration("orders")], 1, 1)
+        admin = make_admin(kafka)
+        known = read_catalog(kafka, admin)
+        for _ in range(2):
+            restarted = pool.submit(broker.restart)
+            read = 0
+            deadline = monotonic() + 60
+            while not restarted.done() or not read:
+                assert monotonic() < deadline, "the catalog is not read again"
+                with contextlib.suppress(KafkaUnreachable):  # the one trouble there may be: the broker is away
+                    known = read_catalog(kafka, admin, known)
+                    read += restarted.done()
+            restarted.result()
+        assert known.partitions("orders") == 1

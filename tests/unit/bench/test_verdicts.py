@@ -1,10 +1,10 @@
-from bench.contenders import Sample
-from bench.results import cpu_ratios, ratios_of
+from bench.cases import Sample
+from bench.rounds import cpu_ratio, ratio
 from bench.verify import Verdict, judge
 
 
 def sample(speed: float, cpu: float) -> Sample:
-    return Sample(speed, cpu, 1, 0, 0.0, Verdict(1, 0, 0, 0), {})
+    return Sample(speed, cpu, 1, 0, 0.0, Verdict(1, 0, 0, 0))
 
 
 def test_one_reply_for_each_message_in_order_is_good() -> None:
@@ -26,11 +26,18 @@ def test_replies_out_of_order_are_seen() -> None:
     assert (verdict.lost, verdict.twice, verdict.disordered, verdict.good) == (0, 0, 1, False)
 
 
+def test_more_replies_than_messages_are_not_good() -> None:
+    verdict = judge([("a", 0), ("b", 0)], 1)
+    assert (verdict.lost, verdict.good) == (-1, False)
+
+
 def test_ratios_are_of_medians_with_the_extremes_of_single_rounds() -> None:
     samples = {"raw": [sample(100, 8), sample(200, 8), sample(120, 8)], "ours_memory": [sample(60, 16)] * 3}
-    assert ratios_of(samples) == {"ours_memory/raw": (0.3, 0.5, 0.6)}
-    assert cpu_ratios(samples) == {"ours_memory/raw": 0.5}
+    assert ratio(samples, "ours_memory", "raw") == [0.3, 0.5, 0.6]
+    assert cpu_ratio(samples, "ours_memory", "raw") == 0.5
 
 
 def test_nobody_is_compared_with_who_did_not_run() -> None:
-    assert ratios_of({"raw": [], "quix": [], "ours_memory": [sample(60, 16)]}) == {}
+    samples = {"raw": [], "ours_memory": [sample(60, 16)]}
+    assert ratio(samples, "ours_memory", "raw") is None
+    assert cpu_ratio(samples, "ours_memory", "quix") is None

@@ -10,9 +10,10 @@ from conversations.client import Client
 from conversations.config import Kafka
 from conversations.lanes import Inline
 from conversations.local import LocalClient, MemoryCommands
-from conversations.memory.broker import MemoryBroker, MemoryRecord
+from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.log import MemoryLog
+from conversations.memory.record import MemoryRecord
 from conversations.memory.store import MemoryStores
 from conversations.ports import Out
 from conversations.protocol.topics import service_topic
@@ -53,7 +54,7 @@ class World:
 
     def records(self, service: Service[Any], kind: str) -> list[MemoryRecord]:
         topic = service_topic(self.broker.namespace, service.name, kind)
-        return [record for partition in self.broker.topics[topic] for record in partition]
+        return [record for partition in self.broker.topics[topic] for record in partition if record.visible]
 
     def duplicate(self) -> int:
         """Append every record of the queues again, as it is."""

@@ -26,6 +26,8 @@ def error(code: int, *, fatal: bool = False, retriable: bool = False, abort: boo
         (error(KafkaError._INCONSISTENT, abort=True), Word.ABORTABLE),
         (error(KafkaError.INVALID_PRODUCER_EPOCH, abort=True), Word.ABORTABLE),
         (error(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, retriable=True), Word.RETRIABLE),
+        (error(KafkaError.UNKNOWN_LEADER_EPOCH), Word.RETRIABLE),
+        (error(KafkaError.NOT_LEADER_FOR_PARTITION), Word.RETRIABLE),
         (error(KafkaError._FENCED, fatal=True), Word.IN_DOUBT),
         (error(KafkaError.INVALID_TXN_STATE, fatal=True), Word.IN_DOUBT),
         (error(KafkaError._STATE), Word.IN_DOUBT),

@@ -101,14 +101,29 @@ def test_two_processes_on_one_directory_are_told_apart(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_written_batch_survives_a_killed_process(tmp_path: Path) -> None:
+def test_what_a_killed_process_leaves_is_a_state_the_copy_once_had(tmp_path: Path) -> None:
+    """The last batches are lost together with their checkpoints; nothing of a later batch is there without an earlier."""
     script = (
         "import os, sys; from conversations.kafka.store import *\n"
-        "RocksStores(sys.argv[1]).open(0, 'topic').apply([(b'A', b'1')], 4); os.kill(os.getpid(), 9)"
+        "store = RocksStores(sys.argv[1]).open(0, 'topic')\n"
+        "for n in range(1, 401): store.apply([(b'A%d' % n, os.urandom(100_000)), (b'Last', b'%d' % n)], n)\n"
+        "os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
     store = RocksStores(tmp_path).open(0, "topic")
-    assert (store.checkpoint(), store.get(b"A")) == (4, b"1")
+    checkpoint = store.checkpoint()
+    assert checkpoint is not None
+    assert 1 <= checkpoint < 400
+    assert store.get(b"Last") == b"%d" % checkpoint
+    assert [n for n in range(1, 401) if store.get(b"A%d" % n) is not None] == list(range(1, checkpoint + 1))
+
+
+def test_a_copy_that_was_closed_is_complete(tmp_path: Path) -> None:
+    store = RocksStores(tmp_path).open(0, "topic")
+    store.apply([(b"A", b"1")], 4)
+    store.close()
+    again = RocksStores(tmp_path).open(0, "topic")
+    assert (again.checkpoint(), again.get(b"A")) == (4, b"1")
 
 
 def test_a_scan_of_many_rows_finds_every_one(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from conversations.errors import DialogEnded
 from conversations.protocol.codes import NOT_CONVERSING
+from conversations.protocol.effects import Due, Reaction, Transmit
 from conversations.protocol.endpoint import (
     ACK_AFTER,
     ACK_EVERY,
@@ -11,10 +12,7 @@ from conversations.protocol.endpoint import (
     NEVER,
     RESEND_AFTER,
     SECOND,
-    Due,
     Endpoint,
-    Reaction,
-    Transmit,
     prefix_of,
 )
 from conversations.protocol.envelope import Envelope, Kind

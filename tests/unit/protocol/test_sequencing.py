@@ -63,12 +63,15 @@ def test_a_jump_backwards_changes_nothing() -> None:
     assert inbound.next == 5
 
 
-def test_a_wild_jump_is_not_remembered_number_by_number() -> None:
-    """A number far beyond the limit must not fill the memory."""
+def test_a_wild_number_is_not_believed() -> None:
+    """A number far beyond the limit neither fills the memory nor makes everything before it look like a duplicate."""
     inbound = Inbound()
-    inbound.jump(1 << 60, 10)
-    assert inbound.missing == set()
-    assert inbound.accepted == 1 << 60
+    for number in (21, 1 << 60, (1 << 63) - 1):
+        inbound.jump(number, 10)
+        assert inbound.late(number, 10)
+    assert (inbound.next, inbound.missing) == (0, set())
+    inbound.jump(20, 10)
+    assert inbound.accepted == 20
 
 
 def test_a_direction_is_neither_true_nor_false() -> None:

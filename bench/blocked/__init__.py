@@ -1,0 +1,1 @@
+"""One handler that blocks, and everybody else."""

@@ -1,0 +1,127 @@
+"""The client: begins dialogs, blocks a handler on one, and sends on the others at a steady rate: ``... asker JOB``."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from typing import Any
+
+from bench.blocked.services import ANSWERING, ASKING, ORDERS, Block, Blocked, Order, Receipt
+from bench.children import answer
+from bench.latencies import open_loop
+from bench.serving import serving
+from bench.workload import Job
+from conversations import Client, Dialog, Kafka, NotAccepted, Service, WorkerSettings
+
+PATIENCE = 30.0
+"""Seconds the last answers may take."""
+TEXT = "x" * 100
+
+
+class Asker:
+    """Sends orders, and keeps when each was due and when its receipt came."""
+
+    def __init__(self) -> None:
+        self.client: Client
+        self.service: Service[Any] = Service(ASKING, initiates=[ORDERS])
+        self.service.on(Receipt)(self._receipt)
+        self.service.on(Blocked)(self._blocked)
+        self._dialogs: list[str] = []
+        self._due: dict[int, float] = {}
+        self._came: dict[int, float] = {}
+        self._twice = 0
+        self._sent = 0
+        self._changed = threading.Condition()
+        self._block: dict[str, float] | None = None
+
+    def _receipt(self, receipt: Receipt, _dialog: Dialog[Any]) -> None:
+        now = time.perf_counter()
+        with self._changed:
+            self._twice += receipt.number in self._came
+            self._came[receipt.number] = now
+            self._changed.notify_all()
+
+    def _blocked(self, blocked: Blocked, _dialog: Dialog[Any]) -> None:
+        with self._changed:
+            self._block = {"began": blocked.began, "ended": blocked.ended}
+            self._changed.notify_all()
+
+    def begin(self, dialogs: int) -> dict[str, Any]:
+        """Begin the dialogs with one order each and wait for their receipts."""
+        numbers = []
+        for _ in range(dialogs):
+            with self.client.begin_dialog(ANSWERING, ORDERS) as dialog:
+                numbers.append(self._order(dialog, time.perf_counter()))
+            self._dialogs.append(dialog.id)
+        return {"unanswered": self._await(numbers)}
+
+    def block(self, seconds: float) -> dict[str, Any]:
+        """Have the handler block for one more dialog."""
+        with self._changed:
+            self._block = None
+        with self.client.begin_dialog(ANSWERING, ORDERS) as dialog:
+            dialog.send(Block(seconds=seconds))
+        return {}
+
+    def unblocked(self, seconds: float) -> dict[str, Any]:
+        """Wait for the answer of the handler that blocked, and say when it did."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._block is not None, seconds)
+            return {"block": self._block}
+
+    def steady(self, rate: float, count: int) -> dict[str, Any]:
+        """Send ``rate`` orders per second, dealt out to the dialogs; times are from when each was due."""
+        numbers: list[int] = []
+        refused: list[str] = []
+        began = time.time()
+
+        async def send(number: int, due: float) -> None:
+            try:
+                async with self.client.dialog(self._dialogs[number % len(self._dialogs)]) as dialog:
+                    numbers.append(self._order(dialog, due))
+            except NotAccepted as error:
+                refused.append(str(error))
+
+        generator = asyncio.run(open_loop(rate, count, send))
+        unanswered = self._await(numbers)
+        with self._changed:
+            took = [self._came[number] - self._due[number] for number in numbers if number in self._came]
+            told = {"took": took, "unanswered": unanswered, "twice": self._twice, "refused": refused}
+        return {**told, **generator, "cpu_seconds": time.process_time(), "began": began, "ended": time.time()}
+
+    def _order(self, dialog: Any, due: float) -> int:
+        with self._changed:
+            self._sent += 1
+            number = self._sent
+            self._due[number] = due
+        dialog.send(Order(number=number, text=TEXT))
+        return number
+
+    def _await(self, numbers: list[int]) -> int:
+        """Wait until all are answered; return how many are not."""
+        wanted = set(numbers)
+        with self._changed:
+            self._changed.wait_for(lambda: wanted <= self._came.keys(), PATIENCE)
+            return len(wanted - self._came.keys())
+
+
+def main(text: str) -> None:
+    job = Job.from_json(text)
+    kafka = Kafka(job.bootstrap, namespace=job.space)
+    asker = Asker()
+    settings = WorkerSettings()
+    with serving(asker.service, kafka, job.directory, settings) as worker, Client(asker.service, kafka) as client:
+        asker.client = client
+        answer({
+            "begin": asker.begin,
+            "block": asker.block,
+            "unblocked": asker.unblocked,
+            "steady": asker.steady,
+            "figures": worker.figures,
+        })  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,138 @@
+"""The same work through our public API, as a user would write it: ``python -m bench.contenders.our_loop JOB``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from bench.profiled import INLINE, Profilers
+from bench.stopwatch import Stopwatch, report
+from bench.workload import Job
+from conversations import Contract, Dialog, Kafka, MessageType, Service, WorkerSettings
+from conversations.collector import relax
+from conversations.kafka.log import KafkaLog
+from conversations.kafka.store import RocksStores
+from conversations.lanes import Inline
+from conversations.memory.store import MemoryStores
+from conversations.ports import Record
+from conversations.worker import Worker
+from conversations.worker.partition import FIRST_ROW
+
+ASKING, ANSWERING = "asking", "answering"
+"""The service whose messages are made beforehand, and the one that is measured."""
+
+
+PATIENT: dict[str, Any] = {"patience": timedelta(seconds=10)}
+"""For profiles: under a profiler every step would take longer than a worker waits, and what comes of that be measured."""
+
+
+class Order(BaseModel):
+    number: int
+    customer: str
+    item: str
+    quantity: int
+
+
+class Receipt(BaseModel):
+    number: int
+    customer: str
+    item: str
+    quantity: int
+
+
+ORDERS = Contract("Orders", sent_by_initiator=[Order], sent_by_target=[Receipt])
+ORDER = Order(number=1_234_567, customer="customer-0001234", item="a thing of some sort", quantity=3)
+
+OPAQUE_ORDER = MessageType("Order", "bytes")
+OPAQUE = Contract("Orders", sent_by_initiator=[OPAQUE_ORDER], sent_by_target=[MessageType("Receipt", "bytes")])
+
+
+def opaque_service() -> Service[Any]:
+    """A service that answers each message of bytes with its bytes."""
+    service = Service(ANSWERING, accepts=[OPAQUE])
+
+    @service.on(OPAQUE_ORDER)
+    def answer(body: bytes, dialog: Dialog[Any]) -> None:
+        dialog.send(body)
+
+    return service
+
+
+def typed_service() -> Service[Any]:
+    """A service that validates each order and answers with a receipt."""
+    service = Service(ANSWERING, accepts=[ORDERS])
+
+    @service.on(Order)
+    def answer(order: Order, dialog: Dialog[Any]) -> None:
+        dialog.send(Receipt(number=order.number, customer=order.customer, item=order.item, quantity=order.quantity))
+
+    return service
+
+
+class TimedLog(KafkaLog):
+    """Starts the watch when the first record arrives; adds one comparison to each poll."""
+
+    watch: Stopwatch
+
+    def poll(self, timeout: float, limit: int) -> Sequence[Record]:
+        records = super().poll(timeout, limit)
+        if records:
+            self.watch.start()
+        return records
+
+
+def service_of(job: Job) -> Service[Any]:
+    """The service of the contender named ``ours_STORE`` or ``ours_STORE_pydantic``."""
+    return typed_service() if job.contender.endswith("pydantic") else opaque_service()
+
+
+def make_worker(job: Job, service: Service[Any], watch: Stopwatch) -> Worker:
+    """A worker with state in memory where the contender's name says so, else in RocksDB."""
+    kafka = Kafka(job.bootstrap, namespace=job.space)
+
+    def open_log() -> KafkaLog:
+        log = TimedLog(kafka, ANSWERING)
+        log.watch = watch
+        return log
+
+    settings = WorkerSettings(batch=job.workload.batch, concurrency=job.concurrency)
+    return Worker(
+        service,
+        open_log,
+        MemoryStores() if "memory" in job.contender else RocksStores(Path(job.directory)),
+        settings=replace(settings, **PATIENT) if job.profile else settings,
+        scheduler=Inline() if job.profile and INLINE else None,
+        namespace=job.space,
+    )
+
+
+def run(job: Job, service: Service[Any]) -> None:
+    """Work until every message is handled and committed, and report."""
+    relax()  # as `conversations run` and run() do in the processes that are theirs
+    watch, profilers = Stopwatch(), Profilers(wanted=job.profile)
+    worker = make_worker(job, service, watch)
+    while not watch.running:
+        worker.step(0.1)
+        if not worker.partitions:
+            continue
+        profilers.start()
+    while worker.counts.handled < job.workload.messages or worker.busy():
+        worker.step(0.1)
+        if worker.counts.handled >= job.workload.dialogs:
+            watch.opened(worker.counts.handled)
+    elapsed, commits = watch.elapsed(), worker.counts.commits
+    late = sum(partition.next_waiting - FIRST_ROW for partition in worker.partitions.values())
+    profilers.stop(job.workload.messages)
+    worker.close()
+    report(worker.counts.handled, elapsed, commits, late=late, lap=watch.lap)
+
+
+if __name__ == "__main__":
+    told = Job.from_json(sys.argv[1])
+    run(told, service_of(told))

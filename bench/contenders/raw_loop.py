@@ -1,0 +1,94 @@
+"""The limit: the least a Python process can do and still be exactly-once and in order on Kafka.
+
+Consume, Avro decode, one dictionary look-up against duplicates, Avro encode, reply; per batch one changelog record for
+each touched dialog, the offsets, one transaction. No contract, no error handling, no timers, no state it could lose:
+``python -m bench.contenders.raw_loop JOB``.
+"""
+
+from __future__ import annotations
+
+import gc
+import struct
+import sys
+from typing import Any
+
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+
+from bench.stopwatch import Stopwatch, report
+from bench.wire import decode, encode
+from bench.workload import Job
+
+NUMBER = struct.Struct(">q")
+
+
+class Loop:
+    """A consumer, a transactional producer, and the next number of each dialog."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        common = {"bootstrap.servers": job.bootstrap, "log_level": 3}
+        self.consumer = Consumer({
+            **common, "group.id": job.space, "enable.auto.commit": False, "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed", "queued.min.messages": 200_000, "fetch.wait.max.ms": 100,
+        })  # fmt: skip
+        self.producer = Producer({
+            **common, "transactional.id": job.space, "linger.ms": 5, "batch.size": 1_000_000, "compression.type": "lz4",
+            "queue.buffering.max.messages": 1_000_000, "retry.backoff.ms": 1,
+        })  # fmt: skip
+        self.expected: dict[str, int] = {}
+        self.watch = Stopwatch()
+
+    def run(self) -> tuple[int, int]:
+        """Work until every message is answered; return how many were read and in how many transactions."""
+        self.producer.init_transactions()
+        self.consumer.subscribe([self.job.source])
+        done = commits = 0
+        while done < self.job.workload.messages:
+            first = self.consumer.poll(1)
+            if first is None:
+                continue
+            self.watch.start()
+            records = [first, *self.consumer.consume(self.job.workload.batch - 1, 0)]
+            self._commit(records)
+            done += len(records)
+            commits += 1
+            if done >= self.job.workload.dialogs:
+                self.watch.opened(done)
+        return done, commits
+
+    def _commit(self, records: list[Message]) -> None:
+        self.producer.begin_transaction()
+        touched: dict[str, int] = {}
+        offsets: dict[int, int] = {}
+        expected, produce, target = self.expected, self.producer.produce, self.job.target
+        for record in records:
+            envelope: dict[str, Any] = decode(record.value())  # type: ignore[arg-type]  # a record without value fails
+            conversation, seq = envelope["conversation"], envelope["seq"]
+            if seq != expected.get(conversation, 0):
+                continue
+            expected[conversation] = touched[conversation] = seq + 1
+            envelope["kind"], envelope["ack"] = "REPLY", seq
+            partition = record.partition() or 0
+            produce(target, encode(envelope), conversation, partition)
+            offsets[partition] = record.offset() + 1  # type: ignore[operator]  # consumed: both are there
+        for conversation, number in touched.items():
+            produce(self.job.changelog, NUMBER.pack(number), conversation)
+        # No flush before the offsets: with batches this large the coordinator knows every partition by now, and it is faster.
+        where = [TopicPartition(self.job.source, partition, offset) for partition, offset in offsets.items()]
+        self.producer.send_offsets_to_transaction(where, self.consumer.consumer_group_metadata())
+        self.producer.commit_transaction()
+
+
+def main(text: str) -> None:
+    gc.collect()  # the same as our workers do; worth some percent here too
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    loop = Loop(Job.from_json(text))
+    done, commits = loop.run()
+    elapsed = loop.watch.elapsed()
+    loop.consumer.close()
+    report(done, elapsed, commits, lap=loop.watch.lap)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

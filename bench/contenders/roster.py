@@ -1,0 +1,67 @@
+"""Who takes part: how each is started, its topics filled, and its replies judged."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench import fill, verify
+from bench.contenders import quix_environment
+from bench.kafka_streams import program
+from bench.workload import Job
+
+Command = Callable[[Job], list[str]]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to do the work."""
+
+    name: str
+    label: str
+    command: Command
+    """Its command line; raises ``Unavailable`` where it cannot be run."""
+    fill: Callable[[Job], None]
+    verify: Callable[[Job], verify.Verdict]
+
+
+def python(module: str) -> Command:
+    """Run a module in this Python."""
+    return lambda job: [sys.executable, "-m", f"bench.contenders.{module}", job.to_json()]
+
+
+def _quix(job: Job) -> list[str]:
+    return [str(quix_environment.python()), "-m", "bench.contenders.quix_loop", job.to_json()]
+
+
+def _plain(name: str, label: str, command: Command) -> Contender:
+    return Contender(name, label, command, fill.plain, verify.plain)
+
+
+def _ours(name: str, label: str, module: str = "our_loop") -> Contender:
+    return Contender(name, label, python(module), fill.queue, verify.queue)
+
+
+RAW = _plain("raw", "bare loop, no state store", python("raw_loop"))
+QUIX = _plain("quix", "Quix Streams, exactly-once", _quix)
+STREAMS = _plain("streams", "Kafka Streams (Java), exactly-once", program.command)
+OURS = _ours("ours_rocksdict", "ours, state in RocksDB")
+CONTENDERS = {
+    contender.name: contender
+    for contender in (
+        RAW,
+        QUIX,
+        STREAMS,
+        _ours("ours_memory", "ours, state in memory"),
+        OURS,
+        _ours("ours_memory_pydantic", "ours, memory, Pydantic bodies"),
+        _ours("ours_rocksdict_pydantic", "ours, RocksDB, Pydantic bodies"),
+    )
+}
+"""In the order of a round."""
+
+
+def waiting(kind: str) -> Contender:
+    """Ours with handlers of 5 ms, ``def`` or ``async``."""
+    return _ours(kind, f"{kind} handlers of 5 ms", "waiting_loop")

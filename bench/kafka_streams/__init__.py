@@ -1,0 +1,1 @@
+"""The contender in Kafka Streams: its Java sources, the lock of its jars, and how they become a command line."""

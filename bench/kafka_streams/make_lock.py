@@ -1,0 +1,30 @@
+"""Make ``jars.lock``: ``python -m bench.kafka_streams.make_lock``, after changing ROOTS. Review the difference."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from bench.kafka_streams.program import LOCK
+from conversations.kafka.embedded.jars import digest
+from conversations.kafka.embedded.maven import resolve
+from conversations.kafka.embedded.server import KAFKA_VERSION
+
+ROOTS = [
+    f"org.apache.kafka:kafka-streams:{KAFKA_VERSION}",
+    "org.apache.avro:avro:1.12.0",
+    "org.slf4j:slf4j-simple:1.7.36",
+]
+HEADER = "# Jars of the Kafka Streams contender, made by make_lock.py: coordinate, sha256, size in bytes.\n"
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        resolved = resolve(ROOTS, Path(scratch))
+        rows = [(coordinate, digest(path), path.stat().st_size) for coordinate, path in resolved]
+    LOCK.write_text(HEADER + "".join(f"{name} {sha256} {size}\n" for name, sha256, size in rows), encoding="utf-8")
+    print(f"{len(rows)} jars, {sum(size for _, _, size in rows) / 1e6:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

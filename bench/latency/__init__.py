@@ -1,0 +1,1 @@
+"""How long a request takes through two services."""

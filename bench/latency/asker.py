@@ -1,0 +1,89 @@
+"""The client: asks one question at a time, or so many per second whatever becomes of them: ``... asker JOB``."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from datetime import timedelta
+from typing import Any
+
+from bench.children import answer
+from bench.latencies import open_loop
+from bench.latency.services import ASKING, FRONT, QUESTIONS, Answer, Question
+from bench.workload import Job
+from conversations import Client, ConversationError, Kafka, local
+
+PATIENCE = timedelta(seconds=30)
+PAUSE = 0.05
+"""Seconds between two questions asked one at a time, so that nothing of the last one is still under way."""
+TEXT = "x" * 100
+
+
+class Asker:
+    """Asks, and keeps how long each answer took and which were wrong."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._asked = 0
+
+    def idle(self, count: int) -> dict[str, Any]:
+        """Ask one question at a time."""
+        took, wrong = [], []
+        for _ in range(count):
+            question = self._next()
+            begin = time.perf_counter()
+            try:
+                answered = self._ask(question).result()
+                took.append(time.perf_counter() - begin)
+                if answered.number != question.number:
+                    wrong.append(f"question {question.number} got the answer to {answered.number}")
+            except ConversationError as error:
+                wrong.append(str(error))
+            time.sleep(PAUSE)
+        return self._told(took, wrong, time.process_time())
+
+    def loaded(self, rate: float, count: int) -> dict[str, Any]:
+        """Ask ``rate`` questions per second, each at its time; times are from when it was due."""
+        took: list[float] = []
+        wrong: list[str] = []
+
+        async def ask(_number: int, due: float) -> None:
+            question = self._next()
+            try:
+                answered = await self._ask(question)
+                took.append(time.perf_counter() - due)
+                if answered.number != question.number:
+                    wrong.append(f"question {question.number} got the answer to {answered.number}")
+            except ConversationError as error:
+                wrong.append(str(error))
+
+        generator = asyncio.run(open_loop(rate, count, ask))
+        return {**self._told(took, wrong, time.process_time()), **generator}
+
+    def _next(self) -> Question:
+        self._asked += 1
+        return Question(number=self._asked, text=TEXT)
+
+    def _ask(self, question: Question) -> Any:
+        return self._client.request(FRONT, QUESTIONS, question, reply=Answer, timeout=PATIENCE)
+
+    @staticmethod
+    def _told(took: list[float], wrong: list[str], cpu: float) -> dict[str, Any]:
+        return {"took": took, "wrong": wrong, "cpu_seconds": cpu}
+
+
+def main(text: str) -> None:
+    job = Job.from_json(text)
+    kafka = Kafka(job.bootstrap, namespace=job.space)
+    with local(kafka=kafka, initiates=[QUESTIONS], name=ASKING) as client:
+        asker = Asker(client)
+        answer({
+            "idle": asker.idle,
+            "loaded": asker.loaded,
+            "figures": lambda: {"cpu_seconds": time.process_time()},
+        })  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

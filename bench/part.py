@@ -1,0 +1,67 @@
+"""A part of the benchmark, and where the parts are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from bench.ground import Ground
+
+Found = dict[str, Any]
+"""What a part measured, as it is kept in JSON. ``failures`` lists what went wrong; without any it may be published."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table for people."""
+
+    headings: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something that can be measured by itself."""
+
+    name: str
+    title: str
+    minutes: float
+    """How long it takes with the standard sizes and three rounds, about, on two cores."""
+    measure: Callable[[Ground], Found]
+    sheets: Callable[[Found], list[Sheet]]
+    draw: Callable[[Found, Any], None] | None = None
+    """Draws what was found into a matplotlib figure."""
+
+
+HOMES: Mapping[str, str] = {
+    "throughput": "bench.parts.throughput",
+    "latency": "bench.parts.latency",
+    "waiting": "bench.parts.waiting",
+    "blocked": "bench.parts.blocked",
+    "batch": "bench.parts.batch",
+    "dialogs": "bench.parts.dialogs",
+    "scale": "bench.scale.part",
+}
+"""Modules with a ``PART``, in the order they are run."""
+
+
+def known() -> list[str]:
+    """Names of the parts that are there."""
+    return [name for name, home in HOMES.items() if _exists(home)]
+
+
+def _exists(home: str) -> bool:
+    try:
+        return find_spec(home) is not None
+    except ModuleNotFoundError:  # its package is missing
+        return False
+
+
+def load(name: str) -> Part:
+    """Import a part."""
+    part: Part = import_module(HOMES[name]).PART
+    return part

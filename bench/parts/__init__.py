@@ -1,0 +1,1 @@
+"""What can be measured: each a module with a ``PART``."""

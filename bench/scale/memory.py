@@ -1,0 +1,20 @@
+"""Memory of this process, as the system counts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def resident_mb() -> float:
+    """Resident now."""
+    return _field("VmRSS")
+
+
+def peak_mb() -> float:
+    """Resident at most since this program began."""
+    return _field("VmHWM")
+
+
+def _field(name: str) -> float:
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(next(line for line in status.splitlines() if line.startswith(name)).split()[1]) / 1024

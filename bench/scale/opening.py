@@ -1,0 +1,67 @@
+"""One worker process that takes its partitions up and says how long it took: ``python -m bench.scale.opening JOB``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.contenders import our_loop
+from bench.scale import memory
+from bench.stopwatch import MARK
+from bench.workload import Job
+from conversations import Kafka, WorkerSettings
+from conversations.collector import relax
+from conversations.kafka.log import KafkaLog
+from conversations.kafka.store import RocksStores
+from conversations.worker import Worker
+
+
+class TimedWorker(Worker):
+    """Notes when it was told which partitions it owns: everything after that is taking them up."""
+
+    assigned_at = 0.0
+
+    def assigned(self, partitions: Sequence[int]) -> None:
+        self.assigned_at = self.assigned_at or time.perf_counter()
+        super().assigned(partitions)
+
+
+def make_worker(job: Job) -> TimedWorker:
+    """The worker of the measured service, with its local state in the job's directory."""
+    kafka = Kafka(job.bootstrap, namespace=job.space)
+    return TimedWorker(
+        our_loop.opaque_service(),
+        lambda: KafkaLog(kafka, our_loop.ANSWERING),
+        RocksStores(Path(job.directory)),
+        settings=WorkerSettings(batch=job.workload.batch),
+        namespace=job.space,
+    )
+
+
+def run(job: Job) -> None:
+    """Open every partition, commit once, and stop cleanly."""
+    began = time.perf_counter()
+    relax()
+    worker = make_worker(job)
+    while len(worker.partitions) < job.workload.partitions:
+        worker.step(0.1)
+    opened = time.perf_counter()
+    worker.step(0.0)
+    told = {
+        "seconds": opened - worker.assigned_at,
+        "joining_seconds": worker.assigned_at - began,
+        "cpu_seconds": time.process_time(),
+        "resident_mb": memory.resident_mb(),
+        "peak_mb": memory.peak_mb(),
+        "deadlines": sum(len(partition.deadlines) for partition in worker.partitions.values()),
+        "tombstones": sum(len(partition.tombstones) for partition in worker.partitions.values()),
+    }
+    worker.close()
+    sys.stdout.write(f"\n{MARK}{json.dumps(told)}\n")
+
+
+if __name__ == "__main__":
+    run(Job.from_json(sys.argv[1]))

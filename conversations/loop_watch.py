@@ -1,0 +1,85 @@
+"""Notices that an event loop does not come round because something on it blocks, and says what."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from conversations.logs import handled_in
+
+log = logging.getLogger("conversations.lanes")
+
+EVERY = 0.25
+"""Seconds between two questions to a loop that answers."""
+BLOCKED = 1.0
+"""Seconds without an answer after which a loop counts as blocked."""
+STACK = 12
+"""Frames shown of where it blocks, the innermost."""
+
+
+class Culprit(Protocol):
+    """The run whose handler has the loop."""
+
+    @property
+    def call(self) -> Any: ...
+
+
+class LoopWatch:
+    """Asks an event loop again and again whether it comes round. Asked from one thread, answered in the loop's."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._thread: int | None = None
+        self._asked_at = 0.0
+        self._waiting = False
+        self.blocked = False
+        """True from when a blocked loop was noticed until it has come round."""
+
+    def here(self) -> None:
+        """Learn, on the loop, which thread is its own."""
+        self._thread = threading.get_ident()
+
+    def look(self, culprit: Callable[[], Culprit | None]) -> None:
+        """Ask, or see whether the last question was answered; tell once when the loop is blocked, and once when it goes on."""
+        now = time.monotonic()
+        silent = now - self._asked_at
+        if not self._waiting:
+            if self.blocked:
+                self.blocked = False
+                log.warning("the event loop of async handlers goes on")
+            if silent >= EVERY and not self._loop.is_closed():
+                self._waiting, self._asked_at = True, now
+                self._loop.call_soon_threadsafe(self._answer)
+        elif silent >= BLOCKED and not self.blocked:
+            self.blocked = True
+            self._tell(silent, culprit())
+
+    def running(self) -> tuple[asyncio.Task[Any] | None, object]:
+        """Return the task that has the loop now, and the dialog it works for; a task started by a handler has its dialog."""
+        task = asyncio.current_task(self._loop)
+        # Before Python 3.12 nobody can say which context a task has.
+        context_of = getattr(task, "get_context", None)
+        return task, None if context_of is None else handled_in(context_of())
+
+    def _answer(self) -> None:
+        self.here()
+        self._waiting = False
+
+    def _tell(self, silent: float, culprit: Culprit | None) -> None:
+        frame = sys._current_frames().get(self._thread or 0)  # noqa: SLF001 - the only way to see another thread's stack
+        where = "".join(traceback.format_stack(frame)[-STACK:]) if frame is not None else ""
+        call = None if culprit is None else culprit.call
+        log.error(
+            "%s blocks the event loop of async handlers for %.1f s, and every other handler there waits for it: "
+            "let it await, use asyncio.to_thread, or make it a def handler\n%s",
+            "something" if call is None else f"handler {call.handler.name}",
+            silent,
+            where,
+            extra={} if call is None else {"conversation": call.arguments[-1].id},
+        )

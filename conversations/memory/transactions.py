@@ -1,0 +1,47 @@
+"""Transactions of a log in memory: records that become visible together, or never."""
+
+from __future__ import annotations
+
+from conversations.memory.record import MemoryRecord
+
+
+class Transaction:
+    """What one producer has appended since it began, and the group offsets that go with it."""
+
+    __slots__ = ("first", "offsets", "records", "service")
+
+    def __init__(self, service: str) -> None:
+        self.service = service
+        self.records: list[MemoryRecord] = []
+        self.first: dict[tuple[str, int], int] = {}
+        """Offset of its first record in each partition: nobody reads past it while the transaction is open."""
+        self.offsets: dict[int, int] = {}
+        """Queue positions of the service's group, by partition."""
+
+
+class OpenTransactions:
+    """Where undecided transactions hold readers back."""
+
+    def __init__(self) -> None:
+        self._by_partition: dict[tuple[str, int], list[Transaction]] = {}
+
+    def add(self, transaction: Transaction, record: MemoryRecord) -> None:
+        """One more record of an open transaction."""
+        transaction.records.append(record)
+        where = record.topic(), record.partition()
+        if where not in transaction.first:
+            transaction.first[where] = record.offset()
+            self._by_partition.setdefault(where, []).append(transaction)
+
+    def remove(self, transaction: Transaction) -> None:
+        """The transaction is decided."""
+        for where in transaction.first:
+            others = self._by_partition[where]
+            others.remove(transaction)
+            if not others:
+                del self._by_partition[where]
+
+    def first_offset(self, topic: str, partition: int) -> int | None:
+        """Offset of the first undecided record of a partition, None when there is none."""
+        found = self._by_partition.get((topic, partition))
+        return min(t.first[topic, partition] for t in found) if found else None

@@ -1,0 +1,79 @@
+"""Invariant 8: what a worker keeps has limits, and at a limit it does what is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+
+from conversations.protocol import rows
+from conversations.worker import Worker
+from conversations.worker.partition import Partition
+
+SPARE = 64
+"""Entries of a heap of deadlines that may be out of date, besides one per endpoint in memory."""
+
+
+def check(worker: Worker) -> None:
+    """Check what can be told after every step.
+
+    Raises:
+        AssertionError: a limit is passed, or the account of what waits is wrong.
+    """
+    limits = worker.settings.limits
+    for partition in worker.partitions.values():
+        where = f"partition {partition.number} of {worker.owner.name}"
+        if partition.waiting_bytes < 0:
+            raise AssertionError(f"invariant 8 (bounded): {where} counts {partition.waiting_bytes} waiting bytes")
+        if partition.waiting_bytes > limits.waiting_bytes and not partition.paused and partition.flying is None:
+            raise AssertionError(
+                f"invariant 8 (bounded): {where} reads on with {partition.waiting_bytes} waiting bytes"
+            )
+
+
+def check_at_rest(worker: Worker) -> None:
+    """Check what holds when nothing is under way.
+
+    Raises:
+        AssertionError: a limit is passed, or the account of what waits is wrong.
+    """
+    for partition in worker.partitions.values():
+        where = f"partition {partition.number} of {worker.owner.name}"
+        kept = sum(len(rows.decode_waiting(row).value) for _, row in partition.scan(rows.WAITING))
+        if kept != partition.waiting_bytes:
+            raise AssertionError(
+                f"invariant 8 (bounded): {where} counts {partition.waiting_bytes} waiting bytes and keeps {kept}"
+            )
+        _check_deadlines(partition, where)
+        if partition.paused and partition.waiting_bytes < worker.settings.limits.waiting_bytes // 2:
+            raise AssertionError(f"invariant 8 (bounded): {where} stays paused with nothing that waits")
+
+
+def check_forgotten(worker: Worker) -> None:
+    """Check that a worker whose dialogs are all forgotten keeps nothing of them.
+
+    Raises:
+        AssertionError: names what it keeps.
+    """
+    for partition in worker.partitions.values():
+        kept: dict[str, Sized] = {
+            # The ticks of an idle partition name a conversation that never is.
+            "endpoints": [active for active in partition.actives.values() if active.exists or active.tombstone],
+            "lanes": [lane for lane in partition.lanes.values() if lane.items or lane.run is not None],
+            "deadlines": partition.deadlines,
+            "tombstones": partition.tombstones,
+            "delayed": partition.delayed,
+            "slow lanes": partition.slow,
+        }
+        left = {name: len(what) for name, what in kept.items() if len(what)}
+        if left:
+            raise AssertionError(
+                f"invariant 8 (bounded): partition {partition.number} of {worker.owner.name} has forgotten its dialogs, "
+                f"and keeps {left}"
+            )
+
+
+def _check_deadlines(partition: Partition, where: str) -> None:
+    known = len(partition.actives) + sum(1 for _ in partition.scan(rows.ENDPOINT))
+    if len(partition.deadlines) > 2 * known + SPARE:
+        raise AssertionError(
+            f"invariant 8 (bounded): {where} has {len(partition.deadlines)} deadlines for {known} endpoints"
+        )

@@ -1,0 +1,150 @@
+"""A broker in memory whose wire, transactions and members fail by chance, and which sees who writes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from conversations.memory.broker import MemoryBroker
+from conversations.memory.group import Member
+from conversations.memory.transactions import Transaction
+from conversations.ports import Clock, Out, Produced
+from conversations.protocol.envelope import HEADER_NAME
+from conversations.protocol.topics import DEAD_LETTER, DEFAULT_NAMESPACE, QUEUE, STATE, service_topic
+from conversations.testing.faults import Chance
+from conversations.testing.ledger import Handled, Ledger
+
+DECIDED = 0.2
+"""Chance per round that what a dead or silent process left behind is cleared away."""
+
+
+class StepTransaction(Transaction):
+    """A worker's transaction, with what is to be noted once it is committed."""
+
+    __slots__ = ("commit", "handled", "late", "member", "slot")
+
+    def __init__(self, service: str, member: Member, slot: str) -> None:
+        super().__init__(service)
+        self.member = member
+        self.slot = slot
+        self.late: list[Out] = []
+        """Sent with it, to arrive after it."""
+        self.handled: Sequence[Handled] = ()
+        self.commit = False
+        """How it will end when it hangs: the coordinator has been asked to commit it, or nobody did."""
+
+
+class FaultyBroker(MemoryBroker):
+    """A broker whose way to the queues may duplicate and re-order, as forwarders between clusters do."""
+
+    def __init__(self, clock: Clock, chance: Chance, namespace: str = DEFAULT_NAMESPACE) -> None:
+        super().__init__(clock, namespace)
+        self.chance = chance
+        self.ledger = Ledger()
+        self.late: list[Out] = []
+        """Sent, and not in its queue yet."""
+        self.stop: Callable[[Out], bool] = lambda _: False
+        """Says which records for queues do not arrive before ``resume``; a test may set it."""
+        self.stopped: list[Out] = []
+        self.hanging: list[StepTransaction] = []
+        """Open, and their producer is dead or has given up on them."""
+        self.dead: list[tuple[str, Member]] = []
+        """Members whose process died, and whose session has not timed out."""
+        self.opened: dict[tuple[str, int], Member] = {}
+        """Who took up each partition last: the only one that may write its state."""
+        self.noise: Counter[str] = Counter()
+        """How many records that nobody can use each service was sent."""
+        self.noisy: set[tuple[str, int, int]] = set()
+        """Where they are."""
+
+    # -- the wire -----------------------------------------------------------------------------------------------
+
+    def scatter(self, outs: Sequence[Produced]) -> tuple[list[Produced], list[Out]]:
+        """Divide what a transaction appends into what arrives with it and what arrives later."""
+        queues = {service_topic(self.namespace, service, QUEUE) for service in self.services}
+        now: list[Produced] = []
+        late: list[Out] = []
+        for produced in outs:
+            out = Out(*produced)
+            if out.topic not in queues:
+                now.append(out)
+            elif self.stop(out):
+                self.stopped.append(out)
+            elif self.chance.happens(self.chance.faults.reorder):
+                late.append(out)
+            else:
+                now.append(out)
+                if self.chance.happens(self.chance.faults.duplicate):
+                    late.append(out)
+        return now, late
+
+    def resume(self) -> None:
+        """Let what was stopped arrive, in the order it was sent in."""
+        self.stop = lambda _: False
+        stopped, self.stopped = self.stopped, []
+        for out in stopped:
+            self.append(out)
+
+    def release(self, probability: float = 1.0) -> int:
+        """Let records that were held back arrive, in another order; return how many."""
+        self.chance.random.shuffle(self.late)
+        staying: list[Out] = []
+        going: list[Out] = []
+        for out in self.late:
+            (going if self.chance.random.random() < probability else staying).append(out)
+        self.late = staying
+        for out in going:
+            self.append(out)
+        return len(going)
+
+    def disturb(self, service: str, out: Out) -> None:
+        """Append a record that nobody can use to a topic of a service."""
+        self.noise[service] += 1
+        self.noisy.add((out.topic, out.partition, self.append(out)))
+
+    # -- transactions ---------------------------------------------------------------------------------------------
+
+    def finish(self, transaction: Transaction, *, commit: bool) -> dict[int, int]:
+        """Decide a transaction; one that commits is checked for its writer, and noted."""
+        if not commit or not isinstance(transaction, StepTransaction):
+            return super().finish(transaction, commit=commit)
+        self._check_writer(transaction)
+        ends = super().finish(transaction, commit=True)
+        wanted = f".{QUEUE}", f".{DEAD_LETTER}"
+        records = [record for record in transaction.records if record.topic().endswith(wanted)]
+        self.ledger.commit(transaction.service, transaction.handled, records)
+        sent = {id(record.headers()) for record in records}
+        for out in transaction.late:
+            headers = dict(out.headers or ())
+            if id(out.headers) not in sent and HEADER_NAME in headers:  # it is no duplicate of what arrived with it
+                self.ledger.say(headers[HEADER_NAME])
+        self.late += transaction.late
+        return ends
+
+    def _check_writer(self, transaction: StepTransaction) -> None:
+        state = service_topic(self.namespace, transaction.service, STATE)
+        for partition in {record.partition() for record in transaction.records if record.topic() == state}:
+            if self.opened.get((transaction.service, partition), transaction.member) is not transaction.member:
+                raise AssertionError(
+                    f"invariant 1 (one writer): state of partition {partition} of {transaction.service} is committed by a "
+                    f"member that did not take it up last"
+                )
+
+    def end_of(self, slot: str) -> None:
+        """A producer begins with this transactional id: what it left open is decided first."""
+        self._decide([transaction for transaction in self.hanging if transaction.slot == slot])
+
+    def settle(self, probability: float = 1.0) -> int:
+        """Decide hanging transactions and forget dead members, as time-outs do; return how many."""
+        chosen = [t for t in self.hanging if self.chance.random.random() < probability]
+        self._decide(chosen)
+        buried = [entry for entry in self.dead if self.chance.random.random() < probability]
+        for entry in buried:
+            self.dead.remove(entry)
+            self.groups[entry[0]].release(entry[1])
+        return len(chosen) + len(buried)
+
+    def _decide(self, transactions: list[StepTransaction]) -> None:
+        for transaction in transactions:
+            self.hanging.remove(transaction)
+            self.finish(transaction, commit=transaction.commit)

@@ -1,0 +1,158 @@
+"""Everything that was sent in a simulation, and where each message is now, read from the topics."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+from uuid import UUID
+
+from conversations.errors import UndecodableRecord
+from conversations.handlers import Side
+from conversations.memory.record import MemoryRecord
+from conversations.protocol import rows
+from conversations.protocol.endpoint import Endpoint
+from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, decode, split_header
+from conversations.protocol.sequencing import NONE
+from conversations.protocol.topics import DEAD_LETTER, QUEUE, service_topic
+from conversations.testing.broker import FaultyBroker
+from conversations.testing.reading import endpoints_of, state_of, visible
+from conversations.worker import letters
+
+Sides = Mapping[str, Mapping[tuple[str, bool], Side]]
+Direction = tuple[bytes, bool]
+"""A conversation, and whether its messages go to the side that began it."""
+
+
+class Sent(NamedTuple):
+    """One numbered envelope."""
+
+    service: str
+    kind: Kind
+    message_type: str
+    contract: str
+
+
+@lru_cache(10_000)
+def partition_row(row: bytes) -> rows.PartitionRow:
+    """Decode the row of a partition; the same rows are looked at many times."""
+    return rows.decode_partition(row)
+
+
+def name_of(conversation: bytes) -> str:
+    """Write a conversation id down."""
+    return str(UUID(bytes=conversation))
+
+
+class Facts:
+    """Everything that was sent and where it is: under way, waiting, or settled."""
+
+    def __init__(self, broker: FaultyBroker, sides: Sides) -> None:
+        self.broker = broker
+        self.sides = sides
+        self.ends: dict[tuple[bytes, bool], tuple[str, Endpoint | rows.Tombstone]] = {}
+        """By (conversation, side that began it)."""
+        self.sent: dict[Direction, dict[int, Sent]] = defaultdict(dict)
+        self.values: dict[tuple[bytes, bool, int], bytes] = {}
+        """By direction and number: the envelope as it went."""
+        self.flying: set[Direction] = set()
+        """Directions with records that were not read yet, or that are delayed."""
+        self.under_way: dict[Direction, set[int]] = defaultdict(set)
+        """Numbers not accepted yet: unread in the log, on the wire, delayed, or held behind a gap."""
+        self.kept: dict[Direction, Counter[int]] = defaultdict(Counter)
+        self.waiting: dict[Direction, Counter[int]] = defaultdict(Counter)
+        self.set_aside: Counter[str] = Counter()
+        self.unread: set[str] = set()
+        """Services whose queue or commands have something nobody has read."""
+        for service in broker.services:
+            self._read(service)
+        for out in broker.late + broker.stopped:
+            conversation, from_initiator, _, number = split_header(dict(out.headers or ())[HEADER_NAME])
+            self.flying.add((conversation, not from_initiator))
+            if number != NONE:
+                self._note_sent(decode(out.value or b""), out.topic.split(".")[1])
+                self.under_way[conversation, not from_initiator].add(number)
+        self.handled = Counter(
+            (entry.conversation, entry.to_initiator, entry.number) for entry in broker.ledger.handled
+        )
+
+    def _read(self, service: str) -> None:
+        tables = state_of(self.broker, service)
+        for identity, found in endpoints_of(tables, service).items():
+            self.ends[identity[:16], identity[16] == 1] = service, found
+        queue = self.broker.topics[service_topic(self.broker.namespace, service, QUEUE)]
+        for records, table in zip(queue, tables, strict=True):
+            row = table.get(rows.PARTITION)
+            position = partition_row(row).queue if row is not None else 0
+            for record in records:
+                if record.visible:
+                    self._note(service, record, read=record.offset() < position)
+            for key, value in table.items():
+                if key[:1] in {rows.HELD, rows.DELAYED, rows.WAITING}:
+                    self._note_row(key, value)
+        for record in visible(self.broker, service_topic(self.broker.namespace, service, DEAD_LETTER)):
+            self._note_letter(service, record)
+
+    def _note(self, service: str, record: MemoryRecord, read: bool) -> None:
+        if not read:
+            self.unread.add(service)
+        try:
+            envelope = decode(record.value() or b"")
+        except UndecodableRecord:
+            return  # somebody's noise: set aside
+        direction = _direction(envelope)
+        if not read:
+            self.flying.add(direction)
+        if envelope.seq != NONE:
+            self._note_sent(envelope, service)
+            if not read:
+                self.under_way[direction].add(envelope.seq)
+            before = self.values.setdefault((*direction, envelope.seq), record.value() or b"")
+            if before != record.value():
+                raise AssertionError(
+                    f"invariant 4 (once): there are two different messages {envelope.seq} of {name_of(direction[0])}"
+                )
+
+    def _note_sent(self, envelope: Envelope, service: str) -> None:
+        sent = Sent(service, envelope.kind, envelope.message_type, envelope.prefix.contract)
+        self.sent[_direction(envelope)].setdefault(envelope.seq, sent)
+
+    def _note_row(self, key: bytes, value: bytes) -> None:
+        row = rows.decode_waiting(value)
+        if row.topic.endswith(".commands"):
+            return
+        envelope = decode(row.value)
+        direction = _direction(envelope)
+        if key.startswith(rows.DELAYED):
+            self.flying.add(direction)
+            self._note_sent(envelope, envelope.prefix.to_service)
+            self.under_way[direction].add(envelope.seq)
+        elif key.startswith(rows.HELD):
+            self.under_way[direction].add(envelope.seq)
+        elif not row.accepted or envelope.kind is not Kind.MESSAGE:
+            self.flying.add(direction)  # its turn comes, perhaps as a duplicate
+            self.under_way[direction].add(envelope.seq)
+        else:
+            self.waiting[direction][envelope.seq] += 1
+
+    def _note_letter(self, service: str, record: MemoryRecord) -> None:
+        headers = dict(record.headers() or ())
+        reason = headers[letters.REASON].decode()
+        if reason == letters.SET_ASIDE:
+            self.set_aside[service] += 1
+        if reason in {letters.SET_ASIDE, letters.COMMAND_REFUSED} or letters.SEQUENCE not in headers:
+            return
+        envelope = decode(record.value() or b"")
+        if envelope.kind is Kind.MESSAGE:
+            self.kept[_direction(envelope)][envelope.seq] += 1
+
+    def ignored(self, sent: Sent, to_initiator: bool) -> bool:
+        """Say whether the receiver declared that it does nothing about this type."""
+        side = self.sides.get(sent.service, {}).get((sent.contract, to_initiator))
+        receiver = side.receivers.get(sent.message_type) if side is not None else None
+        return receiver is not None and receiver[1] is None
+
+
+def _direction(envelope: Envelope) -> Direction:
+    return envelope.prefix.conversation_id, not envelope.prefix.from_initiator

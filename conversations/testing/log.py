@@ -1,0 +1,194 @@
+"""A worker's connection on which transactions fail, partitions move, and the process stands still or dies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from conversations.errors import InDoubt, Interrupted
+from conversations.memory.log import MemoryLog, MemoryRestore
+from conversations.ports import Listener, Out, Positions, Produced, Record, Restored
+from conversations.protocol.topics import STATE, service_topic
+from conversations.testing import noise
+from conversations.testing.broker import FaultyBroker, StepTransaction
+from conversations.testing.faults import Chance, Crash
+from conversations.testing.ledger import Page
+
+RELEASED = 0.3
+"""Chance that a record that was held back arrives with the next transaction of anybody."""
+
+
+class SlowRestore(MemoryRestore):
+    """A restore that brings a few rows at a time, so that things happen in the middle of it."""
+
+    chance: Chance | None = None
+
+    def advance(self, limit: int) -> Restored:
+        """Read a few further rows."""
+        if self.chance is not None:
+            limit = min(limit, self.chance.random.randrange(1, 12))
+        return super().advance(limit)
+
+
+class FaultyLog(MemoryLog):
+    """A connection of one worker.
+
+    Args:
+        broker: of the simulation.
+        service: whose worker this is.
+        slot: names the worker across restarts; its next connection ends the transaction it left open.
+        meanwhile: lets the other workers go on while this one stands still.
+    """
+
+    def __init__(
+        self, broker: FaultyBroker, service: str, slot: str = "", meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
+        super().__init__(broker, service)
+        self._faulty = broker
+        self._chance = broker.chance
+        self._slot = slot
+        self._meanwhile = meanwhile
+        self._broken = False
+        """After a commit in doubt: only another connection can commit."""
+        self.page = Page()
+
+    # -- partitions move ------------------------------------------------------------------------------------------
+
+    def join(self, listener: Listener) -> None:
+        """Enter the group; what this slot left open before may be decided first, as by ``init_transactions``."""
+        if self._faulty.hanging and self._chance.random.random() < 0.5:  # else it is another host, with another id
+            self._faulty.end_of(self._slot)
+        super().join(listener)
+
+    def poll(self, timeout: float, limit: int) -> Sequence[Record]:
+        """Serve changes of ownership, chance ones too, then return the records at hand."""
+        if self.owned and self._chance.happens(self._chance.faults.revoke):
+            partition = self._chance.random.choice(sorted(self.owned))
+            if self._chance.random.random() < 0.5:
+                self._give_up([partition])
+            else:
+                self._seize(partition)
+        if self._chance.happens(self._chance.faults.move):
+            self._move()
+        return super().poll(timeout, limit)
+
+    def _seize(self, partition: int) -> None:
+        """Somebody else owned the partition for a moment, and this member has not been told."""
+        if self._group.owners.get(partition) is self:
+            del self._group.owners[partition]
+            self._group.new_epoch(self)
+        self.page.discard([partition])
+
+    def _move(self) -> None:
+        members = self._group.members
+        if len(members) > 1 and self._chance.random.random() < 0.7:
+            self._chance.random.shuffle(members)  # dealt anew: each gives up when it polls what is not its own now
+        else:
+            self._group.release(self._chance.random.choice(members) if members else self)
+
+    def declare_dead(self) -> None:
+        """The group throws this member out; it does not know before it polls or commits."""
+        self._group.release(self)
+
+    def up_to_date(self) -> bool:
+        """Say whether the next poll would change nothing about who owns what."""
+        group = self._group
+        return group.knows(self) and not group.to_revoke(self) and not group.to_assign(self)
+
+    def _forget(self, partitions: Sequence[int]) -> None:  # type: ignore[override]  # always called with lists
+        self.page.discard(partitions)
+        super()._forget(partitions)
+
+    def restore(self, partition: int, since: int | None) -> MemoryRestore:
+        """Begin reading the state partition."""
+        restore = SlowRestore(self.broker, self.service, partition, since)
+        if self._chance.active and self._chance.faults.survive:
+            restore.chance = self._chance
+        return restore
+
+    def open(self, partition: int, positions: Positions) -> None:
+        """Let queue and commands of a partition flow; from now on this member alone writes its state."""
+        super().open(partition, positions)
+        if self._group.owners.get(partition) is self:  # else a zombie takes it up
+            self._faulty.opened[self.service, partition] = self
+
+    # -- transactions ---------------------------------------------------------------------------------------------
+
+    def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+        """Commit, unless something goes wrong before, in the middle of it or after it."""
+        if self._broken:
+            raise InDoubt("the producer was given up after a failure")
+        try:
+            return self._commit_by_chance(outs, offsets)
+        except InDoubt:
+            self._broken = True
+            raise
+
+    def _commit_by_chance(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+        chance, faults = self._chance, self._chance.faults
+        if chance.happens(faults.crash / 2):
+            raise Crash("before the commit")
+        if offsets and chance.happens(faults.revoke):
+            self._seize(chance.random.choice(sorted(offsets)))
+        if chance.happens(faults.abort):
+            self._fail(outs, offsets)
+        done = self._commit(outs, offsets)
+        if chance.happens(faults.crash / 2):
+            raise Crash("after the commit")
+        if chance.happens(faults.noise):
+            noise.make(self._faulty)
+        return done
+
+    def _commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+        self._check_fence(outs, offsets)
+        self._stall()
+        broker = self._faulty
+        transaction = StepTransaction(self.service, self, self._slot)
+        # Nothing of a transaction that must fail travels, late or not.
+        passes = self._group.knows(self) and not broker.missing(outs)
+        now, transaction.late = broker.scatter(outs) if passes else (list(outs), [])
+        broker.produce(transaction, now)
+        self._stall()
+        self._die_within(transaction)
+        broker.send_offsets(transaction, self, offsets)
+        transaction.handled = self.page.take(offsets)
+        self._stall()
+        self._leave_undecided(transaction)
+        done = broker.finish(transaction, commit=True)
+        broker.release(RELEASED)
+        return done
+
+    def _check_fence(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> None:
+        state = service_topic(self.broker.namespace, self.service, STATE)
+        strays = {out[1] for out in outs if out[0] == state} - offsets.keys()
+        if offsets and strays:
+            raise AssertionError(f"invariant 2: state of partitions {sorted(strays)} is written without their offsets")
+
+    def _fail(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> None:
+        kind = self._chance.random.choice(["interrupted", "in doubt", "in doubt, committed"])
+        if kind == "in doubt, committed":
+            self._commit(outs, offsets)
+            raise InDoubt("the answer to the commit was lost")
+        for out in outs:
+            if out[1] < len(self.broker.topics.get(out[0], ())):
+                self.broker.append(Out(*out), visible=False)
+        raise Interrupted("aborted by chance") if kind == "interrupted" else InDoubt("nobody knows whether it aborted")
+
+    def _stall(self) -> None:
+        """Stand still while the others go on; whoever stands still for long is declared dead."""
+        if self._chance.happens(self._chance.faults.stall):
+            if self._chance.random.random() < 0.5:
+                self.declare_dead()
+            self._meanwhile()
+
+    def _die_within(self, transaction: StepTransaction) -> None:
+        if self._chance.happens(self._chance.faults.hang / 2):
+            self._faulty.hanging.append(transaction)
+            raise Crash("in the middle of a transaction")
+
+    def _leave_undecided(self, transaction: StepTransaction) -> None:
+        if self._chance.happens(self._chance.faults.hang / 2):
+            transaction.commit = self._chance.random.random() < 0.5
+            self._faulty.hanging.append(transaction)
+            if self._chance.random.random() < 0.5:
+                raise Crash("before the outcome was known")
+            raise InDoubt("nobody knows how it will end")

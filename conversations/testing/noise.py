@@ -1,0 +1,85 @@
+"""Records that nobody can use: torn, forged, without a header, in the wrong place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from conversations.memory.record import MemoryRecord
+from conversations.ports import Out
+from conversations.protocol.envelope import HEADER_NAME
+from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
+from conversations.testing.broker import FaultyBroker
+
+RECENT = 1_800_000
+"""Milliseconds: half of what a dialog is remembered for at least."""
+
+
+def make(broker: FaultyBroker) -> None:
+    """Append such a record to some service's queue or commands; each must be set aside, and do nothing else."""
+    random = broker.chance.random
+    service = random.choice(sorted(broker.services))
+    queue = service_topic(broker.namespace, service, QUEUE)
+    # Of a dialog that may be forgotten a record is not known to be in the wrong place.
+    recent = broker.clock.now() // 1_000 - RECENT
+    known = [
+        record
+        for records in broker.topics[queue]
+        for record in records
+        if record.visible
+        and record.timestamp()[1] > recent
+        and (queue, record.partition(), record.offset()) not in broker.noisy
+    ]
+    if not known or random.random() < 0.1:
+        commands = service_topic(broker.namespace, service, COMMANDS)
+        partition = random.randrange(broker.services[service])
+        out = Out(commands, partition, b"k", random.randbytes(random.randrange(40)))
+    else:
+        out = random.choice(_KINDS)(random.choice(known), random)
+        if out.partition >= broker.services[service]:
+            return  # a service of one partition has no wrong one
+    broker.disturb(service, out)
+
+
+def _torn(record: MemoryRecord, random: Random) -> Out:
+    value = record.value() or b""
+    cut = value[: random.randrange(len(value))]
+    return Out(record.topic(), record.partition(), record.key(), cut, record.headers())
+
+
+def _garbage(record: MemoryRecord, random: Random) -> Out:
+    value = random.randbytes(random.randrange(100))
+    return Out(record.topic(), record.partition(), record.key(), value, record.headers())
+
+
+def _empty(record: MemoryRecord, random: Random) -> Out:
+    del random  # nothing to draw
+    return Out(record.topic(), record.partition(), record.key(), None, record.headers())
+
+
+def _bare(record: MemoryRecord, random: Random) -> Out:
+    del random  # nothing to draw
+    return Out(record.topic(), record.partition(), record.key(), record.value(), None)
+
+
+def _renumbered(record: MemoryRecord, random: Random) -> Out:
+    """A header that says another number than the body."""
+    header = dict(record.headers() or ())[HEADER_NAME]
+    forged = header[:18] + bytes([(header[18] + 2 * random.randrange(1, 30)) % 128]) + header[19:]
+    return Out(record.topic(), record.partition(), record.key(), record.value(), [(HEADER_NAME, forged)])
+
+
+def _misrouted(record: MemoryRecord, random: Random) -> Out:
+    del random  # nothing to draw
+    partition = record.partition() - 1 if record.partition() else 1
+    return Out(record.topic(), partition, record.key(), record.value(), record.headers())
+
+
+def _keyless(record: MemoryRecord, random: Random) -> Out:
+    key = None if random.random() < 0.5 else b"somebody else's"
+    return Out(record.topic(), record.partition(), key, record.value(), record.headers())
+
+
+_KINDS: list[Callable[[MemoryRecord, Random], Out]] = [
+    _torn, _garbage, _empty, _bare, _renumbered, _misrouted, _keyless,
+]  # fmt: skip

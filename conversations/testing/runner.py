@@ -1,0 +1,139 @@
+"""One worker of a service in a simulation, which may stand still, die, and be replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from conversations.config import WorkerSettings
+from conversations.memory.clock import ManualClock
+from conversations.memory.store import MemoryStores
+from conversations.ports import Log, Stores
+from conversations.protocol.endpoint import NEVER
+from conversations.service import Service
+from conversations.testing import bounds
+from conversations.testing.broker import FaultyBroker
+from conversations.testing.faults import Chance, Crash
+from conversations.testing.log import FaultyLog
+from conversations.testing.scheduler import SeededLanes
+from conversations.testing.stores import Disk
+from conversations.worker import Worker
+
+SESSION = 10
+"""Rounds at most that a worker stands still."""
+
+
+class World(Protocol):
+    """What a runner needs of its simulation."""
+
+    chance: Chance
+    broker: FaultyBroker
+    clock: ManualClock
+    settings: WorkerSettings
+
+    def failed(self, failure: BaseException) -> None:
+        """A handler raised."""
+
+    def meanwhile(self) -> None:
+        """Let the other workers go on."""
+
+
+class Runner:
+    """One worker of a service; ``slot`` tells it from the others."""
+
+    def __init__(self, world: World, service: Service[Any], slot: int) -> None:
+        self.service = service
+        self.stepping = False
+        """True while its step is on the stack: nobody else may drive it."""
+        self._asleep = 0
+        self._world = world
+        self._slot = f"{service.name}/{slot}"
+        self._log: FaultyLog | None = None
+        self._disk = Disk()
+        self.worker = self._new()
+
+    def _new(self) -> Worker:
+        world = self._world
+        page: Callable[[], Any] = lambda: self.log.page  # noqa: E731 - of whichever connection there is then
+        self.lanes = SeededLanes(world.chance, page, world.broker.ledger, world.failed)
+        stores: Stores = self._disk if world.chance.faults.survive else MemoryStores()
+        return Worker(
+            self.service, self._connect, stores, settings=world.settings, clock=world.clock,
+            scheduler=self.lanes, random=world.chance.random,
+        )  # fmt: skip
+
+    def _connect(self) -> Log:
+        self._log = FaultyLog(self._world.broker, self.service.name, self._slot, self._world.meanwhile)
+        return self._log
+
+    @property
+    def log(self) -> FaultyLog:
+        """The worker's present connection."""
+        if self._log is None:
+            raise RuntimeError("no connection yet")
+        return self._log
+
+    def step(self) -> int:
+        """Let the worker do a step; return what moved: records read and transactions committed."""
+        if self.stepping or self._sleeps():
+            return 1
+        before, log = self.worker.counts.commits, self.log
+        self.stepping = True
+        try:
+            read = self.worker.step()
+        except Crash:
+            self.crash()
+            return 1
+        finally:
+            self.stepping = False
+        bounds.check(self.worker)
+        # A worker that connected anew has everything before it again.
+        return read + self.worker.counts.commits - before + (self.log is not log)
+
+    def _sleeps(self) -> bool:
+        chance = self._world.chance
+        if not self._asleep and chance.happens(chance.faults.stall / 4):
+            self._asleep = chance.random.randrange(1, SESSION)
+            if chance.random.random() < 0.5:
+                self.log.declare_dead()
+        if self._asleep:
+            self._asleep -= 1
+            return True
+        return False
+
+    def crash(self) -> None:
+        """Kill the worker and start another: memory is lost, the log stays, the disk may."""
+        chance, broker = self._world.chance, self._world.broker
+        dead, dead_lanes = self.log, self.lanes
+        if chance.faults.survive:
+            self._disk.crash(survives=chance.random.random() < chance.faults.survive)
+        self.worker = self._new()
+        if chance.happens(chance.faults.hang):
+            broker.dead.append((self.service.name, dead))  # its session has to time out first
+        else:
+            dead.vanish()
+        dead_lanes.close()
+
+    def replace(self, service: Service[Any]) -> None:
+        """Run another declaration of the service, once the old worker is closed."""
+        self.service = service
+        self.worker = self._new()
+
+    def close(self) -> None:
+        """Stop the worker cleanly."""
+        self.worker.close()
+
+    def busy(self) -> bool:
+        """Say whether the next step would carry something on."""
+        return bool(self._asleep) or self.worker.busy() or not self.log.up_to_date()
+
+    def next_deadline(self) -> int:
+        """When time alone has something for this worker to do."""
+        times = [partition.next_deadline() for partition in self.worker.partitions.values()]
+        if any(partition.delayed for partition in self.worker.partitions.values()):
+            times += self.worker.owner.destinations.blocked.values()
+        return min(times, default=NEVER)
+
+    def remembers(self) -> bool:
+        """Say whether anything is to be forgotten when log time has passed."""
+        return any(len(p.tombstones) or len(p.commands) for p in self.worker.partitions.values())

@@ -1,0 +1,75 @@
+"""Local copies of state on a disk that may survive the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from conversations.memory.store import MemoryStore
+
+
+class CopyClosed(Exception):
+    """A local copy was used after it was closed, as only a handler may do whose partition went meanwhile."""
+
+
+class OpenCopy:
+    """A copy in use; like a closed database, a closed one answers nothing."""
+
+    def __init__(self, rows: MemoryStore) -> None:
+        self._rows = rows
+        self.closed = False
+
+    def _open(self) -> MemoryStore:
+        if self.closed:
+            raise CopyClosed("the local copy is used after it was closed")
+        return self._rows
+
+    def checkpoint(self) -> int | None:
+        """Offset of the state partition up to which this copy is complete."""
+        return self._open().checkpoint()
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the row of a key."""
+        return self._open().get(key)
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Rows whose key starts with ``prefix``, in key order, as of the call."""
+        return self._open().scan(prefix)
+
+    def apply(self, rows: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
+        """Write rows (None deletes) and the checkpoint."""
+        self._open().apply(rows, checkpoint)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._open().clear()
+
+    def close(self) -> None:
+        """Let go of it; harmless when done already."""
+        self.closed = True
+
+
+class Disk:
+    """The copies of one worker, kept from one assignment to the next and, with luck, from one process to the next."""
+
+    def __init__(self) -> None:
+        self._copies: dict[tuple[int, str], MemoryStore] = {}
+        self._open: dict[int, OpenCopy] = {}
+
+    def open(self, partition: int, state_topic_id: str) -> OpenCopy:
+        """Open the copy of a partition, an empty one when there is none.
+
+        Raises:
+            AssertionError: it is in use.
+        """
+        before = self._open.get(partition)
+        if before is not None and not before.closed:
+            raise AssertionError(f"the local copy of partition {partition} is opened twice")
+        rows = self._copies.setdefault((partition, state_topic_id), MemoryStore())
+        opened = self._open[partition] = OpenCopy(rows)
+        return opened
+
+    def crash(self, *, survives: bool) -> None:
+        """The process is gone; its copies too, unless they survive."""
+        self._open.clear()
+        if not survives:
+            self._copies.clear()

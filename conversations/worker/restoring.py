@@ -1,0 +1,104 @@
+"""A partition whose state is being copied from its topic, until it can be opened."""
+
+from __future__ import annotations
+
+import time
+
+from conversations.ports import Positions, Restore, Restored, Stores
+from conversations.worker import intake
+from conversations.worker.owner import Owner
+from conversations.worker.partition import Partition
+
+SLICE = 5_000
+"""Rows copied per step at most."""
+FIRST_PAUSE = 0.25
+LAST_PAUSE = 8.0
+
+
+class Outage:
+    """How long to wait while Kafka cannot be reached: a quarter of a second, then twice as long, up to 8 s."""
+
+    def __init__(self) -> None:
+        self._next = FIRST_PAUSE
+
+    def again(self) -> float:
+        """Return the seconds to wait before the next attempt."""
+        pause, self._next = self._next, min(2 * self._next, LAST_PAUSE)
+        return pause
+
+    def over(self) -> None:
+        """Kafka answered."""
+        self._next = FIRST_PAUSE
+
+
+class Restoring:
+    """A partition whose state is being copied; begins again when Kafka was away meanwhile."""
+
+    def __init__(self, number: int, owner: Owner, stores: Stores) -> None:
+        self._number, self._owner, self._stores = number, owner, stores
+        self.partition: Partition | None = None
+        """Known from the first answer of Kafka on."""
+        self._restore: Restore | None = None
+        self._copied = False
+        self._outage = Outage()
+        self._not_before = 0.0
+        self.positions = Positions(None, None)
+        """Where to read on, once the partition is there."""
+        self.committed = 0
+        """The consumer group's queue offset."""
+        self.rows = 0
+        """How many were copied."""
+
+    def advance(self) -> Partition | None:
+        """Copy some rows; return the partition once all are there and it is taken up.
+
+        Raises:
+            KafkaUnreachable: no broker answered; ``begin_again``.
+            InputLost: a human must look at the partition.
+            LogError: the state cannot be read.
+            StateUpgradeError, DeclarationError: stored state and code do not fit.
+        """
+        if time.monotonic() < self._not_before:
+            return None
+        partition, restore = self._begun()
+        part = restore.advance(SLICE)
+        if part.rows or part.done:
+            self._copy(partition, restore, part)
+        if not part.done:
+            return None
+        restore.close()
+        self.committed = restore.committed or 0
+        with self._owner.lock:
+            self.positions = partition.open(restore.committed)
+            intake.restore_waiting(partition)
+        return partition
+
+    def _begun(self) -> tuple[Partition, Restore]:
+        if self.partition is None or self._restore is None:
+            state_id = self._owner.log.topic_ids()[self._owner.state_topic]
+            store = self._stores.open(self._number, state_id)
+            self.partition = Partition(self._number, self._owner, store)
+            self._restore = self._owner.log.restore(self._number, store.checkpoint())
+            self._copied = False
+        return self.partition, self._restore
+
+    def _copy(self, partition: Partition, restore: Restore, part: Restored) -> None:
+        """Copy rows into the store; what it held from before the log's start is thrown away first."""
+        if not self._copied and restore.from_start:
+            partition.store.clear()
+        self._copied = True
+        self.rows += len(part.rows)
+        partition.store.apply(part.rows, part.next_offset)
+
+    def begin_again(self) -> None:
+        """Drop what was read, and begin anew after a while."""
+        self.stop()
+        self.partition = self._restore = None
+        self._not_before = time.monotonic() + self._outage.again()
+
+    def stop(self) -> None:
+        """Stop reading and close the store."""
+        if self._restore is not None:
+            self._restore.close()
+        if self.partition is not None:
+            self.partition.stop()

@@ -1,0 +1,48 @@
+"""The patches of ``tests.mutations`` fit the product and the tests of the rules, one by one."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.mutations.runner import applied
+from tests.mutations.table import MUTATIONS, PATCHES, Mutation
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def laws_of(path: Path) -> set[str]:
+    """Node ids of a test module, without parameters."""
+    functions = (node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef))
+    where = path.relative_to(ROOT).as_posix()
+    return {f"{where}::{function.name}" for function in functions if function.name.startswith("test_")}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.patch)
+def test_every_patch_still_applies(mutation: Mutation) -> None:
+    """A guard that moved takes its patch along."""
+    assert applied(ROOT, mutation, "--check") == ""
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.patch)
+def test_every_patch_changes_the_product_and_nothing_else(mutation: Mutation) -> None:
+    """A patch that changed a test could make it fail by itself."""
+    changed = [line.split("/", 1)[1] for line in mutation.path.read_text().splitlines() if line.startswith("+++ ")]
+    assert changed
+    assert [name for name in changed if not name.startswith("conversations/")] == []
+
+
+def test_every_patch_is_in_the_table_once() -> None:
+    assert sorted(path.stem for path in PATCHES.glob("*")) == sorted(mutation.patch for mutation in MUTATIONS)
+
+
+def test_every_test_a_patch_names_is_there() -> None:
+    named = {mutation.test.partition("[")[0] for mutation in MUTATIONS}
+    modules = {ROOT / name.partition("::")[0] for name in named}
+    assert named <= {test for module in modules for test in laws_of(module)}
+
+
+def test_every_rule_has_a_patch_that_breaks_it() -> None:
+    """A test nobody ever saw fail proves nothing."""
+    rules = {test for module in (ROOT / "tests/rules").glob("test_*.py") for test in laws_of(module)}
+    assert rules <= {mutation.test.partition("[")[0] for mutation in MUTATIONS}

@@ -1,0 +1,292 @@
+"""Every decoder of bytes from outside, what it promises, and how its promise is broken.
+
+``python -m tests.bad_input.fuzzing 20000000`` fuzzes on its own; ``FUZZ_INPUTS`` and ``FUZZ_SEED`` are for the suite.
+"""
+
+import resource
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from time import monotonic
+
+from conversations.bodies import BodyCodec, codec_of
+from conversations.errors import InvalidBody, UndecodableRecord
+from conversations.protocol import rows
+from conversations.protocol.codes import NOT_CONVERSING
+from conversations.protocol.command import (
+    Begin,
+    Cleanup,
+    Command,
+    End,
+    EndWithError,
+    Send,
+    SetTimer,
+    Tick,
+    decode_command,
+    encode_command,
+)
+from conversations.protocol.contract import MessageType
+from conversations.protocol.endpoint import Endpoint
+from conversations.protocol.envelope import (
+    decode,
+    decode_tail,
+    encode,
+    encode_prefix,
+    header_matches,
+    header_of,
+    split_header,
+    tail_start,
+)
+from conversations.protocol.envelope_avro import decode_avro
+from conversations.protocol.registry import HEAD_SIZE
+from tests.bad_input.mutations import damaged
+from tests.bad_input.services import LEDGER, Order
+from tests.golden.records import golden
+
+Check = Callable[[bytes], bool]
+"""Decode the bytes, and check what comes of it; True when they were accepted. Anything raised is a broken promise."""
+
+NAME = bytes(range(16)) + b"\1"
+
+
+@dataclass
+class Target:
+    """One decoder."""
+
+    name: str
+    seeds: Sequence[bytes]
+    check: Check
+    keep: int = HEAD_SIZE
+    """First bytes that are damaged only now and then, because little behind them is reached without them."""
+    accepted: int = field(default=0, init=False)
+    tried: int = field(default=0, init=False)
+
+    def run(self, random: Random, count: int) -> None:
+        """Try this many inputs."""
+        for _ in range(count):
+            value = damaged(random, self.seeds, self.keep)
+            try:
+                self.accepted += self.check(value)
+            except BaseException as failure:
+                failure.add_note(f"{self.name}: {value.hex()}")
+                raise
+        self.tried += count
+
+
+# -- envelopes -----------------------------------------------------------------------------------------------------
+
+_GOLDEN = [(envelope, bytes.fromhex(path.read_text(encoding="ascii"))) for envelope, path in golden().values()]
+ENVELOPES = [value for _, value in _GOLDEN if len(value) < 2_000]
+_PREFIX = _GOLDEN[0][0].prefix
+_PREFIXED = encode_prefix(_PREFIX)
+
+
+def _envelope(value: bytes) -> bool:
+    """Both decoders agree, and what they accept can be written and means the same again."""
+    try:
+        expected = decode_avro(value)
+    except UndecodableRecord:
+        expected = None
+    try:
+        found = decode(value)
+    except UndecodableRecord:
+        found = None
+    assert found == expected
+    if found is None:
+        return False
+    written = encode(found)
+    assert written == value or decode_avro(written) == found
+    start = tail_start(value)
+    assert header_matches(header_of(value, start), value, start)
+    return True
+
+
+def _tail(value: bytes) -> bool:
+    """As above, for the decoder of a dialog whose beginning is known by heart."""
+    value = _PREFIXED + value
+    try:
+        expected = decode_avro(value)
+    except UndecodableRecord:
+        expected = None
+    try:
+        found = decode_tail(_PREFIX, value, len(_PREFIXED))
+    except UndecodableRecord:
+        found = None
+    assert found == expected
+    return found is not None
+
+
+def _header(value: bytes) -> bool:
+    try:
+        conversation, side, kind, number = split_header(value)
+    except UndecodableRecord:
+        return False
+    assert value.startswith(conversation + bytes([side, 2 * kind]))
+    assert -(1 << 63) <= number < 1 << 63
+    return True
+
+
+# -- commands --------------------------------------------------------------------------------------------------------
+
+COMMANDS = [
+    encode_command(Command(b"c" * 16, b"d" * 16, side, "key", "once", "web", 1_763_000_000_000_000, operations))
+    for side, operations in [
+        (True, (Begin("shop", "Trade", -1, "key"), Send("Order", "application/json", b'{"n": 1}'), End())),
+        (False, (EndWithError(7, "why"),)),
+        (True, (SetTimer(1_000_000), Cleanup(), Tick())),
+    ]
+]
+
+
+def _command(value: bytes) -> bool:
+    try:
+        found = decode_command(value)
+    except UndecodableRecord:
+        return False
+    written = encode_command(found)
+    assert written == value or decode_command(written) == found
+    return True
+
+
+# -- rows ------------------------------------------------------------------------------------------------------------
+
+
+def _endpoints() -> list[bytes]:
+    found = []
+    for ended in (False, True):
+        endpoint = Endpoint(
+            NAME[:16], initiator=True, contract="Trade", service="web", peer="shop", key="key", peer_key="theirs",
+            expires_at=1_763_000_000_000_000,
+        )  # fmt: skip
+        endpoint.send()
+        if ended:
+            endpoint.inbound.jump(5, 100)
+            endpoint.fail(NOT_CONVERSING)
+        found.append(rows.encode_endpoint(endpoint, rows.encode_constant(endpoint)))
+    return found
+
+
+def _endpoint(value: bytes) -> bool:
+    try:
+        endpoint, constant = rows.decode_endpoint(NAME, value, "web")
+    except UndecodableRecord:
+        return False
+    written = rows.encode_endpoint(endpoint, constant)
+    again, _ = rows.decode_endpoint(NAME, written, "web")
+    assert rows.encode_endpoint(again, rows.encode_constant(again)) == rows.encode_endpoint(
+        endpoint, rows.encode_constant(endpoint)
+    )
+    return True
+
+
+def _row(decode_row: Callable[[bytes], object], encode_row: Callable[..., bytes]) -> Check:
+    def check(value: bytes) -> bool:
+        try:
+            found = decode_row(value)
+        except UndecodableRecord:
+            return False
+        written = encode_row(found)
+        assert written == value or decode_row(written) == found
+        return True
+
+    return check
+
+
+ROWS = [
+    Target("endpoint rows", _endpoints(), _endpoint, HEAD_SIZE + 8),
+    Target(
+        "tombstones",
+        [rows.encode_tombstone(rows.Tombstone("key", "web", 1 << 50, 9, 8, 7, 6, True, -8462, [1, 2, 300]))],
+        _row(rows.decode_tombstone, rows.encode_tombstone),
+    ),
+    Target(
+        "group rows",
+        [rows.encode_group(rows.GroupRow(3, b'{"a": 1}', [NAME, NAME[::-1]]))],
+        _row(rows.decode_group, rows.encode_group),
+    ),
+    Target(
+        "waiting rows",
+        [rows.encode_waiting(rows.WaitingRow("conv.shop.queue", 9, 1 << 50, True, 2, b"key", b"h" * 19, b"value"))],
+        _row(rows.decode_waiting, rows.encode_waiting),
+    ),
+    Target(
+        "partition rows",
+        [rows.encode_partition(rows.PartitionRow(1, 2, "a", "b", "c", 1 << 50))],
+        _row(rows.decode_partition, rows.encode_partition),
+    ),
+]
+
+
+# -- bodies ------------------------------------------------------------------------------------------------------------
+
+
+def _body(codec: BodyCodec) -> Check:
+    def check(value: bytes) -> bool:
+        try:
+            found = codec.decode(value)
+        except InvalidBody:
+            return False
+        assert repr(codec.decode(codec.encode(found))) == repr(found)  # repr: a NaN is not itself
+        return True
+
+    return check
+
+
+_EVERYTHING = MessageType(
+    "Everything",
+    {
+        "type": "record",
+        "name": "Everything",
+        "fields": [
+            {"name": "map", "type": {"type": "map", "values": ["null", "long", "Everything"]}},
+            {"name": "array", "type": {"type": "array", "items": {"type": "enum", "name": "E", "symbols": ["A", "B"]}}},
+            {"name": "fixed", "type": {"type": "fixed", "name": "F", "size": 3}},
+            {"name": "double", "type": "double"},
+            {"name": "one", "type": ["boolean", "long", "bytes", "string"]},
+        ],
+    },
+)
+BODIES = [
+    Target("JSON bodies", [b'{"n": 7, "note": "x"}', b'{"n": -1}', b'{"note": "\\ud83d\\ude00", "n": 1e3}'],
+           _body(codec_of(MessageType("Order", Order))), 0),
+    Target("recursive Avro bodies", [b"\2t\0\2\2u\0\0", b"\0\2\0\0"], _body(codec_of(LEDGER)), 0),
+    Target("Avro bodies", [
+        codec_of(_EVERYTHING).encode({"map": {"a": None, "b": 7}, "array": ["A", "B"], "fixed": b"abc", "double": 1.5, "one": 7}),
+        codec_of(_EVERYTHING).encode({"map": {}, "array": [], "fixed": b"abc", "double": 0.0, "one": "text"}),
+    ], _body(codec_of(_EVERYTHING)), 0),
+]  # fmt: skip
+
+TARGETS = [
+    Target("envelopes", ENVELOPES, _envelope),
+    Target("tails of envelopes", [v[len(encode_prefix(e.prefix)) :] for e, v in _GOLDEN if len(v) < 2_000], _tail, 0),
+    Target("dialog headers", [header_of(v, tail_start(v)) for v in ENVELOPES], _header, 16),
+    Target("commands", COMMANDS, _command),
+    *ROWS,
+    *BODIES,
+]
+
+
+def peak_memory() -> int:
+    """Most memory this process has had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def main(inputs: int, seed: int) -> None:
+    """Fuzz every decoder in turn, in rounds, and say how far it came."""
+    random, began, before = Random(seed), monotonic(), peak_memory()
+    rounds = max(1, inputs // (len(TARGETS) * 10_000))
+    for _ in range(rounds):
+        for target in TARGETS:
+            target.run(random, inputs // (len(TARGETS) * rounds))
+    for target in TARGETS:
+        sys.stdout.write(f"{target.name}: {target.tried:,} inputs, {target.accepted:,} accepted\n")
+    total = sum(target.tried for target in TARGETS)
+    grown = (peak_memory() - before) / 1_000_000
+    sys.stdout.write(
+        f"{total:,} inputs with seed {seed} in {monotonic() - began:.0f} s; peak memory grew by {grown:.0f} MB\n"
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)

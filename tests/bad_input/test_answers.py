@@ -1,0 +1,79 @@
+"""Answers to bad input that cannot be delivered, and errors that are thrown back and forth."""
+
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from conversations.protocol import rows
+from conversations.protocol.envelope import Envelope, Kind
+from conversations.protocol.topics import COMMANDS, QUEUE
+from conversations.testing.reading import state_of
+from tests.bad_input.accounts import order
+from tests.bad_input.forging import stranger
+from tests.bad_input.places import Memory
+from tests.bad_input.test_wire import counts, known, place, receipts
+
+__all__ = ["place"]
+
+
+def delayed(place: Memory) -> list[bytes]:
+    return [key for table in state_of(place.sim.broker, "shop") for key in table if key.startswith(rows.DELAYED)]
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_an_answer_to_a_service_whose_topics_are_gone_is_sent_when_they_are_back(place: Memory, crash: bool) -> None:
+    """The error waits as a row, also across a restart; the dialogs of others go on."""
+    healthy, target = known(place, 1), stranger(place.now(), Random(2))
+    place.sim.broker.create_service("lost", 2)
+    gone = {name: place.sim.broker.topics.pop(name) for name in list(place.sim.broker.topics) if ".lost." in name}
+    place.throw("shop", QUEUE, [target.record(target.prefixed(from_service="lost", contract="Gossip"))])
+    place.throw("web", COMMANDS, [order(healthy, 1)])
+    place.sim.run()
+    assert len(delayed(place)) == 1
+    assert receipts(place, healthy) == [0, 1]
+    if crash:
+        place.sim.crash("shop")
+        place.sim.run()
+    place.sim.broker.topics.update(gone)
+    place.sim.advance(timedelta(minutes=2))
+    assert [envelope.code for envelope in place.sent("lost")] == [-8408]
+    assert delayed(place) == []
+
+
+def test_an_answer_nobody_takes_is_forgotten_with_its_dialog_and_an_event(place: Memory) -> None:
+    """Rows for a service that is gone for good do not stay for ever."""
+    target = stranger(place.now(), Random(2))
+    place.sim.broker.create_service("lost", 2)
+    for name in [name for name in place.sim.broker.topics if ".lost." in name]:
+        del place.sim.broker.topics[name]
+    place.throw("shop", QUEUE, [target.record(target.prefixed(from_service="lost", contract="Gossip"))])
+    place.sim.run()
+    assert len(delayed(place)) == 1
+    for _ in range(4):
+        place.sim.advance(timedelta(hours=1))
+        known(place, Random(place.now()).randrange(1 << 30))  # log time passes
+    assert delayed(place) == []
+    (event,) = place.events("UNDELIVERED")
+    assert (event["conversation"], event["envelopes"]) == (str(target.conversation), 1)
+
+
+def test_what_is_never_answered_with_an_error_comes_to_rest(place: Memory) -> None:
+    """Errors, acknowledgements and requests of conversations nobody knows, thrown at both sides: nobody answers."""
+    targets = [stranger(place.now(), Random(number)) for number in range(5)]
+    kinds = (Kind.ERROR, Kind.ACK, Kind.RESEND, Kind.FENCE, Kind.FENCED)
+
+    def said(kind: Kind, number: int) -> Envelope:
+        return targets[number].said(kind, code=-8462 if kind is Kind.ERROR else 0)
+
+    for from_initiator, service, peer in [(True, "shop", "web"), (False, "web", "shop")]:
+        for number, kind in enumerate(kinds):
+            envelope = said(kind, number)
+            envelope.prefix.from_initiator, envelope.prefix.to_service, envelope.prefix.from_service = (
+                from_initiator, service, peer
+            )  # fmt: skip
+            place.throw(service, QUEUE, [targets[number].record(envelope)] * 3)
+    before = counts(place)
+    place.sim.run()
+    place.sim.advance(timedelta(hours=1))
+    assert counts(place) == before

@@ -1,0 +1,119 @@
+"""What a caller asks for that cannot be raises at once, with Service Broker's number, and nothing is written."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from conversations.client import Client
+from conversations.config import Kafka, Limits
+from conversations.errors import ConversationError
+from conversations.local import LocalClient, MemoryCommands
+from conversations.memory.broker import MemoryBroker
+from conversations.memory.clock import SystemClock
+from conversations.protocol.topics import COMMANDS, service_topic
+from tests.bad_input.services import GOSSIP, TRADE, Order, Receipt, web
+
+MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a client is asked to do."""
+
+    what: str
+    call: Callable[[Client], object]
+    exception: str
+    code: int = 0
+
+
+def _block(*bodies: Any, **named: Any) -> Callable[[Client], object]:
+    def call(client: Client) -> None:
+        with client.begin_dialog("shop", TRADE) as dialog:
+            for body in bodies:
+                dialog.send(body, **named)
+
+    return call
+
+
+def _ended(client: Client) -> None:
+    with client.begin_dialog("shop", TRADE) as dialog:
+        dialog.end()
+        dialog.send(Order(n=1))
+
+
+def _error(code: Any, description: Any) -> Callable[[Client], object]:
+    def call(client: Client) -> None:
+        with client.begin_dialog("shop", TRADE) as dialog:
+            dialog.end_with_error(code, description)
+
+    return call
+
+
+def _begin(to: Any = "shop", contract: Any = TRADE, **named: Any) -> Callable[[Client], object]:
+    return lambda client: client.begin_dialog(to, contract, **named)
+
+
+ROWS = [
+    Call("a body of 50 MB", _block(b"x" * 50 * MEGABYTE), "BodyTooLarge", 8459),
+    Call("a body just over the limit", _block(b"x" * (Limits().body_bytes + 1)), "BodyTooLarge", 8459),
+    Call("a block of three large bodies", _block(*[b"x" * 800_000] * 3), "BodyTooLarge", 8459),
+    Call("a body that is not valid", _block(Order.model_construct(n="seven")), "InvalidBody", 9615),  # type: ignore[arg-type]  # on purpose
+    Call("a body that is of no class of the contract", _block(object()), "NotInContract", 8431),
+    Call("a message the other side sends", _block(Receipt(n=1)), "WrongDirection", 8432),
+    Call("a message type that does not exist", _block(Order(n=1), type="Nonsense"), "NotInContract", 8431),
+    Call("a name that is not text", _block(Order(n=1), type="\ud800"), "NotInContract", 8431),
+    Call("a message after the end", _ended, "DialogEnded", 8429),
+    Call("an error with code 0", _error(0, "why"), "LocalError", 8419),
+    Call("an error with a code of 33 bits", _error(1 << 32, "why"), "LocalError", 8419),
+    Call("an error with True for a code", _error(True, "why"), "LocalError", 8419),
+    Call("an error without a description", _error(5, ""), "LocalError", 8422),
+    Call("a service of no possible name", _begin("no/such service"), "LocalError", 8490),
+    Call("a service of a megabyte", _begin("s" * MEGABYTE), "LocalError", 8490),
+    Call("a contract the service does not initiate", _begin(contract=type(TRADE)("Other", sent_by_any=[Order])), "UnknownContract", 8425),
+    Call("a group of a megabyte", _begin(group="g" * MEGABYTE), "LocalError"),
+    Call("a group that is not text", _begin(group="\ud800"), "LocalError"),
+    Call("an empty group", _begin(group=""), "LocalError"),
+    Call("an id that is none", _begin(id="no id"), "LocalError", 8426),
+    Call("no lifetime at all", _begin(lifetime=timedelta(0)), "LocalError", 8411),
+    Call("a negative lifetime", _begin(lifetime=timedelta(-1)), "LocalError"),
+    Call("a dialog that is no dialog", lambda client: client.dialog("no id"), "LocalError", 8426),
+    Call("a dialog with a group of a megabyte", lambda client: client.dialog(f"{client.new_id()}@{'g' * MEGABYTE}"), "LocalError"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
+def test_a_bad_call_raises_and_writes_nothing(row: Call) -> None:
+    """The error names Service Broker's number; the commands topic stays empty."""
+    broker = MemoryBroker(SystemClock())
+    broker.create_service("web", 1)
+    with (
+        LocalClient(web(), Kafka("memory"), MemoryCommands(broker, "web")) as client,
+        pytest.raises(ConversationError) as raised,
+    ):
+        row.call(client)
+    assert (type(raised.value).__name__, raised.value.code) == (row.exception, row.code)
+    assert len(str(raised.value)) < 1_000
+    assert broker.topics[service_topic(broker.namespace, "web", COMMANDS)] == [[]]
+
+
+def test_absurd_times_are_the_end_of_time() -> None:
+    """A timer or a lifetime longer than time itself is taken, and does not overrun a row."""
+    broker = MemoryBroker(SystemClock())
+    broker.create_service("web", 1)
+    with LocalClient(web(), Kafka("memory"), MemoryCommands(broker, "web")) as client:
+        with client.begin_dialog("shop", GOSSIP, lifetime=timedelta.max) as dialog:
+            dialog.send(Order(n=1))
+            dialog.set_timer(timedelta.max)
+        assert len(broker.topics[service_topic(broker.namespace, "web", COMMANDS)][0]) == 1
+
+
+@pytest.mark.parametrize(
+    "limits", [{"body_bytes": 0}, {"body_bytes": 1_000_001}, {"held_messages": 0}, {"waiting_bytes": -1}, {"cached_endpoints": 0}]
+)  # fmt: skip
+def test_limits_that_topics_could_not_keep_are_refused(limits: dict[str, int]) -> None:
+    """A body limit above what fits a record of the queue and a row of the state would stop the worker later."""
+    with pytest.raises(ValueError, match=next(iter(limits))):
+        Limits(**limits)

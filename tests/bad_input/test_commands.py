@@ -1,0 +1,66 @@
+"""Each bad command is refused with its code, its bytes kept where a human finds them; nothing else suffers from it."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from conversations.protocol.topics import COMMANDS
+from conversations.testing.reading import endpoints
+from tests.bad_input import commands
+from tests.bad_input.accounts import order
+from tests.bad_input.commands import Order
+from tests.bad_input.places import Memory
+from tests.bad_input.test_wire import counts, known, place, receipts
+
+__all__ = ["place"]
+
+
+def test_every_row_has_a_name_of_its_own() -> None:
+    names = [row.what for row in commands.ROWS]
+    assert sorted(names) == sorted(set(names))
+
+
+@pytest.mark.parametrize("row", commands.ROWS, ids=lambda row: row.what)
+def test_a_bad_command_has_its_outcome_and_harms_nobody(place: Memory, row: Order) -> None:
+    """Refused as a whole: the dialog it was meant for goes on, and so does a healthy one of the partition."""
+    healthy = known(place, 1)
+    target = known(place, 2, row.established)
+    record = row.forge(target)
+    (offset,) = place.throw("web", COMMANDS, [record])
+    place.throw("web", COMMANDS, [order(healthy, 1)])
+    place.sim.run()
+    check(place, row, record.value, offset)
+    if row.established and row.reason:
+        place.throw("web", COMMANDS, [order(target, 1)])
+        place.sim.run()
+        assert receipts(place, target) == [0, 1]
+    place.sim.crash("web")
+    place.sim.advance(timedelta(minutes=30))
+    assert receipts(place, healthy) == [0, 1]
+    before = counts(place)
+    place.sim.advance(timedelta(minutes=30))
+    assert counts(place) == before
+    check(place, row, record.value, offset)
+    if row.reason and not row.established:
+        assert target.conversation.bytes not in {own[:16] for own in endpoints(place.sim.broker, "web")}
+
+
+def check(place: Memory, row: Order, value: bytes | None, offset: int) -> None:
+    kept = place.letters("web").get(("commands", offset), [])
+    assert [(letter.reason, letter.code) for letter in kept] == ([(row.reason, row.code)] if row.reason else [])
+    assert all(letter.value == value or (not value and not letter.value) for letter in kept)
+    if row.event:
+        (event,) = place.events(row.event)
+        assert (event["service"], event["offset"], event["topic"]) == ("web", offset, place.topic("web", COMMANDS))
+
+
+def test_a_command_in_the_wrong_partition_is_forwarded_and_takes_effect_once(place: Memory) -> None:
+    """Whoever miscounts partitions is served all the same."""
+    target = known(place, 3)
+    record = order(target, 1)
+    (offset,) = place.throw("web", COMMANDS, [replace(record, partition=1)])
+    place.sim.run()
+    assert offset == 0
+    assert receipts(place, target) == [0, 1]
+    assert place.letters("web") == {}

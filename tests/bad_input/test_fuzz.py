@@ -1,0 +1,163 @@
+"""Decoders keep their promise over any bytes, and a worker over any stream of records.
+
+``FUZZ_INPUTS`` is how many inputs (200,000 without it), ``FUZZ_SEED`` draws others.
+"""
+
+import os
+import tracemalloc
+from collections import defaultdict
+from datetime import timedelta
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conversations.errors import UndecodableRecord
+from conversations.ports import Record
+from conversations.protocol.command import decode_command
+from conversations.protocol.envelope import HEADER_NAME, Kind, decode, header_of, tail_start
+from conversations.protocol.registry import HEAD_SIZE
+from conversations.protocol.topics import COMMANDS, QUEUE
+from conversations.testing import Simulation
+from tests.bad_input.accounts import begin, order
+from tests.bad_input.forging import Forged, Known, stranger
+from tests.bad_input.fuzzing import TARGETS, Target
+from tests.bad_input.mutations import damaged
+from tests.bad_input.places import Memory
+from tests.bad_input.services import PARTITIONS, shop, web
+from tests.bad_input.test_wire import receipts
+
+INPUTS = int(os.environ.get("FUZZ_INPUTS", "200000"))
+SEED = int(os.environ.get("FUZZ_SEED", "1"))
+STREAMS = max(4, INPUTS // 50_000)
+"""Streams of ``STREAM`` records each that go through a whole worker."""
+STREAM = 300
+
+every_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+
+
+@every_target
+@pytest.mark.timeout(max(120, INPUTS // 1_000))
+def test_damaged_bytes_are_refused_or_mean_what_they_say(target: Target) -> None:
+    """Never another exception, never memory for a forged length, never for ever; and not everything is refused."""
+    random = Random(f"{SEED} {target.name}")
+    target.run(random, 200)  # what is kept for good is there now
+    tracemalloc.start()
+    try:
+        target.run(random, 500)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5_000_000
+    target.run(random, max(0, INPUTS // len(TARGETS) - 700))
+    assert 0 < target.accepted < target.tried
+
+
+@every_target
+@settings(deadline=None, max_examples=100)
+@given(noise=st.binary(max_size=200))
+def test_noise_is_refused_or_means_what_it_says(target: Target, noise: bytes) -> None:
+    """With the right beginning, so that it is looked at, and without."""
+    target.check(noise)
+    target.check(target.seeds[0][:HEAD_SIZE] + noise)
+
+
+# -- a whole worker --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", range(STREAMS))
+def test_a_worker_takes_any_stream_of_records_between_healthy_ones(number: int) -> None:
+    """Healthy dialogs complete, every record is accounted for by its offset, and the services come to rest."""
+    random = Random(f"{SEED} stream {number}")
+    with Simulation(shop(), web(), partitions=PARTITIONS, raise_failures=False) as sim:
+        place = Memory(sim)
+        healthy = [stranger(place.now(), Random(f"{number} healthy {n}")) for n in range(3)]
+        victims = [stranger(place.now(), Random(f"{number} victim {n}")) for n in range(8)]
+        place.throw("web", COMMANDS, [begin(one) for one in healthy + victims])
+        sim.run()
+        place.throw("web", COMMANDS, [order(one, n) for one in victims[:4] for n in (1, 2, 3)])
+        sim.run()
+        own = {one.conversation.bytes for one in victims}
+        queue = [
+            r for r in place.read(place.topic("shop", QUEUE)) if decode(r.value() or b"").prefix.conversation_id in own
+        ]
+        commands = [
+            r
+            for r in place.read(place.topic("web", COMMANDS))
+            if decode_command(r.value() or b"").conversation_id in own
+        ]
+        for step in range(1, 11):
+            place.throw("shop", QUEUE, [_damaged_record(random, queue) for _ in range(STREAM // 10)])
+            place.throw("web", COMMANDS, [_damaged_command(random, commands) for _ in range(STREAM // 30)])
+            place.throw("web", COMMANDS, [order(one, step) for one in healthy])
+            sim.run()
+            if random.random() < 0.2:
+                sim.crash("shop")
+        sim.advance(timedelta(minutes=30))
+        check_accounts(place, healthy)
+        sent = len(place.sent("web")), len(place.sent("shop"))
+        sim.advance(timedelta(minutes=30))
+        assert (len(place.sent("web")), len(place.sent("shop"))) == sent
+
+
+def _damaged_record(random: Random, seeds: list[Record]) -> Forged:
+    """A record with damage in its value, its header or its key; often with a header that fits the damage."""
+    seed = random.choice(seeds)
+    value: bytes | None = seed.value() or b""
+    headers = list(seed.headers() or [])
+    key = seed.key()
+    where = random.random()
+    if where < 0.75:
+        value = damaged(random, [seed.value() or b""], HEAD_SIZE)
+        headers = _fitting(value) or headers if random.random() < 0.8 else headers
+    elif where < 0.85:
+        headers = [(name, damaged(random, [content])) for name, content in headers]
+    elif where < 0.95:
+        key = damaged(random, [key or b""])
+    else:
+        value, key = (None, key) if random.random() < 0.5 else (value, None)
+    return Forged(key, value, headers)
+
+
+def _fitting(value: bytes) -> list[tuple[str, bytes]] | None:
+    try:
+        decode(value)
+        return [(HEADER_NAME, header_of(value, tail_start(value)))]
+    except UndecodableRecord:
+        return None
+
+
+def _damaged_command(random: Random, seeds: list[Record]) -> Forged:
+    seed = random.choice(seeds)
+    value = damaged(random, [seed.value() or b""], HEAD_SIZE)
+    return Forged(seed.key() if random.random() < 0.95 else None, value, None)
+
+
+def check_accounts(place: Memory, healthy: list[Known]) -> None:
+    """Every record has one dead letter, or is understood; each message that is understood was handled once, or kept."""
+    for one in healthy:
+        assert receipts(place, one) == list(range(11))
+    kept = place.letters("shop")
+    assert all(len(found) == 1 for found in kept.values())
+    handled = {
+        (entry.conversation, entry.number) for entry in place.sim.broker.ledger.handled if not entry.to_initiator
+    }
+    outcomes: dict[tuple[bytes, int], int] = defaultdict(int)
+    messages = []
+    for record in place.read(place.topic("shop", QUEUE)):
+        if (letter := kept.get((QUEUE, record.offset()), [None])[0]) is not None:
+            assert (letter.value, letter.key) == (record.value(), record.key())
+        if letter is not None and letter.reason == "set-aside":
+            continue
+        envelope = decode(record.value() or b"")
+        if envelope.kind is Kind.MESSAGE:
+            name = envelope.prefix.conversation_id, envelope.seq
+            outcomes[name] += letter is not None
+            messages.append(name)
+    for name in messages:
+        assert outcomes[name] or name in handled, f"message {name} is not accounted for"
+    refused = place.letters("web")
+    for record in place.read(place.topic("web", COMMANDS)):
+        if (COMMANDS, record.offset()) not in refused:
+            assert decode_command(record.value() or b"").operations

@@ -1,0 +1,196 @@
+"""Handlers that return or ask for what cannot be: their message fails, or they are told at once; nobody else suffers."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from conversations import Dialog, Service
+from conversations.config import WorkerSettings
+from conversations.protocol.topics import DEAD_LETTER
+from conversations.testing import Simulation
+from conversations.testing.reading import visible
+from conversations.worker import letters
+from tests.bad_input.services import BLOB, GOSSIP, LEDGER, PING, TRADE, Order, Receipt
+
+
+class Big(BaseModel):
+    pad: str = ""
+
+
+Handler = Callable[[Order, Dialog[Big]], object]
+BLOB_LIMIT = WorkerSettings().limits.body_bytes
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+async def _promise() -> None:
+    await asyncio.sleep(0)
+
+
+@dataclass(frozen=True)
+class Junk:
+    """What a handler does that it should not."""
+
+    what: str
+    handler: Handler
+    exception: str
+    """What its dead letter says it failed with; "" when the message is handled."""
+
+
+def _send(body: object, **named: Any) -> Handler:
+    return lambda order, dialog: dialog.send(body, **named)
+
+
+def _raise(failure: BaseException) -> Handler:
+    def handler(order: Order, dialog: Dialog[Big]) -> None:
+        raise failure
+
+    return handler
+
+
+def _state(make: Callable[[Dialog[Big]], None]) -> Handler:
+    return lambda order, dialog: make(dialog)
+
+
+def _grow(dialog: Dialog[Big]) -> None:
+    dialog.group.state.pad = "x" * 1_200_000
+
+
+def _other_class(dialog: Dialog[Big]) -> None:
+    dialog.group.state = Order(n=1)  # type: ignore[assignment]  # on purpose
+
+
+def _no_json(dialog: Dialog[Big]) -> None:
+    dialog.group.state.pad = object()  # type: ignore[assignment]  # on purpose
+
+
+def _generator(order: Order, dialog: Dialog[Big]) -> Any:
+    dialog.send(Receipt(n=order.n))
+    yield
+
+
+async def _async_generator(order: Order, dialog: Dialog[Big]) -> Any:
+    dialog.send(Receipt(n=order.n))
+    yield
+
+
+async def _returns_a_promise(order: Order, dialog: Dialog[Big]) -> Any:
+    return _promise()
+
+
+ROWS = [
+    Junk("returns a value", lambda order, dialog: 42, ""),
+    Junk("returns a body instead of sending it", lambda order, dialog: Receipt(n=order.n), ""),
+    Junk("returns a coroutine that nobody awaits", lambda order, dialog: _promise(), "builtins.TypeError"),
+    Junk("returns a coroutine from async def", _returns_a_promise, "builtins.TypeError"),
+    Junk("is a generator", _generator, "builtins.TypeError"),
+    Junk("is an asynchronous generator", _async_generator, "builtins.TypeError"),
+    Junk("sends what is no body of the contract", _send(object()), "conversations.errors.NotInContract"),
+    Junk("sends the other side's message", _send(Order(n=1)), "conversations.errors.WrongDirection"),
+    Junk("sends a body that is not valid", _send(Receipt.model_construct(n="x")  # type: ignore[arg-type]  # on purpose
+), "conversations.errors.InvalidBody"),
+    Junk("sends a class that only looks right", _send({"n": 1}, type="Receipt"), "conversations.errors.InvalidBody"),
+    Junk("raises what has no words", _raise(Speechless()), f"{__name__}.Speechless"),
+    Junk("raises what UTF-8 cannot say", _raise(ValueError("\ud800")), "builtins.ValueError"),
+    Junk("raises a megabyte", _raise(ValueError("x" * 1_000_000)), "builtins.ValueError"),
+    Junk("asks the process to exit", _raise(SystemExit(1)), "builtins.SystemExit"),
+    Junk("raises KeyboardInterrupt", _raise(KeyboardInterrupt()), "builtins.KeyboardInterrupt"),
+    Junk("raises StopIteration", _raise(StopIteration()), "builtins.StopIteration"),
+    Junk("lets the state grow over its limit", _state(_grow), "builtins.ValueError"),
+    Junk("makes the state something else", _state(_other_class), "builtins.TypeError"),
+    Junk("puts into the state what JSON cannot say", _state(_no_json), "pydantic_core._pydantic_core.PydanticSerializationError"),
+    Junk(
+        "begins a dialog with a name no service can have",
+        lambda order, dialog: dialog.group.begin_dialog("no/such\ud800", GOSSIP),
+        "conversations.errors.LocalError",
+    ),
+    Junk("sets a timer for the end of time", lambda order, dialog: dialog.set_timer(timedelta.max), ""),
+    Junk(
+        "begins a dialog that lives to the end of time",
+        lambda order, dialog: dialog.group.begin_dialog("shop", GOSSIP, lifetime=timedelta.max).send(order),
+        "",
+    ),
+    Junk("ends with words UTF-8 cannot say", lambda order, dialog: dialog.end_with_error(7, "\ud800"), ""),
+    Junk("ends with a megabyte of words", lambda order, dialog: dialog.end_with_error(7, "x" * 1_000_000), ""),
+    Junk("sends a body that is too large", lambda order, dialog: dialog.send(b"x" * (BLOB_LIMIT + 1)), "conversations.errors.NotInContract"),
+]  # fmt: skip
+
+
+def clumsy(handler: Handler) -> Service[Big]:
+    """Does it for order 13, and what it should for others."""
+    service = Service(
+        "shop", accepts=[TRADE], initiates=[GOSSIP], state=Big, ignores=[*(t.name for t in (BLOB, PING, LEDGER))]
+    )
+
+    def order(body: Order, dialog: Dialog[Big]) -> Any:
+        return handler(body, dialog) if body.n == 13 else dialog.send(Receipt(n=body.n))
+
+    async def order_async(body: Order, dialog: Dialog[Big]) -> Any:
+        if body.n == 13:
+            return await handler(body, dialog)  # type: ignore[misc]  # this one is asynchronous
+        dialog.send(Receipt(n=body.n))
+        return None
+
+    chosen = order_async if asyncio.iscoroutinefunction(handler) else order
+    service.on("Order", contract=TRADE)(chosen)
+    service.on("Order", contract=GOSSIP)(lambda body, dialog: None)
+    return service
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
+def test_a_clumsy_handler_harms_its_own_dialog_at_most(row: Junk) -> None:
+    """A failure is charged four times, then the message is a dead letter and the peer is told 500; others go on."""
+    with Simulation(clumsy(row.handler), partitions=1, raise_failures=False) as sim:
+        web = sim.peer("web")
+        healthy, harmed = web.begin_dialog("shop", TRADE), web.begin_dialog("shop", TRADE)
+        healthy.send(Order(n=1))
+        harmed.send(Order(n=13))
+        healthy.send(Order(n=2))
+        sim.run()
+        sim.crash("shop")
+        healthy.send(Order(n=3))
+        sim.advance(timedelta(minutes=10))
+        assert healthy.received() == [Receipt(n=1), Receipt(n=2), Receipt(n=3)]
+        kept = [letter for letter in sim.dead_letters("shop") if letter.reason == "handler-failed"]
+        assert [letter.exception for letter in kept] == ([row.exception] if row.exception else [])
+        assert [letter.attempts for letter in kept] == ([4] if row.exception else [])
+        told = harmed.error and harmed.error.code
+        assert told == (500 if row.exception else 7 if "ends with" in row.what else None)
+        assert sim.dead_letters("shop") == kept or "lives to the end" in row.what
+        for record in visible(sim.broker, f"{sim.broker.namespace}.shop.{DEAD_LETTER}"):
+            assert sum(len(content) for _, content in record.headers() or ()) < 4 * letters.STACK_LIMIT
+        assert sim.worker("shop").counts.handled >= 1
+
+
+def test_a_body_over_the_limit_raises_in_the_handler() -> None:
+    """8459, and the handler may do something else instead."""
+    codes: list[int] = []
+
+    def send_large(order: Order, dialog: Dialog[Big]) -> None:
+        try:
+            dialog.group.begin_dialog("shop", TRADE).send(b"x" * (BLOB_LIMIT + 1), type="Blob")
+        except Exception as error:
+            codes.append(getattr(error, "code", 0))
+            raise
+
+    service = Service(
+        "both", accepts=[TRADE], initiates=[TRADE], state=Big, ignores=["Blob", "Ping", "Ledger", "Receipt"]
+    )
+    service.on(Order)(send_large)
+    with Simulation(service, partitions=1, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("both", TRADE)
+        dialog.send(Order(n=1))
+        sim.run()
+        assert codes == [8459] * 4
+        assert dialog.error
+        assert dialog.error.code == 500

@@ -1,0 +1,148 @@
+"""State that does not load: the dialog fails, the partition is set aside, or the worker says what it needs."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from conversations import DeclarationError, Dialog, Service, StateUpgradeError
+from conversations.ports import Out
+from conversations.protocol import rows
+from conversations.protocol.topics import COMMANDS, STATE
+from conversations.testing.reading import state_of
+from tests.bad_input.accounts import begin, order
+from tests.bad_input.forging import Known, stranger
+from tests.bad_input.places import Memory
+from tests.bad_input.services import BLOB, LEDGER, PING, TRADE, Order, Receipt, shop
+from tests.bad_input.test_wire import known, place, receipts
+
+__all__ = ["place"]
+
+
+class Stricter(BaseModel):
+    orders: list[str] = []
+    """Was a list of numbers."""
+
+
+def stricter(**fields: Any) -> Service[Stricter]:
+    service = Service("shop", accepts=[TRADE], state=Stricter, ignores=[t.name for t in (BLOB, PING, LEDGER)], **fields)
+
+    @service.on(Order)
+    def answer(body: Order, dialog: Dialog[Stricter]) -> None:
+        dialog.group.state.orders.append(str(body.n))
+        dialog.send(Receipt(n=body.n))
+
+    return service
+
+
+def test_a_group_whose_state_the_new_class_refuses_fails_alone_and_keeps_its_state(place: Memory) -> None:
+    """The message is a dead letter after four attempts, the peer is told 500; new dialogs are served."""
+    old = known(place, 1)
+    before = state_of(place.sim.broker, "shop")[0][rows.group_key("web", str(old.conversation))]
+    place.sim.deploy(stricter())
+    place.throw("web", COMMANDS, [order(old, 1)])
+    fresh = known(place, 2)
+    assert receipts(place, fresh) == [0]
+    (letter,) = place.sim.dead_letters("shop")
+    assert (letter.exception, letter.code, letter.attempts) == ("conversations.errors.StateUpgradeError", 500, 4)
+    assert "orders.0" in letter.message
+    assert place.states("web")[str(old.conversation)]["error"] == 500
+    assert state_of(place.sim.broker, "shop")[0][rows.group_key("web", str(old.conversation))] == before
+
+
+def test_state_of_a_newer_version_stops_the_worker_before_it_reads(place: Memory) -> None:
+    """Code that is too old must not touch what newer code wrote: it says which versions, and changes nothing."""
+    service = stricter(state_version=2)
+    service.upgrade_state(1)(lambda state: {"orders": [str(n) for n in state["orders"]]})
+    place.sim.deploy(service)
+    dialog = known(place, 1)
+    place.sim.deploy(shop())
+    place.throw("web", COMMANDS, [order(dialog, 1)])
+    with pytest.raises(StateUpgradeError, match="version 2, this code 1"):
+        place.sim.run()
+    service = stricter(state_version=2)
+    service.upgrade_state(1)(lambda state: state)
+    place.sim.deploy(service)
+    place.sim.run()
+    assert receipts(place, dialog) == [0, 1]
+
+
+def test_a_dialog_under_a_contract_that_is_not_declared_any_more_stops_the_worker(place: Memory) -> None:
+    """It names the contract; declared again, the dialog goes on where it was."""
+    dialog = known(place, 1)
+    place.sim.deploy(Service("shop"))
+    with pytest.raises(DeclarationError, match="open dialogs under contract 'Trade'"):
+        place.sim.run()
+    place.sim.deploy(shop())
+    place.throw("web", COMMANDS, [order(dialog, 1)])
+    place.sim.run()
+    assert receipts(place, dialog) == [0, 1]
+
+
+# -- rows that cannot be understood ----------------------------------------------------------------------------------
+
+GARBAGE = b"\xc3\x01 what is this?"
+Row = Callable[[Known], tuple[bytes, bytes]]
+
+
+def _own(dialog: Known) -> bytes:
+    return rows.identity(dialog.conversation.bytes, initiator=False)
+
+
+def _cut(kind: bytes, dialog: Known, place: Memory) -> bytes:
+    return state_of(place.sim.broker, "shop")[0][kind + _own(dialog)][:-5]
+
+
+DAMAGE: dict[str, Callable[[Known, Memory], tuple[bytes, bytes]]] = {
+    "an endpoint of garbage": lambda d, p: (rows.ENDPOINT + _own(d), GARBAGE),
+    "an endpoint cut short": lambda d, p: (rows.ENDPOINT + _own(d), _cut(rows.ENDPOINT, d, p)),
+    "an endpoint under a key too short": lambda d, p: (rows.ENDPOINT + b"?", GARBAGE),
+    "a group of garbage": lambda d, p: (rows.group_key("web", str(d.conversation)), GARBAGE),
+    "a waiting record of garbage": lambda d, p: (rows.WAITING + (1 << 40).to_bytes(8, "big"), GARBAGE),
+    "a waiting record that keeps garbage": lambda d, p: (
+        rows.WAITING + (1 << 40).to_bytes(8, "big"),
+        rows.encode_waiting(rows.WaitingRow("conv.shop.queue", 1, 1, False, 0, d.key, b"", GARBAGE)),
+    ),
+    "a command digest too short": lambda d, p: (rows.COMMAND + b"?", bytes(16)),
+    "a partition row of garbage": lambda d, p: (rows.PARTITION, GARBAGE),
+    "an empty partition row": lambda d, p: (rows.PARTITION, b""),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
+def test_a_damaged_row_sets_its_partition_aside_and_the_others_go_on(
+    place: Memory, damage: Callable[[Known, Memory], tuple[bytes, bytes]]
+) -> None:
+    """With an event for a human, and without a write to the damaged state; mended, everything goes on."""
+    dialog, other = known(place, 1), elsewhere(place)
+    key, value = damage(dialog, place)
+    name = place.topic("shop", STATE)
+    before = state_of(place.sim.broker, "shop")[0].get(key)
+    place.sim.crash("shop")
+    place.sim.broker.append(Out(name, 0, key, value))
+    damaged = len(place.sim.broker.topics[name][0])
+    place.throw("web", COMMANDS, [order(dialog, 1)])
+    place.throw("web", COMMANDS, [order(other, 1)])
+    place.sim.run()
+    assert receipts(place, other) == [0, 1]
+    assert receipts(place, dialog) == [0]
+    (event,) = place.events("PARTITION_SET_ASIDE")
+    assert (event["service"], event["partition"]) == ("shop", 0)
+    assert event["why"]
+    written = [record for record in place.sim.broker.topics[name][0][damaged:] if record.visible]
+    assert all(record.key() == rows.PARTITION for record in written), "only that it was taken up"
+    place.sim.crash("shop")
+    place.sim.broker.append(Out(name, 0, key, before))
+    place.sim.run()
+    assert receipts(place, dialog) == [0, 1]
+
+
+def elsewhere(place: Memory) -> Known:
+    """A dialog of the other partition."""
+    found = stranger(place.now(), Random(99), 1)
+    place.throw("web", COMMANDS, [begin(found)])
+    place.sim.run()
+    assert receipts(place, found) == [0]
+    return found

@@ -1,0 +1,76 @@
+"""Each bad record of a queue has the outcome the table says, and nothing else suffers from it."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from conversations.protocol.topics import COMMANDS, QUEUE
+from conversations.testing import Simulation
+from tests.bad_input import wire
+from tests.bad_input.accounts import Thrown, begin, order, problems
+from tests.bad_input.forging import Known, stranger
+from tests.bad_input.places import Memory
+from tests.bad_input.services import PARTITIONS, shop, web
+from tests.bad_input.wire import Wire
+
+
+@pytest.fixture
+def place() -> Iterator[Memory]:
+    with Simulation(shop(), web(), partitions=PARTITIONS, raise_failures=False) as sim:
+        yield Memory(sim)
+
+
+def known(place: Memory, seed: int, established: bool = True) -> Known:
+    """A dialog of which order 0 was answered, or one nobody has heard of."""
+    found = stranger(place.now(), Random(seed))
+    if established:
+        place.throw("web", COMMANDS, [begin(found)])
+        place.sim.run()
+        genuine = next(e for e in place.sent("shop") if e.prefix.conversation_id == found.conversation.bytes)
+        found.prefix, found.next = genuine.prefix, 1
+        assert receipts(place, found) == [0]
+    return found
+
+
+def receipts(place: Memory, dialog: Known) -> list[int]:
+    state = place.states("web").get(str(dialog.conversation), {})
+    assert "error" not in state
+    numbers: list[int] = state.get("receipts", [])
+    return numbers
+
+
+def test_every_row_has_a_name_of_its_own() -> None:
+    names = [row.what for row in wire.ROWS]
+    assert sorted(names) == sorted(set(names))
+
+
+@pytest.mark.parametrize("row", wire.ROWS, ids=lambda row: row.what)
+def test_a_bad_record_has_its_outcome_and_harms_nobody(place: Memory, row: Wire) -> None:
+    """The record is accounted for by its offset; a healthy dialog of the partition goes on; the services come to rest."""
+    healthy = known(place, 1)
+    target = known(place, 2, row.established)
+    record = row.forge(target)
+    place.throw("web", COMMANDS, [order(healthy, 1)])
+    place.sim.run()
+    (offset,) = place.throw("shop", QUEUE, [record])
+    place.throw("web", COMMANDS, [order(healthy, 2)])
+    place.sim.run()
+    assert problems(place, [Thrown(row, target, record, offset)]) == []
+    if row.established and row.goes_on:
+        place.throw("web", COMMANDS, [order(target, 1)])
+        place.sim.run()
+        assert receipts(place, target) == [0, 1]
+    place.sim.advance(timedelta(minutes=30))
+    assert receipts(place, healthy) == [0, 1, 2]
+    before = counts(place)
+    place.sim.crash("shop")
+    place.sim.crash("web")
+    place.sim.advance(timedelta(minutes=30))
+    assert counts(place) == before, "the services talk on"
+    assert problems(place, [Thrown(row, target, record, offset)]) == []
+
+
+def counts(place: Memory) -> dict[str, int]:
+    return {name: len(place.sent(name)) for name in ("web", "shop")}

@@ -1,0 +1,89 @@
+"""The endpoints' rows: they must say what the messages imply, and a closed endpoint must be remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tests.chaos.checker.dialogs import Dialog
+from tests.chaos.checker.envelopes import Wire
+from tests.chaos.checker.verdict import Kind, Verdict
+
+STARTED_OUTBOUND, CONVERSING = 0, 2
+
+
+class Endpoint:
+    """One side of a dialog as its state row must have it."""
+
+    def __init__(self, dialog: Dialog, initiator: bool) -> None:
+        begun = dialog.begun
+        self.dialog, self.initiator = dialog, initiator
+        self.out, self.into = (dialog.there, dialog.back) if initiator else (dialog.back, dialog.there)
+        self.service, peer = (begun.initiator, begun.target) if initiator else (begun.target, begun.initiator)
+        self.where = f"{dialog.name} at {self.service}"
+        self.ended = any(sent.kind == "END" for sent in dialog.there.first.values())
+        key, peer_key = (begun.key, begun.target_key) if initiator else (begun.target_key, begun.key)
+        self.constant = {
+            "contract": begun.contract, "peer": peer, "key": key, "peer_key": peer_key,
+            "origin": "" if initiator else begun.initiator,
+        }  # fmt: skip
+        self.dead_lettered = sum(
+            (dialog.name, not initiator, number) in dialog.letters.messages for number in self.into.first
+        )
+
+    def check(self, verdict: Verdict) -> None:
+        """Compare the row, or say that it is missing."""
+        rows, side = self.dialog.rows, (self.dialog.name, self.initiator)
+        self._check_acknowledgements(verdict)
+        tombstone, row = rows.tombstones.get(side), rows.endpoints.get(side)
+        if tombstone is not None:
+            if not self.ended and not self.dialog.there.errors and not self.dialog.back.errors:
+                verdict.add(Kind.UNPLANNED_END, self.where, "it has a tombstone, and there was no end")
+            self._compare(tombstone, self._closed(), verdict)
+        elif self.ended:
+            if row is not None or not self.dialog.forgotten(self.initiator):
+                what = f"its row is in state {row['state']}" if row is not None else "it has no row"
+                verdict.add(Kind.TOMBSTONE_MISSING, self.where, f"the dialog has ended; {what}")
+        elif row is None:
+            if self.initiator or self.into.first:
+                verdict.add(Kind.ENDPOINT_MISSING, self.where, f"{len(self.into.first)} messages have come in")
+        else:
+            self._compare(row, self._open(), verdict)
+            self._check_limits(row, verdict)
+
+    def _check_limits(self, row: Mapping[str, Any], verdict: Verdict) -> None:
+        """What may lag behind, and may not run ahead."""
+        wake = int.from_bytes(row["wake"], "big")
+        if row["told"] >= row["next_in"]:
+            verdict.add(Kind.ENDPOINT_ROW, self.where, f"told {row['told']}, next_in {row['next_in']}")
+        if wake > row["expires_at"] >= 0:
+            verdict.add(Kind.ENDPOINT_ROW, self.where, f"wakes at {wake}, its lifetime is over at {row['expires_at']}")
+
+    def _check_acknowledgements(self, verdict: Verdict) -> None:
+        if self.out.highest_ack > _last(self.into):
+            what = f"ack {self.out.highest_ack}, the peer's last number is {_last(self.into)}"
+            verdict.add(Kind.ACKNOWLEDGED_UNSENT, self.where, what)
+
+    def _closed(self) -> dict[str, object]:
+        return {
+            "key": self.constant["key"], "origin": self.constant["origin"], "accepted": _last(self.into),
+            "transmitted": _last(self.out), "dead_lettered": self.dead_lettered, "discarded": 0, "code": 0, "missing": [],
+        }  # fmt: skip
+
+    def _open(self) -> dict[str, object]:
+        silent = self.initiator and not self.out.first
+        return {
+            **self.constant, "state": STARTED_OUTBOUND if silent else CONVERSING, "next_in": _last(self.into) + 1,
+            "next_out": _last(self.out) + 1, "acked": self.into.highest_ack, "end_seq": -1, "held": 0,
+            "dead_lettered": self.dead_lettered, "discarded": 0, "code": 0, "missing": [],
+            **({} if silent else {"expires_at": self.dialog.there.expires_at}),
+        }  # fmt: skip
+
+    def _compare(self, row: Mapping[str, Any], implied: Mapping[str, object], verdict: Verdict) -> None:
+        lies = [f"{name} {row[name]!r}, not {value!r}" for name, value in implied.items() if row[name] != value]
+        if lies:
+            verdict.add(Kind.ENDPOINT_ROW, self.where, "; ".join(lies))
+
+
+def _last(wire: Wire) -> int:
+    return max(wire.first, default=-1)

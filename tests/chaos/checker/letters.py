@@ -1,0 +1,172 @@
+"""Dead letters, records set aside and their events: each keeps the bytes of one record, once, for a reason."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from typing import NamedTuple
+
+from tests.chaos.checker.records import Position, Record
+from tests.chaos.checker.topics import DEAD_LETTER, Topics
+from tests.chaos.checker.verdict import Kind, Verdict
+
+SET_ASIDE, COMMAND_REFUSED = "set-aside", "command-refused"
+HEADERS_LIMIT = 16_384
+"""Bytes of a record's own headers up to which its letter repeats them."""
+
+
+class Letter(NamedTuple):
+    """One dead letter: why, of what, and the record that holds it; or one part of one."""
+
+    reason: str
+    source: Position
+    conversation: str
+    from_initiator: bool
+    sequence: int
+    record: Record
+    part: str
+    """``number/count``; empty for a whole letter."""
+    part_of: str
+
+
+class Letters:
+    """All dead letters, by the position of the record they keep."""
+
+    def __init__(self, topics: Topics, verdict: Verdict) -> None:
+        self._topics, self._verdict = topics, verdict
+        self.by_source: dict[Position, list[Letter]] = defaultdict(list)
+        self.messages: dict[tuple[str, bool, int], Letter] = {}
+        """Those that keep a numbered message, by conversation, sender's side and number."""
+        self._unbelievable: set[Position] = set()
+        for service in topics.services:
+            for record in topics.of(service, DEAD_LETTER):
+                self._read(service, record)
+        self._events = self._read_events()
+        self._check_bytes()
+
+    # -- asked by others ------------------------------------------------------------------------------------
+
+    def took_aside(self, position: Position) -> bool:
+        """Whether the service set a record aside; such a one takes no number."""
+        return any(letter.reason == SET_ASIDE for letter in self.by_source.get(position, ()))
+
+    def of_command(self, position: Position) -> bool:
+        """Whether the service refused a command."""
+        return any(letter.reason == COMMAND_REFUSED for letter in self.by_source.get(position, ()))
+
+    def must_be_set_aside(self, record: Record) -> None:
+        """Nobody may believe this record."""
+        self._unbelievable.add(record.position)
+        if record.position not in self._topics.plan.injected:
+            self._verdict.add(Kind.UNBELIEVABLE, str(record.position), "it is not what its topic is for")
+        if not self.took_aside(record.position):
+            self._verdict.add(Kind.LETTER_LOST, str(record.position), "it should have become a dead letter")
+
+    # -- reading ----------------------------------------------------------------------------------------------
+
+    def _read(self, service: str, record: Record) -> None:
+        headers = {name: value.decode("utf-8", "replace") for name, value in record.headers if value is not None}
+        try:
+            letter = Letter(
+                headers["dl.reason"],
+                (headers["dl.source-topic"], int(headers["dl.source-partition"]), int(headers["dl.source-offset"])),
+                headers.get("dl.conversation", ""),
+                headers.get("dl.from-initiator") == "true",
+                int(headers.get("dl.sequence", "-1")),
+                record,
+                headers.get("dl.part", ""),
+                headers.get("dl.part-of", ""),
+            )
+        except (KeyError, ValueError) as error:
+            self._verdict.add(
+                Kind.LETTER_BYTES, str(record.position), f"its headers do not say where it is from: {error!r}"
+            )
+            return
+        if letter.source[0].rpartition(".")[0] != self._topics.name(service, "")[:-1]:
+            self._verdict.add(Kind.LETTER_UNFOUNDED, str(record.position), f"it is of another service: {letter.source}")
+        if letter.source[1] != record.partition:
+            self._verdict.add(Kind.WRONG_PARTITION, str(record.position), f"a dead letter of {letter.source}")
+        self.by_source[letter.source].append(letter)
+        if letter.sequence >= 0 and letter.source not in self._topics.plan.injected:
+            self.messages.setdefault((letter.conversation, letter.from_initiator, letter.sequence), letter)
+
+    def _read_events(self) -> Counter[Position]:
+        found: Counter[Position] = Counter()
+        for record in self._topics.records[self._topics.events]:
+            try:
+                event = json.loads(record.value or b"")
+                if event["event"] == "SET_ASIDE":
+                    found[event["topic"], event["partition"], event["offset"]] += 1
+            except (ValueError, KeyError, TypeError) as error:
+                self._verdict.add(Kind.ROW_BROKEN, str(record.position), f"an event that cannot be read: {error!r}")
+        return found
+
+    def _check_bytes(self) -> None:
+        inputs = self._topics.inputs
+        for source, letters in self.by_source.items():
+            where = str(source)
+            whole = [letter for letter in letters if not letter.part]
+            if len(whole) + bool(len(letters) - len(whole)) > 1:
+                self._verdict.add(Kind.LETTER_TWICE, where, f"{len(letters)} dead letters keep it")
+            original = inputs.get(source)
+            if original is None:
+                self._verdict.add(Kind.LETTER_UNFOUNDED, where, f"there is no such record; {letters[0].reason}")
+                continue
+            if len(letters) > len(whole):
+                self._check_parts(original, [letter for letter in letters if letter.part])
+            for letter in whole:
+                self._check_whole(original, letter)
+
+    def _check_whole(self, original: Record, letter: Letter) -> None:
+        if (letter.record.key, letter.record.value) != (original.key, original.value):
+            self._verdict.add(
+                Kind.LETTER_BYTES, str(letter.source), f"{letter.record.position} differs from the original"
+            )
+        if letter.reason != SET_ASIDE or letter.conversation:
+            return  # what was understood has no header that its bytes do not say
+        own = [(name, value or b"") for name, value in original.headers]
+        if sum(len(name.encode()) + len(value) + len("dl.header.") for name, value in own) > HEADERS_LIMIT:
+            return
+        kept = [
+            (n.removeprefix("dl.header."), v or b"") for n, v in letter.record.headers if n.startswith("dl.header.")
+        ]
+        if kept != own:
+            self._verdict.add(Kind.LETTER_BYTES, str(letter.source), f"it had headers {own}, its letter has {kept}")
+
+    def _check_parts(self, original: Record, parts: list[Letter]) -> None:
+        """A record too large for one letter is kept in several, in order."""
+        numbers = [f"{number}/{len(parts)}" for number in range(1, len(parts) + 1)]
+        key, value = (
+            b"".join(letter.record.value or b"" for letter in parts if letter.part_of == of) for of in ("key", "value")
+        )
+        if [letter.part for letter in parts] != numbers:
+            self._verdict.add(Kind.LETTER_BYTES, str(original.position), f"parts {[letter.part for letter in parts]}")
+        elif value != (original.value or b"") or (key or parts[0].record.key) != original.key:
+            self._verdict.add(Kind.LETTER_BYTES, str(original.position), "its parts are not the original")
+
+    # -- afterwards -------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Compare with what was to be set aside, and with the events."""
+        aside = {source for source in self.by_source if self.took_aside(source)}
+        for source in sorted(aside - self._unbelievable):
+            if source not in self._topics.plan.injected:
+                self._verdict.add(Kind.LETTER_UNFOUNDED, str(source), "set aside, though nothing is wrong with it")
+        for source in sorted(aside):
+            if self._events[source] != 1:
+                self._verdict.add(Kind.EVENT_MISSING, str(source), f"{self._events[source]} events for it")
+        for source in sorted(set(self._events) - aside):
+            self._verdict.add(Kind.EVENT_UNFOUNDED, str(source), "an event says that it was set aside")
+        if not self._topics.plan.may_fail:
+            self._unwanted()
+
+    def _unwanted(self) -> None:
+        for source, letters in self.by_source.items():
+            for letter in letters:
+                if letter.reason != SET_ASIDE and source not in self._topics.plan.injected:
+                    kind = Kind.COMMAND_REFUSED if letter.reason == COMMAND_REFUSED else Kind.GAVE_UP
+                    self._verdict.add(kind, letter.conversation or str(source), f"{letter.reason}, {source}")
+
+    def count(self, *, set_aside: bool) -> int:
+        """How many records were set aside, or became dead letters for another reason."""
+        return sum(self.took_aside(source) == set_aside for source in self.by_source)

@@ -1,0 +1,260 @@
+"""Worker processes of their own, as `conversations run` starts them, but restarted at once however often they die."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from threading import Event
+from time import monotonic
+from typing import Any
+
+from conversations.config import Kafka, WorkerSettings
+from ops.child import Ended, Spec
+from tests.chaos.services import LEDGER, TELLER
+
+TARGETS = {TELLER: "tests.chaos.services:teller_{}", LEDGER: "tests.chaos.services:ledger_{}"}
+PAUSE = 0.5
+"""Seconds until a process that ended by itself is started again."""
+GRACE = 30.0
+"""Seconds the processes may take to stop in order."""
+
+
+class Process:
+    """One worker process of one slot, and those that take its place."""
+
+    def __init__(self, service: str, spec: Spec, slot: str, log: Path) -> None:
+        self.service, self.spec, self.slot, self.log = service, spec, slot, log
+        self.release = 1
+        self.frozen = self.stopping = self.killed = False
+        self.status: dict[str, Any] = {}
+        self.end: dict[str, str] = {}
+        """What the present process said about its end."""
+        self.start_at = 0.0
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._reports = -1
+        self._partial = b""
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a process that may be harmed."""
+        return self._popen is not None
+
+    def start(self) -> None:
+        """Start a process of the present release."""
+        self._reports, theirs = os.pipe()
+        os.set_blocking(self._reports, False)
+        program = f"import sys; from ops.child import main; sys.exit(main({theirs}))"
+        with self.log.open("ab") as log:
+            self._popen = subprocess.Popen(
+                [sys.executable, "-P", "-c", program], stdin=subprocess.PIPE, stdout=log, stderr=log,
+                pass_fds=(theirs,), process_group=0,
+            )  # fmt: skip
+        os.close(theirs)
+        self.frozen = self.stopping = self.killed = False
+        self.status, self.end, self._partial = {}, {}, b""
+        spec = dataclasses.replace(self.spec, target=TARGETS[self.service].format(self.release))
+        self.order(dataclasses.asdict(spec))
+
+    def order(self, order: dict[str, Any]) -> None:
+        """Tell the process something; one that is gone hears nothing."""
+        if self._popen is not None and self._popen.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._popen.stdin.write(json.dumps(order).encode() + b"\n")
+                self._popen.stdin.flush()
+
+    def stop(self) -> None:
+        """Ask it to stop in order."""
+        self.stopping = True
+        self.order({"stop": True})
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        if self._popen is not None:
+            self._popen.send_signal(number)
+
+    def look(self) -> int | None:
+        """Take its reports; return how it ended, None while it runs."""
+        process = self._popen
+        if process is None:
+            return None
+        code = process.poll()  # before the last reports are read
+        for report in self._read():
+            event = report.pop("event")
+            if event == "loaded":
+                self.order({"start": self.slot})
+            elif event == "status":
+                self.status = report
+            elif event == "ended":
+                self.end = report
+        if code is None:
+            return None
+        os.close(self._reports)
+        if process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+        self._popen = None
+        return code
+
+    def _read(self) -> Iterator[dict[str, Any]]:
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(self._reports, 1 << 16):
+                *lines, self._partial = (self._partial + data).split(b"\n")
+                yield from map(json.loads, lines)
+
+
+class Fleet:
+    """All worker processes of both services.
+
+    Args:
+        kafka: where.
+        directory: for their log, their state and their names.
+        workers: processes per service.
+    """
+
+    def __init__(self, kafka: Kafka, directory: Path, workers: int, random: Random) -> None:
+        self.log = directory / "workers.log"
+        self._random = random
+        self.counts: Counter[str] = Counter()
+        """What was done to processes, and how they ended by themselves."""
+        self.processes = [
+            Process(service, _spec(kafka, directory), f"chaos-{number}", self.log)
+            for number in range(1, workers + 1)
+            for service in TARGETS
+        ]
+        self.ends: Counter[str] = Counter()
+        """What processes that ended by themselves said about it."""
+        self._closing = self._held = False
+
+    def tend(self) -> None:
+        """Start again what has ended."""
+        if self._held:
+            return
+        for process in self.processes:
+            code = process.look()
+            if code is not None:
+                self._ended(process, code)
+            if not process.running and not self._closing and monotonic() >= process.start_at:
+                process.start()
+
+    def _ended(self, process: Process, code: int) -> None:
+        process.start_at = 0.0
+        if process.killed or self._closing or (process.stopping and code == 0):
+            return
+        if process.end.get("kind") == Ended.STATE and process.release == 1:
+            # It met state of the next release, which another worker runs already: so does this one from now on.
+            self.counts["refused newer state"] += 1
+            process.release = 2
+            return
+        self.counts["ended by themselves"] += 1
+        self.ends[process.end.get("text") or f"exit code {code}"] += 1
+        process.start_at = monotonic() + PAUSE
+        with self.log.open("a", encoding="utf-8") as log:
+            log.write(f"{process.service} {process.slot} ended by itself, code {code}: {process.end}\n")
+
+    def kill(self) -> Process | None:
+        """SIGKILL a process that runs, chosen at random."""
+        victims = [process for process in self.processes if process.running and not process.frozen]
+        if not victims or self._held:
+            return None
+        victim = self._random.choice(victims)
+        victim.killed = True
+        victim.signal(signal.SIGKILL)
+        self.counts["killed"] += 1
+        return victim
+
+    def freeze(self, service: str) -> Process | None:
+        """SIGSTOP a process of a service that owns partitions, chosen at random; None when there is none just now."""
+        victims = [
+            process
+            for process in self.processes
+            if process.service == service and process.status.get("partitions") and process.running
+            and not (process.killed or process.stopping or process.frozen)
+        ]  # fmt: skip
+        if not victims:
+            return None
+        victim = self._random.choice(victims)
+        victim.frozen = True
+        victim.signal(signal.SIGSTOP)
+        self.counts["frozen"] += 1
+        return victim
+
+    def thaw(self, process: Process) -> None:
+        """SIGCONT it."""
+        process.signal(signal.SIGCONT)
+        process.frozen = False
+
+    def hold_all(self) -> None:
+        """SIGSTOP every process, and start none, until ``release_all``."""
+        self._held = True
+        for process in self.processes:
+            process.signal(signal.SIGSTOP)
+
+    def release_all(self) -> None:
+        """SIGCONT every process that ``hold_all`` stopped; harmless when done already."""
+        if self._held:
+            self._held = False
+            for process in self.processes:
+                process.signal(signal.SIGCONT)
+
+    def replace(self, number: int) -> None:
+        """Stop the workers of a number in order; they come back with the second release."""
+        for process in self.processes:
+            if process.slot == f"chaos-{number}" and process.release == 1:
+                process.release = 2
+                process.stop()
+                self.counts["replaced in order"] += 1
+
+    def releases(self) -> Counter[int]:
+        """How many processes run each release."""
+        return Counter(process.release for process in self.processes)
+
+    def stop(self) -> int:
+        """Stop all in order; return how many had to be killed."""
+        self._closing = True
+        self.release_all()
+        for process in self.processes:
+            if process.frozen:
+                self.thaw(process)
+            process.stop()
+        deadline = monotonic() + GRACE
+        while any(process.running for process in self.processes) and monotonic() < deadline:
+            self._look()
+        return self.kill_all()
+
+    def kill_all(self) -> int:
+        """SIGKILL what runs, and bury it; return how many did."""
+        self._closing = True
+        late = [process for process in self.processes if process.running]
+        for process in late:
+            process.signal(signal.SIGKILL)
+        while any(process.running for process in self.processes):
+            self._look()
+        return len(late)
+
+    def _look(self) -> None:
+        Event().wait(0.02)
+        for process in self.processes:
+            process.look()
+
+    def last_words(self, lines: int = 15) -> str:
+        """End of the log."""
+        if not self.log.exists():
+            return ""
+        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+
+
+def _spec(kafka: Kafka, directory: Path) -> Spec:
+    return Spec(
+        target="", bootstrap=kafka.bootstrap, namespace=kafka.namespace, settings={},
+        concurrency=WorkerSettings().concurrency, state=str(directory / "state"), slots=str(directory / "slots"),
+        base="chaos", log_level="warning", log_json=False,
+    )  # fmt: skip

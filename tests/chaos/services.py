@@ -1,0 +1,167 @@
+"""The two services of the chaos run, in two releases: ``chaos-teller`` tells entries, ``chaos-ledger`` writes receipts.
+
+Targets of worker processes: ``tests.chaos.services:teller_1`` and so on. Both keep a running digest of what they handled
+as the state of the dialog's group, so what was lost, repeated or swapped shows in the topics for ever. Each handler also
+leaves a line in ``$CHAOS_RECORDS`` before it returns; a handler that ran twice leaves two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import os
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from pydantic import BaseModel
+
+from conversations import Contract, Dialog, MessageType, Service
+
+TELLER, LEDGER = "chaos-teller", "chaos-ledger"
+SLOW, UNWELL = 97, 61
+"""Every so many messages of a dialog a handler takes its time, or fails at the first attempt."""
+LONG = 0.15
+"""Seconds a slow handler takes: longer than a step waits, so the message is committed as a waiting row."""
+
+
+class Entry(BaseModel):
+    n: int
+    pad: str
+
+
+class Receipt(BaseModel):
+    n: int
+    digest: str
+
+
+class NewReceipt(Receipt):
+    release: int | None = None
+
+
+class Tally(BaseModel):
+    count: int = 0
+    digest: str = ""
+
+
+class NewTally(Tally):
+    release: int = 2
+
+
+class Unwell(Exception):
+    """A handler failed; the next attempt succeeds."""
+
+
+def contract(receipt: type[Receipt] = Receipt) -> Contract:
+    """The contract, with the body of receipts as a release knows it."""
+    return Contract(
+        "chaos.entries",
+        sent_by_initiator=[MessageType("chaos.Entry", Entry)],
+        sent_by_target=[MessageType("chaos.Receipt", receipt)],
+    )
+
+
+ENTRIES = contract()
+
+
+def advance(state: Tally, n: int, text: str) -> None:
+    """Add a message to the running digest."""
+    state.count += 1
+    state.digest = sha256(f"{state.digest}{n}:{text}".encode()).hexdigest()
+
+
+def teller(release: int, entries: Contract) -> Service[Tally]:
+    """Tells entries, and ends a dialog that is meant to end when its last receipt came."""
+    service = Service(TELLER, initiates=[entries], state=Tally)
+
+    @service.on("chaos.Receipt")
+    def received(receipt: Receipt, dialog: Dialog[Tally]) -> None:
+        note(service.name, dialog.id, receipt.n, release)
+        if receipt.n % SLOW == SLOW // 2:
+            Event().wait(LONG)
+        fall_ill(receipt.n + 1, dialog)
+        state = dialog.group.state
+        advance(state, receipt.n, receipt.digest)
+        if state.count == lengths().get(dialog.id):
+            dialog.end()
+
+    return service
+
+
+def ledger(release: int, entries: Contract, state: type[Tally], receipt: Callable[..., Receipt]) -> Service[Tally]:
+    """Writes a receipt for every entry."""
+    service = Service(LEDGER, accepts=[entries], state=state, state_version=release)
+
+    @service.on("chaos.Entry")
+    async def written(entry: Entry, dialog: Dialog[Tally]) -> None:
+        note(service.name, dialog.id, entry.n, release)
+        if entry.n % SLOW == SLOW // 3:
+            await asyncio.sleep(LONG)
+        fall_ill(entry.n, dialog)
+        tally = dialog.group.state
+        advance(tally, entry.n, entry.pad)
+        dialog.send(receipt(n=entry.n, digest=tally.digest))
+
+    return service
+
+
+def teller_1() -> Service[Tally]:
+    """The first release."""
+    return teller(1, ENTRIES)
+
+
+def teller_2() -> Service[Tally]:
+    """Knows the new field of receipts; works beside the first release for as long as one likes."""
+    return teller(2, contract(NewReceipt))
+
+
+def ledger_1() -> Service[Tally]:
+    """The first release; refuses partitions whose state the second one has written."""
+    return ledger(1, ENTRIES, Tally, Receipt)
+
+
+def ledger_2() -> Service[Tally]:
+    """Has another field in its receipts and in its state, which it upgrades as it comes across it."""
+    service = ledger(2, contract(NewReceipt), NewTally, functools.partial(NewReceipt, release=2))
+
+    @service.upgrade_state(1)
+    def second(state: Any) -> Any:
+        return {**state, "release": 2}
+
+    return service
+
+
+def fall_ill(n: int, dialog: Dialog[Tally]) -> None:
+    """Fail now and then, at the first attempt."""
+    if n % UNWELL == UNWELL // 2 and dialog.message.attempt == 1:
+        raise Unwell(f"message {n}")
+
+
+@functools.cache
+def lengths() -> dict[str, int]:
+    """How many entries each dialog has that is meant to end."""
+    plan = json.loads((records() / "plan.json").read_text(encoding="utf-8"))
+    ends = set(plan["ends"])
+    return {dialog: length for dialog, length in plan["dialogs"].items() if dialog in ends}
+
+
+def records() -> Path:
+    """Where records are kept."""
+    return Path(os.environ["CHAOS_RECORDS"])
+
+
+@functools.cache
+def _notes(service: str) -> int:
+    return os.open(records() / f"{service}-{os.getpid()}.jsonl", os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o644)
+
+
+def note(service: str, conversation: str, n: int, release: int) -> None:
+    """Leave a line about a handler's run, in one write."""
+    line = {
+        "service": service, "conversation": conversation, "initiator": service == TELLER, "n": n, "release": release,
+        "pid": os.getpid(),
+    }  # fmt: skip
+    os.write(_notes(service), json.dumps(line).encode() + b"\n")

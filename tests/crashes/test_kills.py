@@ -1,0 +1,291 @@
+"""A worker process killed at each moment that matters: nothing is lost, nothing twice, all in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+from uuid import uuid4
+
+import pytest
+
+from conversations import Client, Kafka, WorkerSettings
+from conversations.crew import Crew, kafka_worker
+from conversations.kafka.admin import apply
+from conversations.kafka.clients import list_offset, make_admin, offset_of
+from conversations.kafka.restore import BoundedReader
+from conversations.protocol import rows
+from conversations.protocol.rows import PartitionRow
+from conversations.protocol.topics import DEAD_LETTER, STATE, service_topic
+from tests.acceptance.command_line import ROOT, until
+from tests.crashes.services import COUNTING, Number, counter, echoer
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(180)]
+
+KILLED = -signal.SIGKILL
+
+
+class Scene:
+    """A counter that works in this process, and echoers in processes that die."""
+
+    def __init__(self, kafka: Kafka, out: Path, partitions: int) -> None:
+        self.kafka, self.out, self.partitions = kafka, out, partitions
+        self.orders = out / "orders"
+        self.orders.mkdir()
+        self.counter = counter()
+        self.started: list[Victim] = []
+        self.sent: dict[str, int] = {}
+        """How many numbers went into each dialog."""
+        apply(kafka, [self.counter.declaration(), echoer(out).declaration()], partitions, 1)
+
+    def order(self, point: str) -> None:
+        """Have a worker die when it next comes to this point."""
+        (self.orders / point).touch()
+
+    def is_done(self, point: str) -> bool:
+        return (self.orders / f"{point}.done").exists()
+
+    def victim(self, slot: str = "one", *, batch: int = 5_000) -> Victim:
+        victim = Victim(self, slot, batch)
+        self.started.append(victim)
+        return victim
+
+    def count(self, client: Client, dialogs: int, numbers: int) -> None:
+        """Send numbers in new dialogs."""
+        for _ in range(dialogs):
+            with client.begin_dialog("echoer", COUNTING) as dialog:
+                for n in range(numbers):
+                    dialog.send(Number(n=n))
+            self.sent[dialog.id] = numbers
+
+    def go_on(self, client: Client, numbers: int) -> None:
+        """Send further numbers in all dialogs."""
+        for name, before in self.sent.items():
+            with client.dialog(name) as dialog:
+                for n in range(before, before + numbers):
+                    dialog.send(Number(n=n))
+            self.sent[name] = before + numbers
+
+    # -- what Kafka says ---------------------------------------------------------------------------------------------
+
+    def records(self, service: str, kind: str) -> list[tuple[int, bytes, bytes | None]]:
+        """Committed records of a topic."""
+        topic, admin = service_topic(self.kafka.namespace, service, kind), make_admin(self.kafka)
+        found: list[tuple[int, bytes, bytes | None]] = []
+        for partition in range(self.partitions):
+            end = offset_of(self.kafka, topic, list_offset(admin, topic, partition))
+            reader = BoundedReader(self.kafka, topic, partition, 0, end)
+            while not reader.done:
+                found += [(partition, key, value) for key, value in reader.read(10_000)]
+            reader.close()
+        return found
+
+    def state(self, service: str) -> dict[tuple[int, bytes], bytes]:
+        """Rows of the state topic as they are now."""
+        newest = {(partition, key): value for partition, key, value in self.records(service, STATE)}
+        return {where: value for where, value in newest.items() if value is not None}
+
+    def seen(self, service: str) -> dict[str, list[int]]:
+        """The numbers each dialog's group has in its state."""
+        codec = self.counter.state
+        found = {}
+        for (_, key), value in self.state(service).items():
+            if key[:1] == rows.GROUP:
+                group = rows.decode_group(value)
+                found[key.partition(b"\0")[2].decode()] = codec.decode(group.state, group.version).numbers
+        return found
+
+    def partition_rows(self) -> dict[int, PartitionRow]:
+        """Of the echoer."""
+        state = self.state("echoer")
+        return {number: rows.decode_partition(value) for (number, key), value in state.items() if key == rows.PARTITION}
+
+    def is_complete(self) -> bool:
+        heard = self.seen("counter")
+        return all(len(heard.get(name, ())) >= numbers for name, numbers in self.sent.items())
+
+    def check(self) -> None:
+        """Wait for the last echo; then everything was taken once and in order on both sides."""
+        until(self.is_complete, "every number is echoed", 90)
+        expected = {name: list(range(numbers)) for name, numbers in self.sent.items()}
+        assert self.seen("counter") == expected
+        assert self.seen("echoer") == expected
+        assert self.records("echoer", DEAD_LETTER) == self.records("counter", DEAD_LETTER) == []
+
+
+class Victim:
+    """One life of a worker process."""
+
+    def __init__(self, scene: Scene, slot: str, batch: int) -> None:
+        self.log = scene.out / f"{slot}-{uuid4().hex}.log"
+        kafka = scene.kafka
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "tests.crashes.victim", kafka.bootstrap, kafka.namespace, slot,
+                    scene.orders, scene.out / f"state-{slot}", str(batch),
+                ],
+                cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def dies(self) -> None:
+        """Wait for the SIGKILL it gives itself."""
+        assert self.process.wait(60) == KILLED, self.log.read_text()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(20)
+
+    def stop(self) -> None:
+        """Stop it in order."""
+        self.process.terminate()
+        assert self.process.wait(30) == 0, self.log.read_text()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.kill()
+
+
+@pytest.fixture
+def scene(kafka_bootstrap: str, tmp_path: Path) -> Iterator[Scene]:
+    yield from _scene(kafka_bootstrap, tmp_path, 1)
+
+
+@pytest.fixture
+def wide_scene(kafka_bootstrap: str, tmp_path: Path) -> Iterator[Scene]:
+    """With two partitions."""
+    yield from _scene(kafka_bootstrap, tmp_path, 2)
+
+
+def _scene(bootstrap: str, out: Path, partitions: int) -> Iterator[Scene]:
+    made = Scene(Kafka(bootstrap, namespace=f"k{uuid4().hex[:10]}"), out, partitions)
+    worker = kafka_worker(made.counter, made.kafka, WorkerSettings())
+    try:
+        with Crew([worker], made.kafka):
+            yield made
+    finally:
+        for victim in made.started:
+            victim.kill()
+
+
+@pytest.fixture
+def client(scene: Scene) -> Iterator[Client]:
+    with Client(scene.counter, scene.kafka) as made:
+        yield made
+
+
+# -- at each moment ------------------------------------------------------------------------------------------------
+
+
+def test_killed_while_its_handler_runs(scene: Scene, client: Client) -> None:
+    scene.order("kill-7")
+    scene.count(client, 10, 20)
+    scene.victim(batch=20).dies()
+    scene.victim()
+    scene.check()
+
+
+@pytest.mark.parametrize("moment", ["committing-before", "committing-open", "committing-after", "applying"])
+def test_killed_around_a_commit(scene: Scene, client: Client, moment: str) -> None:
+    """Before anything is produced, with the transaction open, committed and not known, and not applied to the local copy."""
+    scene.count(client, 10, 10)
+    with scene.victim(batch=20) as first:
+        until(scene.is_complete, "a local copy with something in it")
+        scene.order(moment)
+        scene.go_on(client, 10)
+        first.dies()
+    scene.victim()
+    scene.check()
+
+
+@pytest.mark.parametrize("moment", ["starting-before", "starting-open", "starting-after", "restoring"])
+def test_killed_while_it_takes_its_partition_up(scene: Scene, client: Client, moment: str) -> None:
+    """It begins from nothing, between two slices of its state; and around the transaction that marks the start."""
+    scene.count(client, 30, 3)
+    with scene.victim("first"):
+        until(scene.is_complete, "a state to be restored")
+    scene.go_on(client, 3)
+    scene.order(moment)
+    scene.victim("second").dies()
+    scene.victim("second")
+    scene.check()
+
+
+@pytest.mark.parametrize("moment", ["revoking-before", "revoking-open", "revoking-after", "revoked"])
+def test_killed_while_it_gives_its_partitions_back(scene: Scene, client: Client, moment: str) -> None:
+    scene.count(client, 10, 10)
+    first = scene.victim(batch=20)
+    until(scene.is_complete, "at work")
+    scene.order(moment)
+    scene.go_on(client, 20)
+    first.process.terminate()
+    first.dies()
+    scene.victim()
+    scene.check()
+
+
+def test_killed_with_rows_that_wait(scene: Scene, client: Client) -> None:
+    """Its handler does not return, so all of its dialog waits; the next process handles it in order."""
+    scene.order("stop-3")
+    scene.count(client, 3, 50)
+    first = scene.victim()
+
+    def waiting() -> int:
+        return sum(key[:1] == rows.WAITING for _, key in scene.state("echoer"))
+
+    until(lambda: waiting() == 3 * 47, "everything behind the three handlers waits")
+    first.kill()
+    (scene.orders / "stop-3").unlink()
+    scene.go_on(client, 5)
+    scene.victim()
+    scene.check()
+    until(lambda: waiting() == 0, "no row is left")
+
+
+# -- counting deaths -------------------------------------------------------------------------------------------------
+
+
+def test_deaths_in_quick_succession_are_counted_until_all_from_before_is_settled(scene: Scene, client: Client) -> None:
+    scene.count(client, 1, 5)
+    counted = []
+    for _ in range(3):
+        scene.order("kill-1")
+        scene.victim().dies()
+        (row,) = scene.partition_rows().values()
+        counted.append((row.unclean_starts, row.clean))
+    assert counted == [(0, False), (1, False), (2, False)]
+    last = scene.victim()
+    scene.check()
+    until(lambda: scene.partition_rows()[0].unclean_starts == 0, "the bound is passed")
+    last.stop()
+    assert scene.partition_rows()[0].clean
+    with scene.victim():
+        until(lambda: not scene.partition_rows()[0].clean, "the start is committed")
+        assert scene.partition_rows()[0].unclean_starts == 0
+
+
+def test_of_two_workers_one_dies_and_only_its_partition_is_suspect_where_it_goes(
+    wide_scene: Scene, kafka_bootstrap: str
+) -> None:
+    scene = wide_scene
+    for point in ("kill-1", "stop-2"):
+        scene.order(point)
+    left, right = scene.victim("left"), scene.victim("right")
+    until(lambda: "is open" in left.log.read_text() and "is open" in right.log.read_text(), "both work")
+    with Client(scene.counter, scene.kafka) as client:
+        scene.count(client, 8, 5)
+    until(lambda: scene.is_done("kill-1"), "one of them dies")
+    until(lambda: sorted(row.unclean_starts for row in scene.partition_rows().values()) == [0, 1], "taken over")
+    assert [victim.process.poll() for victim in (left, right)].count(None) == 1
+    (scene.orders / "stop-2").unlink()
+    for victim in (left, right):
+        victim.kill()
+    scene.victim("third")
+    scene.check()
+    until(lambda: not any(row.unclean_starts for row in scene.partition_rows().values()), "all is settled")

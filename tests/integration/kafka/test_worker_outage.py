@@ -1,0 +1,131 @@
+"""A worker whose broker goes away and comes back: it waits, and goes on where it was."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from time import monotonic
+
+import pytest
+from pydantic import BaseModel
+
+from conversations import Client, Contract, Dialog, Kafka, Service, WorkerSettings
+from conversations.crew import Crew
+from conversations.kafka.admin import apply
+from conversations.kafka.embedded import EmbeddedBroker
+from conversations.kafka.log import KafkaLog
+from conversations.memory.store import MemoryStores
+from conversations.worker import Worker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+class Ping(BaseModel):
+    n: int
+
+
+class Pong(BaseModel):
+    n: int
+
+
+PINGS = Contract("Pings", sent_by_initiator=[Ping], sent_by_target=[Pong])
+
+
+def until(condition: object, what: str, seconds: float = 150) -> None:
+    assert callable(condition)
+    deadline = monotonic() + seconds
+    while not condition():
+        assert monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        threading.Event().wait(0.05)
+
+
+class Interruptible(KafkaLog):
+    """Calls somebody before it asks for the identities of the topics, which a worker does when it restores."""
+
+    asked = staticmethod(lambda: None)
+
+    def topic_ids(self) -> Mapping[str, str]:
+        self.asked()
+        return super().topic_ids()
+
+
+class Pair:
+    """Two services whose workers run in threads."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self.kafka = kafka
+        self.pings: list[int] = []
+        self.pongs: list[int] = []
+        self.gate = threading.Event()
+        """Shut while the second ping is handled."""
+        self.caller = Service("caller", initiates=[PINGS])
+        self.answerer = Service("answerer", accepts=[PINGS])
+
+        @self.caller.on(Pong)
+        def hear(pong: Pong, dialog: Dialog) -> None:
+            self.pongs.append(pong.n)
+
+        @self.answerer.on(Ping)
+        def answer(ping: Ping, dialog: Dialog) -> None:
+            self.pings.append(ping.n)
+            if ping.n == 1:
+                assert self.gate.wait(60)
+            dialog.send(Pong(n=ping.n))
+
+        apply(kafka, [self.caller.declaration(), self.answerer.declaration()], 1, 1)
+
+    def worker(self, service: Service, log: type[KafkaLog] = KafkaLog) -> Worker:
+        return Worker(service, lambda: log(self.kafka, service.name), MemoryStores(), settings=WorkerSettings())
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as made:
+        yield made
+
+
+def test_workers_go_on_after_an_outage(broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture) -> None:
+    """One of them was in the middle of its work: what it could not commit is done again, and takes effect once."""
+    pair = Pair(Kafka(broker.bootstrap))
+    caller, answerer = pair.worker(pair.caller), pair.worker(pair.answerer)
+    with Crew([caller, answerer], pair.kafka) as crew, Client(pair.caller, pair.kafka) as client:
+        crew.await_ready(60)
+        with client.begin_dialog("answerer", PINGS) as dialog:
+            dialog.send(Ping(n=0))
+        until(lambda: pair.pongs == [0], "the first answer")
+        with client.dialog(dialog.id) as going_on:
+            going_on.send(Ping(n=1))
+        until(lambda: pair.pings[-1:] == [1], "the second ping is being handled")
+        broker.kill()
+        pair.gate.set()
+        until(lambda: "joining again" in caplog.text, "a worker has found nobody to join")
+        assert not answerer.stopping.is_set()
+        broker.restart()
+        with client.dialog(dialog.id) as going_on:
+            going_on.send(Ping(n=2))
+        until(lambda: pair.pongs[-1:] == [2], "the last answer")
+    assert sorted(set(pair.pongs)) == [0, 1, 2]
+    assert pair.pongs == sorted(pair.pongs)
+
+
+def test_a_worker_that_is_restoring_waits_for_its_broker(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    pair = Pair(Kafka(broker.bootstrap))
+    killed = threading.Event()
+
+    def kill() -> None:
+        if not killed.is_set():
+            broker.kill()
+            killed.set()
+
+    Interruptible.asked = staticmethod(kill)
+    caplog.set_level(logging.INFO)
+    worker = pair.worker(pair.answerer, Interruptible)
+    with Crew([worker], pair.kafka) as crew:
+        until(killed.is_set, "it restores")
+        until(lambda: "waits for Kafka" in caplog.text, "it has found nobody")
+        broker.restart()
+        crew.await_ready(150)
+        assert list(worker.partitions) == [0]

@@ -1,0 +1,103 @@
+"""Which test must fail when which guard is removed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+PATCHES = Path(__file__).with_name("patches")
+RULES = "tests/rules"
+"""Tests of rules that only a real Kafka can break: each has a patch here, and each patch breaks one of them."""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One guard, removed by one patch."""
+
+    patch: str
+    """Name of a file in ``patches``, without its suffix."""
+    test: str
+    """Node id of the test that must fail."""
+    also: str = ""
+    """Node id of a test that stands on the same guard and may fail too."""
+
+    @property
+    def path(self) -> Path:
+        """Where the patch is."""
+        return PATCHES / f"{self.patch}.patch"
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether no other test of the rules may fail; guards of the core break whatever is built on them."""
+        return self.test.startswith(f"{RULES}/")
+
+
+_OWNERS = f"{RULES}/test_owners.py::test_"
+_RESTORING = f"{RULES}/test_restoring.py::test_"
+_COPY = f"{_RESTORING}a_stale_local_copy_is_built_anew"
+_ROUTING = f"{RULES}/test_routing.py::test_"
+_CLIENTS = f"{RULES}/test_clients.py::test_"
+
+_CHECKED = "tests/unit/chaos/test_clean_run.py::test_a_run_in_which_the_product_kept_its_promises_is_clean[0]"
+"""The checker of chaos runs, which shares no code with the product, must notice too."""
+
+_NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
+_MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
+_ENDS = "tests/simulation/test_ends.py::test_"
+"""Guards of the core: a law of the simulation or of the machine breaks without them, beside others."""
+
+MUTATIONS = (
+    Mutation("01-only-moved-positions", f"{_OWNERS}a_timer_that_fires_for_an_owner_of_yesterday_is_not_committed"),
+    Mutation(
+        "02-flights-of-gone-partitions", f"{_OWNERS}a_step_from_before_the_partition_came_back_is_not_committed_after"
+    ),
+    Mutation(
+        "03-results-of-gone-partitions", f"{_OWNERS}what_a_lane_finishes_after_the_partition_came_back_is_refused"
+    ),
+    Mutation("04-doubt-committed-again", f"{_OWNERS}a_commit_that_timed_out_is_never_committed_again"),
+    Mutation(
+        "05-step-waits-for-handlers",
+        f"{_OWNERS}a_slow_handler_costs_neither_the_partition_nor_the_transaction",
+        also=f"{_OWNERS}what_a_lane_finishes_after_the_partition_came_back_is_refused",
+    ),
+    Mutation("06-end-counts-committed-rows-only", f"{_RESTORING}a_restore_waits_for_the_rows_of_an_open_transaction"),
+    Mutation("07-unstable-group-offset", f"{_RESTORING}a_restore_knows_the_groups_offset_before_it_takes_the_end"),
+    Mutation("08-end-before-group-offset", f"{_RESTORING}a_restore_knows_the_groups_offset_before_it_takes_the_end"),
+    Mutation("09-old-copy-trusted", f"{_COPY}[too_old]"),
+    Mutation("10-copy-of-another-topic-trusted", f"{_COPY}[of_another_topic]"),
+    Mutation("11-copy-from-before-the-log-start-trusted", f"{_COPY}[below_the_log_start]"),
+    Mutation("12-no-group-offset-means-a-new-start", f"{_RESTORING}positions_outlive_the_groups_offsets"),
+    Mutation("13-group-offset-wins", f"{_RESTORING}positions_of_the_row_win_over_the_groups_offsets"),
+    Mutation("14-offset-without-a-row-ignored", f"{_RESTORING}an_offset_without_a_row_stops_the_partition"),
+    Mutation("15-recreated-topics-taken-for-the-old", f"{_RESTORING}a_recreated_queue_stops_its_partition"),
+    Mutation("16-lost-input-jumped-over", f"{_RESTORING}an_input_that_lost_its_beginning_stops_its_partition"),
+    Mutation("17-misrouted-command-carried-out", f"{_ROUTING}a_misrouted_command_is_forwarded"),
+    Mutation("18-misrouted-envelope-taken", f"{_ROUTING}a_misrouted_envelope_is_set_aside"),
+    Mutation(
+        "19-partition-left-to-the-client",
+        f"{_ROUTING}a_destination_that_grew_gets_its_records_where_the_catalog_says",
+    ),
+    Mutation("20-growth-not-noticed", f"{_ROUTING}a_topic_of_its_own_that_grew_stops_the_worker"),
+    Mutation(
+        "21-failed-destination-stops-everything",
+        f"{_ROUTING}a_destination_that_fails_delays_what_goes_there_and_nothing_else",
+    ),
+    Mutation("22-offsets-before-acknowledgements", f"{_CLIENTS}no_record_is_under_way_when_the_offsets_are_sent"),
+    Mutation("23-any-thread", f"{_CLIENTS}a_second_thread_may_not_touch_the_consumer"),
+    Mutation("24-extras-stay-assigned", f"{_CLIENTS}a_revoked_partition_takes_its_commands_along"),
+    Mutation("25-slot-not-used", f"{_CLIENTS}a_restart_in_the_same_slot_ends_what_its_predecessor_left_open"),
+    Mutation("26-minutes-to-end-a-transaction", f"{_CLIENTS}a_transaction_nobody_ends_hides_other_senders_for_seconds"),
+    Mutation("40-a-number-twice", f"{_NUMBERS}a_number_is_accepted_once"),
+    Mutation("41-a-gap-jumped-over", f"{_MEMORY}held_messages_follow_in_order_when_the_gap_closes"),
+    Mutation("42-closed-and-forgotten", f"{_MEMORY}a_replay_after_the_end_has_no_effect"),
+    Mutation("43-forgotten-by-the-wall-clock", f"{_MEMORY}a_tombstone_is_forgotten_only_when_log_time_has_passed"),
+    Mutation("44-dead-letters-without-bytes", f"{_ENDS}the_fourth_failure_ends_the_dialog_with_error_500"),
+    Mutation("45-waiting-rows-not-written", f"{_MEMORY}waiting_rows_survive_a_crash"),
+    Mutation("46-a-late-first-message-taken", f"{_ENDS}a_first_message_that_comes_too_late_is_refused"),
+    Mutation("47-a-failed-run-takes-effect", f"{_ENDS}a_failed_run_leaves_nothing_behind"),
+    Mutation("80-duplicates-taken-again", _CHECKED),
+    Mutation("81-position-of-what-was-read", _CHECKED),
+    Mutation("82-nothing-kept-of-what-is-set-aside", _CHECKED),
+    Mutation("83-no-tombstones", _CHECKED),
+    Mutation("84-commands-carried-out-again", _CHECKED),
+)

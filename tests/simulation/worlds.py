@@ -1,0 +1,85 @@
+"""A world for every seed: which faults happen there, how often, and how many workers a service has."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
+from random import Random
+from typing import Any
+
+from conversations import Service, WorkerSettings
+from conversations.testing import Faults, Simulation
+
+OLD = ("duplicate", "reorder", "crash", "abort", "revoke", "slow")
+NEW = ("move", "stall", "hang", "noise")
+
+
+@dataclass
+class World:
+    """One seed at work: makes its simulations and counts what they handled."""
+
+    seed: int
+    faults: Faults
+    workers: int = 1
+    simulations: list[Simulation] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.random = Random(self.seed)
+
+    def __str__(self) -> str:
+        rates = {name: rate for name, rate in asdict(self.faults).items() if rate and name != "seed"}
+        return f"seed {self.seed}, {self.workers} workers of each service, faults {rates}"
+
+    def simulation(
+        self, *services: Service[Any], settings: WorkerSettings | None = None, **options: Any
+    ) -> AbstractContextManager[Simulation]:
+        sim = Simulation(*services, faults=self.faults, workers=self.workers, settings=settings, **options)
+        self.simulations.append(sim)
+        return sim
+
+    def at_least(self, *, workers: int = 1, **rates: float) -> "World":
+        """The same world with more of some faults; for scenarios about them."""
+        more: dict[str, Any] = {name: max(rate, getattr(self.faults, name)) for name, rate in rates.items()}
+        self.faults = replace(self.faults, **more)
+        self.workers = max(workers, self.workers)
+        return self
+
+    @property
+    def handled(self) -> int:
+        """Messages whose handlers' effects were committed."""
+        return sum(len(sim.broker.ledger.handled) for sim in self.simulations)
+
+
+def lonely(seed: int) -> World:
+    """One worker per service, whose wire, transactions and process fail."""
+    random = Random(seed * 7919 + 1)
+    rates = {name: random.choice([0.0, 0.0, 0.1, 0.3]) for name in OLD}
+    return World(seed, Faults(seed=seed, **rates))
+
+
+def crowded(seed: int) -> World:
+    """Up to three workers per service: the same, and partitions move, members stand still, transactions hang."""
+    world = lonely(seed)
+    random = Random(seed * 104_729 + 7)
+    rates: dict[str, Any] = {name: random.choice([0.0, 0.0, 0.05, 0.2]) for name in NEW}
+    rates["survive"] = random.choice([0.0, 0.5, 1.0])
+    world.workers = random.choice([1, 2, 2, 3])
+    world.faults = replace(world.faults, **rates)
+    return world
+
+
+Scenario = Callable[[World], None]
+
+
+def play(scenario: Scenario, world: World) -> int:
+    """Play a scenario in a world; return how many messages were handled there."""
+    try:
+        scenario(world)
+    except BaseException as error:
+        error.add_note(f"{scenario.__name__}, {world}; again: {again(scenario, world.seed)}")
+        raise
+    return world.handled
+
+
+def again(scenario: Scenario, seed: int) -> str:
+    """Say how to repeat one seed of a scenario."""
+    return f"python -m tests.simulation --scenario {scenario.__name__} --seed {seed}"

@@ -1,0 +1,122 @@
+"""While a handler runs: its group waits in order, everybody else goes on."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from tests.slow_handlers.workshop import Task, Waiting, Workshop, until
+
+
+@pytest.fixture
+def shop() -> Iterator[Workshop]:
+    made = Workshop()
+    yield made
+    made.close()
+
+
+HOUR = 3_600 * 1_000_000
+
+
+def test_a_slow_handler_holds_up_its_dialog_and_nobody_else(shop: Workshop) -> None:
+    """What follows it waits as rows, and comes in order when it is done."""
+    boss, worker = shop.worker(shop.boss), shop.worker()
+    shop.ask(Task(name="slow", stuck=True), *(Task(name="slow", n=n) for n in range(1, 20)))
+    until(lambda: shop.gates.entered("slow"), boss, worker)
+    for n in range(20):
+        shop.ask(Task(name="quick", n=n))
+        until(partial(shop.results.__contains__, ("quick", n)), boss, worker)
+    until(lambda: len(shop.attempts()) == 20, boss, worker)
+    assert not [name for name, _ in shop.done if name == "slow"]
+    shop.gates.open("slow")
+    until(lambda: len(shop.results) == 40, boss, worker)
+    assert [n for name, n in shop.results if name == "slow"] == list(range(20))
+    assert shop.attempts() == []
+
+
+def test_slow_handlers_in_every_place_do_not_hold_up_what_needs_no_handler(shop: Workshop) -> None:
+    """An END, which nothing handles here, is taken and its dialog closed while the pool is full for long."""
+    boss, worker = shop.worker(shop.boss), shop.worker(concurrency=4)
+    dialog = shop.ask(Task(name="quick"))
+    until(lambda: len(shop.results) == 1, boss, worker)
+    names = [f"slow-{n}" for n in range(8)]
+    for name in names:
+        shop.ask(Task(name=name, stuck=True))
+    until(lambda: sum(map(shop.gates.entered, names)) == 4 and len(shop.attempts()) == 8, boss, worker)
+    with shop.client() as client, client.dialog(dialog) as mine:
+        mine.end()
+    until(lambda: boss.counts.closed == worker.counts.closed == 1, boss, worker)
+    assert sum(map(shop.gates.entered, names)) == 4
+    shop.gates.open(*names)
+    until(lambda: len(shop.results) == 9, boss, worker)
+
+
+def test_an_async_handler_that_awaits_holds_up_its_dialog_and_nobody_else(shop: Workshop) -> None:
+    boss, worker = shop.worker(shop.boss), shop.worker()
+    shop.ask(Waiting(name="slow", stuck=True), Waiting(name="after"))
+    until(lambda: shop.gates.entered("slow"), boss, worker)
+    shop.ask(Waiting(name="quick"))
+    until(lambda: ("quick", 0) in shop.results, boss, worker)
+    shop.gates.open("slow")
+    until(lambda: len(shop.results) == 3, boss, worker)
+    assert [name for name, _ in shop.results] == ["quick", "slow", "after"]
+
+
+def test_commands_for_a_group_wait_for_its_running_handler_and_others_do_not(shop: Workshop) -> None:
+    """The boss hears an answer for long; what its client sends and ends meanwhile goes out behind, in order."""
+    boss, worker = shop.worker(shop.boss), shop.worker()
+    dialog = shop.ask(Task(name="hold"))
+    until(lambda: shop.gates.entered("hold"), boss, worker)
+    with shop.client() as client, client.dialog(dialog) as mine:
+        mine.send(Task(name="held", n=1))
+        mine.send(Task(name="held", n=2))
+        mine.end()
+    shop.ask(Task(name="quick"))
+    until(lambda: shop.results == [("quick", 0)] and len(shop.attempts("boss")) >= 2, boss, worker)
+    assert shop.done == [("hold", 0), ("quick", 0)]
+    shop.gates.open("hold")
+    until(lambda: boss.counts.closed == worker.counts.closed == 1, boss, worker)
+    assert shop.done == [("hold", 0), ("quick", 0), ("held", 1), ("held", 2)]
+
+
+def test_an_error_of_the_peer_waits_for_the_running_handler_and_for_what_came_before_it(shop: Workshop) -> None:
+    boss, worker = shop.worker(shop.boss), shop.worker()
+    dialog = shop.ask(Task(name="slow", stuck=True), Task(name="behind"))
+    until(lambda: shop.gates.entered("slow"), boss, worker)
+    with shop.client() as client, client.dialog(dialog) as mine:
+        mine.end_with_error(7, "never mind")
+    until(lambda: len(shop.attempts()) == 3, boss, worker)
+    assert shop.errors == []
+    shop.gates.open("slow")
+    until(lambda: worker.counts.closed == 1, boss, worker)
+    assert shop.done == [("slow", 0), ("behind", 0)]
+    assert shop.errors == [7]
+
+
+def test_the_end_of_a_life_waits_for_the_running_handler(shop: Workshop) -> None:
+    """The boss's side ends in time; the shop's when its handler is done, whose answer is too late."""
+    boss, worker = shop.worker(shop.boss), shop.worker()
+    shop.ask(Task(name="slow", stuck=True))
+    until(lambda: shop.gates.entered("slow"), boss, worker)
+    shop.clock.advance(2 * HOUR)
+    until(lambda: boss.counts.closed == 1, boss, worker)
+    other = shop.ask(Task(name="quick"))
+    until(lambda: ("quick", 0) in shop.results, boss, worker)
+    assert other
+    assert worker.counts.closed == 0
+    assert shop.errors == []
+    shop.gates.open("slow")
+    until(lambda: worker.counts.closed == 1, boss, worker)
+    assert len(shop.errors) == 1
+    assert shop.results == [("quick", 0)]
+
+
+def test_rows_that_wait_survive_the_worker_and_are_handled_in_order_by_the_next(shop: Workshop) -> None:
+    boss, worker = shop.worker(shop.boss), shop.worker()
+    shop.ask(Task(name="slow", stuck=True), *(Task(name="slow", n=n) for n in range(1, 5)))
+    until(lambda: len(shop.attempts()) == 5, boss, worker)
+    worker.close()
+    shop.gates.open("slow")
+    successor = shop.worker()
+    until(lambda: len(shop.results) == 5, boss, successor)
+    assert [n for _, n in shop.results] == list(range(5))
