@@ -239,7 +239,8 @@ def test_killed_with_rows_that_wait(scene: Scene, client: Client) -> None:
     def waiting() -> int:
         return sum(key[:1] == rows.WAITING for _, key in scene.state("echoer"))
 
-    until(lambda: waiting() == 3 * 47, "everything behind the three handlers waits")
+    # At least: the counter acknowledges the first three echoes when it finds the time, and that waits too.
+    until(lambda: waiting() >= 3 * 47, "everything behind the three handlers waits")
     first.kill()
     (scene.orders / "stop-3").unlink()
     scene.go_on(client, 5)
