@@ -14,7 +14,7 @@ from conversations.protocol.envelope_avro import CURRENT, decode_avro, encode_av
 from conversations.protocol.envelope_records import Envelope, Extras, FenceOutcome, Kind, Origin, Prefix, Seal
 from conversations.protocol.envelope_run import RUNS, encode_text, message_run, read_run, read_text
 from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Registry
-from conversations.protocol.varint import LONGS, TABLE_END, encode_long, read_long
+from conversations.protocol.varint import LONGS, PAIR_SIZE, PAIRS, TABLE_END, encode_long, read_long, read_pair
 
 __all__ = [
     "HEADER_NAME", "IDENTITY", "Envelope", "Extras", "FenceOutcome", "Kind", "Origin", "Prefix", "Seal",
@@ -35,8 +35,6 @@ _ACK_START = b"\6\1"
 _BARE = message_run("", "") + b"\0\0"  # message_type to extras of a record that carries nothing
 _SENT_AT: dict[bytes, int] = {}
 _SENT_AT_LIMIT = 4096
-_TIMES: dict[bytes, tuple[int, int]] = {}
-"""``accept_until`` and ``expires_at`` as they are encoded: what one step begins under one contract shares them."""
 _Names: TypeAlias = tuple[bytes, tuple[str, str, str]]
 _NAMES: dict[bytes, _Names] = {}
 """Contract and services of prefixes already read, each under its contract as it is encoded."""
@@ -71,9 +69,7 @@ def decode_current(value: bytes) -> tuple[Envelope, int]:
         UndecodableRecord: as ``decode``, or it is of another schema.
     """
     if not value.startswith(_HEAD):
-        raise UndecodableRecord(
-            f"not a record of the current envelope schema: it begins with {value[:HEAD_SIZE].hex()}"
-        )
+        raise _foreign(value)
     try:
         prefix, start = _read_prefix(value)
     except (IndexError, ValueError) as error:
@@ -199,9 +195,7 @@ def tail_start(value: bytes) -> int:
         UndecodableRecord: it is of another schema, or the prefix is broken.
     """
     if not value.startswith(_HEAD):
-        raise UndecodableRecord(
-            f"not a record of the current envelope schema: it begins with {value[:HEAD_SIZE].hex()}"
-        )
+        raise _foreign(value)
     try:
         return _read_prefix(value)[1]
     except (IndexError, UnicodeDecodeError) as error:
@@ -240,6 +234,10 @@ def split_header(header: bytes) -> tuple[bytes, bool, Kind, int]:
     return header[:16], header[16] == 1, kind, seq
 
 
+def _foreign(value: bytes) -> UndecodableRecord:
+    return UndecodableRecord(f"not a record of the current envelope schema: it begins with {value[:HEAD_SIZE].hex()}")
+
+
 def _read_prefix(value: bytes) -> tuple[Prefix, int]:
     names = _NAMES.get(value[27 : 28 + (value[27] >> 1)])
     if names is None or not value.startswith(names[0], 27):
@@ -247,12 +245,14 @@ def _read_prefix(value: bytes) -> tuple[Prefix, int]:
     reply_key, at = read_text(value, 27 + len(names[0]))
     if value[26] > 1 or value[at] > 1:
         raise UndecodableRecord("broken prefix: a boolean is neither 0 nor 1")
-    times = _TIMES.get(value[at + 1 : at + 19])  # eighteen bytes for two of today's times
+    resends = value[at] == 1
+    at += 1
+    times = PAIRS.get(value[at : at + PAIR_SIZE])
     if times is None:
-        times, after = _read_times(value, at + 1)
+        times, at = read_pair(value, at)
     else:
-        after = at + 19
-    return Prefix(value[10:26], value[26] == 1, *names[1], reply_key, value[at] == 1, *times), after
+        at += PAIR_SIZE
+    return Prefix(value[10:26], value[26] == 1, *names[1], reply_key, resends, *times), at
 
 
 def _read_names(value: bytes) -> _Names:
@@ -265,17 +265,6 @@ def _read_names(value: bytes) -> _Names:
             _NAMES.clear()
         _NAMES[value[27 : 28 + (value[27] >> 1)]] = names
     return names
-
-
-def _read_times(value: bytes, at: int) -> tuple[tuple[int, int], int]:
-    accept_until, middle = read_long(value, at)
-    expires_at, end = read_long(value, middle)
-    times = accept_until, expires_at
-    if end == at + 18:
-        if len(_TIMES) >= _SENT_AT_LIMIT:
-            _TIMES.clear()
-        _TIMES[value[at:end]] = times
-    return times, end
 
 
 def _read_sent_at(value: bytes, at: int) -> tuple[int, int]:

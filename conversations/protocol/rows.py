@@ -24,7 +24,7 @@ from conversations.protocol.endpoint import NEVER, Endpoint, Kept
 from conversations.protocol.envelope_run import encode_text, read_text
 from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Schema
 from conversations.protocol.sequencing import Inbound
-from conversations.protocol.varint import encode_long, read_long
+from conversations.protocol.varint import PAIR_SIZE, PAIRS, encode_long, read_long, read_pair
 
 IDENTITY_SIZE = 17
 ENDPOINT, GROUP, HELD, DELAYED, WAITING, COMMAND = b"E", b"G", b"H", b"D", b"W", b"K"
@@ -33,9 +33,6 @@ PARTITION = b"P"
 _WAKE = slice(HEAD_SIZE, HEAD_SIZE + 8)
 _CONSTANT = _WAKE.stop
 """Where the constant part of an endpoint's row begins."""
-_TIMES: dict[bytes, tuple[int, int]] = {}
-"""``expires_at`` and ``started_until`` as they are encoded: what one step begins under one contract shares them."""
-_TIMES_LIMIT = 4096
 _NUMBERS = 12
 """Numbers of an endpoint's row from its state to its error code, see ``Kept``."""
 
@@ -119,7 +116,7 @@ def contract_of(row: bytes) -> bytes:
         UndecodableRecord: it is no endpoint row.
     """
     if not row.startswith(_ENDPOINT.head):
-        raise UndecodableRecord(f"not an endpoint row of this schema: it begins with {row[:_CONSTANT].hex()}")
+        raise _foreign(row)
     size, at = read_long(row, _CONSTANT)
     return row[at : at + size]
 
@@ -133,11 +130,15 @@ def decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, by
         UndecodableRecord: it is no endpoint row.
     """
     if not row.startswith(_ENDPOINT.head) or len(name) != IDENTITY_SIZE:
-        raise UndecodableRecord(f"not an endpoint row of this schema: it begins with {row[:_CONSTANT].hex()}")
+        raise _foreign(row)
     try:
         return _decode_endpoint(name, row, service)
     except (IndexError, ValueError) as error:
         raise UndecodableRecord(f"broken endpoint row: {error}") from error
+
+
+def _foreign(row: bytes) -> UndecodableRecord:
+    return UndecodableRecord(f"not an endpoint row of this schema: it begins with {row[:_CONSTANT].hex()}")
 
 
 def _decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, bytes]:
@@ -146,11 +147,11 @@ def _decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, b
     key, at = read_text(row, at)
     peer_key, at = read_text(row, at)
     origin, at = read_text(row, at)
-    times = _TIMES.get(row[at : at + 18])  # eighteen bytes for two of today's times
+    times = PAIRS.get(row[at : at + PAIR_SIZE])
     if times is None:
-        times, at = _read_times(row, at)
+        times, at = read_pair(row, at)
     else:
-        at += 18
+        at += PAIR_SIZE
     expires_at, started_until = times
     constant = row[_CONSTANT:at]
     numbers = []
@@ -174,16 +175,6 @@ def _decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, b
     endpoint.started_until = started_until
     endpoint.restore(Inbound(numbers[1], missing), Kept._make((*numbers, description)))
     return endpoint, constant
-
-
-def _read_times(row: bytes, start: int) -> tuple[tuple[int, int], int]:
-    first, at = read_long(row, start)
-    second, at = read_long(row, at)
-    if at == start + 18:
-        if len(_TIMES) >= _TIMES_LIMIT:
-            _TIMES.clear()
-        _TIMES[row[start:at]] = first, second
-    return (first, second), at
 
 
 def _read_numbers(row: bytes, at: int) -> tuple[set[int], int]:

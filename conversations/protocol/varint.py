@@ -25,6 +25,12 @@ LONGS: tuple[bytes, ...] = (*(_encode(number) for number in range(_LIMIT)), _enc
 _RECENT: dict[int, bytes] = {}
 """Larger numbers encoded lately: nearly all are times that many records of a step share."""
 
+PAIRS: dict[bytes, tuple[int, int]] = {}
+"""Pairs of longs already read, each under its bytes, see ``read_pair``."""
+
+PAIR_SIZE = 16
+"""Bytes of two of today's times, and of any pair in ``PAIRS``: what one step begins under one contract shares them."""
+
 TABLE_END = _LIMIT
 """Numbers from -1 up to, and not including, this one are in ``LONGS``."""
 
@@ -69,3 +75,21 @@ def read_long(value: bytes, at: int) -> tuple[int, int]:
     if at + 10 > len(value) and shift == 7 * (len(value) - at):
         raise UndecodableRecord(f"truncated: the record ends at byte {len(value)}, inside a number")
     raise UndecodableRecord(f"the number at byte {at} is longer than 64 bits")
+
+
+def read_pair(value: bytes, at: int) -> tuple[tuple[int, int], int]:
+    """Read the two longs at ``at``: the numbers, and where the next field begins; remember them when they are times.
+
+    The memory is asked with ``PAIRS.get(value[at : at + PAIR_SIZE])``, by the caller itself, for speed.
+
+    Raises:
+        UndecodableRecord: the bytes end inside them, or one is no 64-bit number.
+    """
+    first, middle = read_long(value, at)
+    second, end = read_long(value, middle)
+    pair = first, second
+    if end == at + PAIR_SIZE:
+        if len(PAIRS) >= _LIMIT:
+            PAIRS.clear()
+        PAIRS[value[at:end]] = pair
+    return pair, end

@@ -31,7 +31,7 @@ from conversations.protocol.envelope import (
     tail_start,
 )
 from conversations.protocol.envelope_avro import CURRENT, decode_avro
-from conversations.protocol.varint import read_long
+from conversations.protocol.varint import PAIR_SIZE, PAIRS, read_long, read_pair
 
 settings.register_profile("codec", deadline=None, max_examples=200)
 settings.load_profile("codec")
@@ -209,3 +209,12 @@ def test_caches_of_the_decoder_stay_bounded() -> None:
 
     assert len(RUNS) <= 1024
     assert len(hot._SENT_AT) <= 4096
+
+
+def test_two_of_todays_times_are_remembered_and_memory_of_them_stays_bounded() -> None:
+    for number in range(10_000):
+        pair = EXAMPLE.sent_at + number, EXAMPLE.sent_at - number
+        value = encode_long(pair[0]) + encode_long(pair[1])
+        assert read_pair(value, 0) == (pair, PAIR_SIZE)
+        assert PAIRS[value] == pair
+    assert len(PAIRS) <= 8192
