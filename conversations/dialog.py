@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from typing import Any, Generic, NamedTuple, Protocol
-from uuid import UUID
 
 from typing_extensions import TypeVar
 
@@ -20,6 +19,7 @@ from conversations.handlers import Side
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER, Endpoint, check_timer, refuse
 from conversations.protocol.envelope import Envelope
+from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.states import OPEN_STATES, TRANSITIONS, Event, State
 
@@ -155,7 +155,7 @@ class MessageInfo:
         """The same for every delivery of this message: an idempotency key for effects outside Kafka."""
         endpoint = self._draft.party.endpoint
         side = "t" if endpoint.initiator else "i"
-        return f"{UUID(bytes=endpoint.conversation)}:{side}:{self._received.seq}"
+        return f"{uuid_text(endpoint.conversation)}:{side}:{self._received.seq}"
 
     @property
     def type(self) -> str:
@@ -201,7 +201,7 @@ class Dialog(Generic[S]):
     @property
     def id(self) -> str:
         """Conversation id, the same on both sides."""
-        return str(UUID(bytes=self._party.endpoint.conversation))
+        return uuid_text(self._party.endpoint.conversation)
 
     @property
     def contract(self) -> str:

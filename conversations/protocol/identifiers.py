@@ -23,9 +23,15 @@ def drawn_at(conversation: bytes) -> int | None:
     return int.from_bytes(conversation[:6], "big") * 1_000
 
 
+def uuid_text(conversation: bytes) -> str:
+    """Write down the 16 bytes of a UUID as ``str(UUID(bytes=conversation))`` does, in a quarter of its time."""
+    text = conversation.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
 def handle(conversation: bytes, key: str) -> str:
     """Write down how to address a dialog: its id, and its key when that is another."""
-    name = str(UUID(bytes=conversation))
+    name = uuid_text(conversation)
     return name if key == name else f"{name}{_SEPARATOR}{key}"
 
 

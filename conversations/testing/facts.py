@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
-from uuid import UUID
 
 from conversations.errors import UndecodableRecord
 from conversations.handlers import Side
@@ -14,6 +13,7 @@ from conversations.memory.record import MemoryRecord
 from conversations.protocol import rows
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, decode, split_header
+from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, service_topic
 from conversations.testing.broker import FaultyBroker
@@ -42,7 +42,7 @@ def partition_row(row: bytes) -> rows.PartitionRow:
 
 def name_of(conversation: bytes) -> str:
     """Write a conversation id down."""
-    return str(UUID(bytes=conversation))
+    return uuid_text(conversation)
 
 
 class Facts:

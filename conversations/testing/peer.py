@@ -17,7 +17,7 @@ from conversations.protocol import rows
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
-from conversations.protocol.identifiers import RANDOM_BITS, uuid7
+from conversations.protocol.identifiers import RANDOM_BITS, uuid7, uuid_text
 from conversations.protocol.topics import COMMANDS, STATE, service_topic
 from conversations.service import Service
 from conversations.testing.faults import Chance
@@ -58,7 +58,7 @@ class PeerDialog:
     @property
     def id(self) -> str:
         """Conversation id, the same on both sides."""
-        return str(UUID(bytes=self._conversation))
+        return uuid_text(self._conversation)
 
     # -- speaking -----------------------------------------------------------------------------------------
 

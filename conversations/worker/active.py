@@ -50,7 +50,7 @@ class Active:
         """Constant part of the state row, encoded; empty until needed."""
         self.dirty = False
         self.scheduled = NEVER
-        """The earliest entry for this endpoint in the owner's heap of deadlines."""
+        """The earliest entry for this endpoint in its partition's ``Deadlines``."""
 
     def place(self, endpoint: Endpoint, side: Side, prefix: Prefix | None = None) -> None:
         """Put an endpoint here; ``prefix`` is that of the peer's record that created it, if one did."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from uuid import UUID
 
 from conversations.protocol import rows
 from conversations.protocol.command import Command, Tick, encode_command
 from conversations.protocol.envelope import Kind
+from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
 from conversations.protocol.topics import partition_of
 from conversations.worker import groups, letters, speaking
@@ -192,7 +192,7 @@ def _sweep(partition: Partition) -> None:
         tombstone = partition.decoded(key, rows.decode_tombstone, row)
         partition.write(key, None)
         if count := speaking.forget_delayed(partition, key[1:]):
-            letters.event(partition, "UNDELIVERED", conversation=str(UUID(bytes=key[1:17])), envelopes=count)
+            letters.event(partition, "UNDELIVERED", conversation=uuid_text(key[1:17]), envelopes=count)
         partition.actives.pop(rows.other_side(key[1:]), None)
         groups.leave(partition, tombstone.origin, tombstone.key, key[1:])
     for key in partition.commands.take(log_time, SWEEP):

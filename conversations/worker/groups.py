@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from conversations.protocol import rows
+from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import GROUP_MEMBERS
 from conversations.protocol.rows import GroupRow
 from conversations.protocol.states import State
@@ -36,9 +37,7 @@ def join(partition: Partition, active: Active) -> None:
     """
     lane = active.lane
     group = group_of(partition, lane)
-    text = active.identity[:16].hex()
-    named_after = f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}" == lane.name[1]
-    if named_after and not group.members:
+    if not group.members and uuid_text(active.identity[:16]) == lane.name[1]:
         return
     if not group.members:
         group.members += _implied(partition, lane)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import traceback
-from uuid import UUID
 
 from conversations.bodies import said
 from conversations.ports import Headers, Produced, Record
+from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import KEY_BYTES, RECORD_BYTES, sendable
 from conversations.worker.active import Item
 from conversations.worker.partition import Partition
@@ -141,14 +141,14 @@ def _conversation(item: Item) -> Headers:
     if envelope is not None:
         prefix = envelope.prefix
         return [
-            (CONVERSATION, str(UUID(bytes=prefix.conversation_id)).encode()),
+            (CONVERSATION, uuid_text(prefix.conversation_id).encode()),
             (FROM_INITIATOR, b"true" if prefix.from_initiator else b"false"),
             (SEQUENCE, str(envelope.seq).encode()),
             (MESSAGE_TYPE, sendable(envelope.message_type, TEXT_LIMIT).encode()),
         ]
     if command is not None:
         return [
-            (CONVERSATION, str(UUID(bytes=command.conversation_id)).encode()),
+            (CONVERSATION, uuid_text(command.conversation_id).encode()),
             (FROM_INITIATOR, b"true" if command.from_initiator else b"false"),
         ]
     return []

@@ -156,7 +156,7 @@ class Partition:
         if endpoint.resend_at != NEVER:
             held = rows.HELD + own
             endpoint.inbound.held = {int.from_bytes(key[-8:], "big") for key, _ in self.scan(held)}
-        active.scheduled = endpoint.next_deadline()  # the heap was filled from the row
+        active.scheduled = endpoint.next_deadline()  # its entry was made from the row
         return active
 
     # -- lanes --------------------------------------------------------------------------------------------

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from conversations.dialog import Party
 from conversations.errors import LocalError
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import Endpoint
+from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import GROUP_MEMBERS
 from conversations.worker import groups
 from conversations.worker.active import Active, Lane
@@ -35,7 +35,7 @@ class Room:
         with owner.lock:
             conversation = owner.new_conversation()
         beginner = opener.endpoint
-        key = beginner.key if related else str(UUID(bytes=conversation))
+        key = beginner.key if related else uuid_text(conversation)
         endpoint = Endpoint(
             conversation,
             initiator=True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from uuid import UUID
 
 from conversations.bodies import said
 from conversations.calls import Call
@@ -14,6 +13,7 @@ from conversations.errors import InvalidBody, PeerError, StateDamaged
 from conversations.lanes import Run, Steps
 from conversations.protocol import rows
 from conversations.protocol.codes import POISON, POISON_DESCRIPTION
+from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import STATE_BYTES
 from conversations.protocol.states import State
 from conversations.worker import groups, letters, orders, receiving, speaking
@@ -154,7 +154,7 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
     item.attempts += 1
     partition.owner.counts.failures += 1
     active = task.active
-    facts = {"conversation": str(UUID(bytes=active.identity[:16])), "attempt": item.attempts}
+    facts = {"conversation": uuid_text(active.identity[:16]), "attempt": item.attempts}
     what = item.envelope.message_type if item.envelope is not None and item.envelope.message_type else task.handler.name
     if item.attempts < ATTEMPTS:
         log.warning("handler of %s failed (attempt %d): %s", what, item.attempts, _text_of(failure), extra=facts)
@@ -174,7 +174,7 @@ def give_up(partition: Partition, item: Item, active: Active, task: Task, failur
     elif task.finish is not None:
         task.finish(partition, active)
     receiving.close(partition, active)
-    letters.event(partition, "GAVE_UP", conversation=str(UUID(bytes=active.identity[:16])), failure=_text_of(failure))
+    letters.event(partition, "GAVE_UP", conversation=uuid_text(active.identity[:16]), failure=_text_of(failure))
 
 
 def check_time_limits(partition: Partition) -> None:

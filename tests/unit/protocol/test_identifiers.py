@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conversations.errors import LocalError
-from conversations.protocol.identifiers import RANDOM_BITS, drawn_at, handle, read_handle, uuid7
+from conversations.protocol.identifiers import RANDOM_BITS, drawn_at, handle, read_handle, uuid7, uuid_text
 
 times = st.integers(0, (1 << 48) * 1_000 - 1)
 bits = st.integers(0, (1 << RANDOM_BITS) - 1)
@@ -26,6 +26,11 @@ def test_an_id_is_a_uuid_of_version_7_that_tells_its_age(now: int, random: int) 
 def test_different_bits_make_different_ids(now: int, first: int, second: int) -> None:
     """All 74 random bits are used."""
     assert (uuid7(now, first) == uuid7(now, second)) == (first == second)
+
+
+@given(st.binary(min_size=16, max_size=16))
+def test_the_text_of_an_id_is_that_of_any_uuid(conversation: bytes) -> None:
+    assert uuid_text(conversation) == str(UUID(bytes=conversation))
 
 
 def test_other_ids_have_no_age() -> None:
