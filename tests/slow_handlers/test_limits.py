@@ -81,7 +81,7 @@ def test_a_handler_that_returns_while_it_is_given_up_on_does_not_take_effect_twi
         until(lambda: shop.done == [("late", 0)] and somebody_is_in("steps"))
         for partition in worker.partitions.values():
             for run in partition.slow.values():
-                run.started = 0.0  # long past its limit
+                run.started -= 7_200  # long past its limit of an hour
         worker._check_time_limits()
         assert worker.counts.failures == 1
     until(lambda: shop.gates.entered("behind") and not lanes_of(worker)._orphans, boss, worker)
