@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ops.backoff import Backoff
 from ops.child import Ended, Spec
+from ops.restarts import Restarts
 
 log = logging.getLogger("conversations.run")
 
@@ -53,7 +53,7 @@ class Child:
         self.ever_joined = False
         self.ended: Verdict | None = None
         """What the present process said about its end."""
-        self._backoff = Backoff()
+        self._restarts = Restarts()
         self._reports = -1
         self._partial = b""
         self._born = 0.0
@@ -130,7 +130,7 @@ class Child:
 
     def restart_later(self) -> float:
         """Plan a restart; return in how many seconds."""
-        wait = self._backoff.after(time.monotonic() - self._born)
+        wait = self._restarts.after(time.monotonic() - self._born)
         self.restart_at = time.monotonic() + wait
         self.restarts += 1
         return wait

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from random import SystemRandom
 from typing import Any
 
+from conversations.backoff import Backoff
 from conversations.config import WorkerSettings
 from conversations.errors import (
     DestinationFailed,
@@ -30,7 +31,7 @@ from conversations.worker import collecting, intake, letters, speaking, working
 from conversations.worker.active import Item
 from conversations.worker.owner import Counts, Owner
 from conversations.worker.partition import Partition
-from conversations.worker.restoring import Outage, Restoring
+from conversations.worker.restoring import OUTAGE, Restoring
 
 log = logging.getLogger("conversations.worker")
 
@@ -83,7 +84,7 @@ class Worker:
         self._backlog: list[Record] = []
         self._committing = self._giving_back = self._failed = False
         self._joined = self._joined_once = False
-        self._outage = Outage()
+        self._outage = Backoff(*OUTAGE)
         self.stopping = threading.Event()
         self.ready = threading.Event()
         """Set while at least one partition is open and none is being restored."""

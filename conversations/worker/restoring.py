@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from conversations.backoff import Backoff
 from conversations.ports import Positions, Restore, Restored, Stores
 from conversations.worker import intake
 from conversations.worker.owner import Owner
@@ -11,24 +12,8 @@ from conversations.worker.partition import Partition
 
 SLICE = 5_000
 """Rows copied per step at most."""
-FIRST_PAUSE = 0.25
-LAST_PAUSE = 8.0
-
-
-class Outage:
-    """How long to wait while Kafka cannot be reached: a quarter of a second, then twice as long, up to 8 s."""
-
-    def __init__(self) -> None:
-        self._next = FIRST_PAUSE
-
-    def again(self) -> float:
-        """Return the seconds to wait before the next attempt."""
-        pause, self._next = self._next, min(2 * self._next, LAST_PAUSE)
-        return pause
-
-    def over(self) -> None:
-        """Kafka answered."""
-        self._next = FIRST_PAUSE
+OUTAGE = (0.25, 8.0)
+"""Seconds between two attempts while Kafka cannot be reached: the first wait, and the longest."""
 
 
 class Restoring:
@@ -40,7 +25,7 @@ class Restoring:
         """Known from the first answer of Kafka on."""
         self._restore: Restore | None = None
         self._copied = False
-        self._outage = Outage()
+        self._outage = Backoff(*OUTAGE)
         self._not_before = 0.0
         self.positions = Positions(None, None)
         """Where to read on, once the partition is there."""

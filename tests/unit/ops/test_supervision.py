@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ops.backoff import Backoff
 from ops.health import served, verdict
+from ops.restarts import Restarts
 from ops.slots import host_name, take
 from ops.supervisor import GOOD
 
@@ -20,13 +20,13 @@ SERVICE = "from conversations import Service\n{name} = Service('same')\n"
 
 
 def test_a_process_that_keeps_dying_waits_longer_up_to_ten_seconds() -> None:
-    backoff = Backoff()
-    assert [backoff.after(1.0) for _ in range(8)] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
+    restarts = Restarts()
+    assert [restarts.after(1.0) for _ in range(8)] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
 
 
 def test_a_minute_of_health_forgives() -> None:
-    backoff = Backoff()
-    assert [backoff.after(lived) for lived in (1.0, 1.0, 59.9, 60.0, 1.0)] == [0.2, 0.4, 0.8, 0.2, 0.4]
+    restarts = Restarts()
+    assert [restarts.after(lived) for lived in (1.0, 1.0, 59.9, 60.0, 1.0)] == [0.2, 0.4, 0.8, 0.2, 0.4]
 
 
 def test_a_slot_is_kept_while_its_file_is_open_and_the_next_gets_the_next(tmp_path: Path) -> None:
