@@ -190,10 +190,8 @@ def ask_offset(kafka: Kafka, admin: AdminClient, topic: str, partition: int, *, 
             return int(future.result().offset)
         except KafkaException as failure:
             error = failure.args[0]
-            if unreachable(error) or not passing(error):
+            if unreachable(error) or not passing(error) or monotonic() > deadline:
                 raise translated(kafka, f"offsets of {topic} cannot be listed", failure) from failure
-            if monotonic() > deadline:
-                raise KafkaUnreachable(kafka.bootstrap, describe(error)) from failure
         sleep(AGAIN)
         admin = make_admin(kafka)  # the old one may go on asking where nobody leads any more
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from secrets import token_hex
 from threading import get_ident
 from typing import Literal
@@ -10,7 +11,7 @@ from typing import Literal
 from conversations.config import Kafka
 from conversations.errors import InDoubt, LogError
 from conversations.kafka.catalog import CatalogReader
-from conversations.kafka.clients import Admin, Topic, ask_offset, describe_topics
+from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, ask_offset, describe_topics
 from conversations.kafka.consumer import Inputs
 from conversations.kafka.restore import KafkaRestore
 from conversations.kafka.transactions import Group, Transactions
@@ -64,7 +65,8 @@ class KafkaLog:
         self._watch = Watch(self.kafka, self._admin, topics)
         inputs = Inputs(self.kafka, (self._queue, self._commands), self._group, self._protocol)
         group = Group(self._queue, self._state, inputs.metadata)
-        self._transactions = Transactions(self.kafka, self._transactional_id, group, self._look_up)
+        look_up = partial(self._describe, timeout=LOOK_UP)  # in the middle of a commit: not for long
+        self._transactions = Transactions(self.kafka, self._transactional_id, group, look_up)
         self._inputs = inputs
         self._transactions.start()  # before the first read: ends what an earlier process of this slot left open
         inputs.subscribe(listener)
@@ -190,13 +192,9 @@ class KafkaLog:
                 )
         return topics
 
-    def _describe(self, names: list[str]) -> dict[str, Topic | None]:
+    def _describe(self, names: list[str], timeout: float = REQUEST_TIMEOUT) -> dict[str, Topic | None]:
         with self._admin.request() as client:
-            return describe_topics(client, self.kafka, names)
-
-    def _look_up(self, names: list[str]) -> dict[str, Topic | None]:
-        with self._admin.request() as client:
-            return describe_topics(client, self.kafka, names, LOOK_UP)  # in the middle of a commit: not for long
+            return describe_topics(client, self.kafka, names, timeout)
 
     def _joined(self) -> Inputs:
         self._check_thread()
