@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -14,6 +13,7 @@ from rich.console import Console
 from ops.cli.output import Exit, Json, failures, show_error
 from ops.demo.flights import NoFlights
 from ops.demo.workers import DemoFailed
+from ops.foreground import ended_by_sigterm
 
 
 def demo(
@@ -68,7 +68,7 @@ def demo(
     from ops.demo.screen import Screen
 
     screen = Screen(Console(stderr=as_json))
-    with failures(as_json=as_json), _explained(as_json=as_json), _ended_by_signals():
+    with failures(as_json=as_json), _explained(as_json=as_json), ended_by_sigterm():
         result = demonstrate(screen, faults=not no_faults, keep=keep)
     if as_json:
         typer.echo(json.dumps(report.facts(result)))
@@ -85,13 +85,3 @@ def _explained(*, as_json: bool) -> Iterator[None]:
     except (NoFlights, DemoFailed) as error:
         show_error(str(error), type(error).__name__, as_json=as_json)
         raise typer.Exit(Exit.HUMAN) from error
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM end the demo as Ctrl-C does, its processes included."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import tempfile
 import threading
 import time
@@ -29,6 +28,7 @@ from ops.demo.outcome import Outcome, letter_of
 from ops.demo.screen import Progress, Screen
 from ops.demo.sending import Sender
 from ops.demo.workers import DemoFailed, Worker, Workers
+from ops.foreground import logged_to
 
 SERVICES = (operations.name, aircraft_log.name)
 PARTITIONS = 4
@@ -86,7 +86,7 @@ def demonstrate(screen: Screen, *, faults: bool, keep: bool) -> Result:
         BrokerError, LogError, DemoFailed: it could not be carried out.
     """
     data = data_file()  # what is missing is said before anything starts
-    with ThreadPoolExecutor(1) as pool, _directory(screen, keep=keep) as directory, _log(directory / "demo.log"):
+    with ThreadPoolExecutor(1) as pool, _directory(screen, keep=keep) as directory, logged_to(directory / "demo.log"):
         reading = pool.submit(_read, data)
         screen.say("Starting Kafka ...")
         with EmbeddedBroker(directory / "kafka" if keep else None) as broker:
@@ -123,19 +123,6 @@ def _directory(screen: Screen, *, keep: bool) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="conversations-demo-", ignore_cleanup_errors=True) as name:
         yield Path(name)
-
-
-@contextlib.contextmanager
-def _log(path: Path) -> Iterator[None]:
-    """Write what this process logs to a file; its retries are no news on the screen."""
-    logger = logging.getLogger("conversations")
-    handler = logging.FileHandler(path)
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        handler.close()
 
 
 @contextlib.contextmanager

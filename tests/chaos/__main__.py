@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import logging
 import os
 import secrets
 import shutil
-import signal
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +20,7 @@ from conversations.kafka.embedded import BrokerError, EmbeddedBroker
 from conversations.kafka.embedded.sockets import free_ports
 from ops.cli.output import Exit
 from ops.demo.screen import Screen
+from ops.foreground import ended_by_sigterm, logged_to
 from tests.chaos.proof import Proof, prove
 from tests.chaos.run import Chaos, Options, Result, Stalled
 
@@ -89,7 +86,7 @@ def chaos(
     directory = Path(tempfile.mkdtemp(prefix=f"conversations-chaos-{number}-"))
     clean = False
     try:
-        with _ended_by_signals():
+        with ended_by_sigterm():
             proof = _carry_out(options, directory, screen)
         clean = proof.clean
         _tell(proof, options, screen, as_json=as_json)
@@ -113,7 +110,7 @@ def chaos(
 def _carry_out(options: Options, directory: Path, screen: Screen) -> Proof:
     screen.say(f"Seed {options.seed}. Starting Kafka ...")
     (port,) = free_ports(1)  # fixed: it is the same after the restart
-    with _log(directory / "driver.log"), EmbeddedBroker(directory / "kafka", port) as broker:
+    with logged_to(directory / "driver.log"), EmbeddedBroker(directory / "kafka", port) as broker:
         kafka = Kafka(broker.bootstrap, namespace=f"chaos{options.seed}")
         run = Chaos(options, kafka, directory, broker, screen)
         started = time.monotonic()
@@ -161,29 +158,6 @@ def _say_how_to_look(directory: Path, options: Options, screen: Screen) -> None:
         f"and again: python -m tests.chaos --seed {options.seed} --messages {options.messages} "
         f"--dialogs {options.dialogs} --kill-every {options.kill_every:g} --workers {options.workers}"
     )
-
-
-@contextlib.contextmanager
-def _log(path: Path) -> Iterator[None]:
-    """Write what this process logs to a file; its retries are no news on the screen."""
-    logger = logging.getLogger("conversations")
-    handler = logging.FileHandler(path)
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        handler.close()
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM end the run as Ctrl-C does, its processes included."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 if __name__ == "__main__":
