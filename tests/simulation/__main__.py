@@ -7,60 +7,20 @@ import argparse
 import json
 import logging
 import sys
-import traceback
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from multiprocessing import get_context
 from time import monotonic
 from typing import TextIO
 
+from tests.simulation.many import Outcome, run
 from tests.simulation.scenarios import SCENARIOS
-from tests.simulation.worlds import Scenario, again, crowded, lonely, play
+from tests.simulation.worlds import crowded, lonely, play
 
 CHUNK = 50
 EVERY = 30.0
 """Seconds between two lines of progress."""
-
-
-@dataclass
-class Outcome:
-    """What came of some seeds."""
-
-    seeds: int = 0
-    handled: int = 0
-    failures: list[dict[str, str | int]] = field(default_factory=list)
-
-    def add(self, other: "Outcome") -> None:
-        self.seeds += other.seeds
-        self.handled += other.handled
-        self.failures += other.failures
-
-
-def run(names: list[str], seeds: range, alone: bool) -> Outcome:
-    """Play a range of seeds."""
-    logging.disable(logging.CRITICAL)  # workers tell of every fault they meet
-    scenarios = [scenario for scenario in SCENARIOS if scenario.__name__ in names]
-    outcome = Outcome()
-    for seed in seeds:
-        scenario = scenarios[seed % len(scenarios)]
-        outcome.seeds += 1
-        try:
-            outcome.handled += play(scenario, (lonely if alone else crowded)(seed))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the seed is the finding
-            outcome.failures.append(failure(scenario, seed, error))
-    return outcome
-
-
-def failure(scenario: Scenario, seed: int, error: Exception) -> dict[str, str | int]:
-    """Describe a seed that failed, and how to repeat it."""
-    return {
-        "scenario": scenario.__name__,
-        "seed": seed,
-        "error": f"{type(error).__name__}: {error}"[:1_000],
-        "where": "".join(traceback.format_tb(error.__traceback__)[-1:]).strip(),
-        "again": again(scenario, seed),
-    }
 
 
 def main(arguments: list[str] | None = None) -> int:

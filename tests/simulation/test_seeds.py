@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.simulation.__main__ import main
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.worlds import Scenario, World, crowded, lonely, play
 
@@ -57,3 +58,9 @@ def test_the_invariants_hold_in_every_world(scenario: Scenario, chunk: int) -> N
 def test_worlds_that_once_broke_an_invariant_do_not_any_more(scenario: Scenario, world: World) -> None:
     """Seeds that found a bug are run for ever."""
     play(scenario, world)
+
+
+def test_seeds_are_played_in_several_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the long runs are made with; a pool starts its processes afresh, so everything must be importable there."""
+    assert main(["--seeds", "3", "--processes", "2"]) == 0
+    assert capsys.readouterr().out.startswith("3 of 3 seeds")
