@@ -53,7 +53,8 @@ class Group:
 
     def to_revoke(self, member: Member) -> list[int]:
         """Partitions the member owns and should give up."""
-        return sorted(p for p, owner in self.owners.items() if owner is member and p not in self.target(member))
+        owned = [p for p, owner in self.owners.items() if owner is member]
+        return sorted(set(owned) - self.target(member)) if owned else []
 
     def to_assign(self, member: Member) -> list[int]:
         """Partitions nobody owns that the member should take."""

@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from time import monotonic
 from typing import TextIO
 
-from tests.simulation.many import Outcome, run
+from tests.simulation.many import Outcome, prepare, run
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.worlds import crowded, lonely, play
 
@@ -57,7 +57,7 @@ def parts(names: list[str], seeds: range, alone: bool, processes: int) -> Iterat
     if processes == 1:
         yield from (run(names, chunk, alone) for chunk in chunks)
         return
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=prepare) as pool:
         pending: set[Future[Outcome]] = set()
         for chunk in chunks:
             pending.add(pool.submit(run, names, chunk, alone))
@@ -75,8 +75,9 @@ def line(total: Outcome, of: int, seconds: float) -> str:
     )
 
 
-def say(text: str, where: TextIO = sys.stdout) -> None:
+def say(text: str, where: TextIO | None = None) -> None:
     """Print a line at once."""
+    where = where or sys.stdout
     where.write(text + "\n")
     where.flush()
 
