@@ -5,29 +5,18 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from conversations.config import Kafka
+from tests.waiting import until
 
-T = TypeVar("T")
 PROGRAM = Path(sys.executable).with_name("conversations")
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = Path(__file__).parent / "services"
-
-
-def until(condition: Callable[[], T], what: str, seconds: float = 90) -> T:
-    """Look again and again until ``condition`` is true, and return it."""
-    deadline = monotonic() + seconds
-    while not (found := condition()):
-        assert monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        threading.Event().wait(0.02)
-    return found
 
 
 def alive(pid: int) -> bool:

@@ -13,7 +13,8 @@ import pytest
 from ops.demo import check, expected
 from ops.demo.flights import read_flights
 from ops.demo.outcome import Outcome
-from tests.acceptance.command_line import PROGRAM, alive, until
+from tests.acceptance.command_line import PROGRAM, alive
+from tests.waiting import until
 
 pytestmark = pytest.mark.acceptance
 

@@ -17,8 +17,9 @@ from conversations.kafka.clients import make_admin
 from conversations.kafka.restore import read_all
 from conversations.protocol import rows
 from conversations.protocol.topics import STATE, service_topic
-from tests.acceptance.command_line import ROOT, Running, alive, conversations, environment, until
+from tests.acceptance.command_line import ROOT, Running, alive, conversations, environment
 from tests.acceptance.services import counting, various
+from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.timeout(240)]
 

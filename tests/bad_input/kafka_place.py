@@ -1,6 +1,6 @@
 """A namespace of a real Kafka to throw records at."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import monotonic, time_ns
 from typing import Any, cast
 from uuid import uuid4
@@ -113,9 +113,3 @@ def _until_the_end(consumer: Consumer, open_partitions: int) -> list[Record]:
             assert error.code() == KafkaError._PARTITION_EOF, error
             open_partitions -= 1
     return found
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = monotonic() + PATIENCE
-    while not condition():
-        assert monotonic() < deadline, f"{what} did not happen in {PATIENCE:g} s"

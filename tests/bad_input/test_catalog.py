@@ -15,8 +15,9 @@ from conversations.kafka.clients import make_admin
 from conversations.protocol.topics import COMMANDS, QUEUE, catalog_topic, service_topic
 from tests.bad_input.accounts import begin
 from tests.bad_input.forging import Forged, stranger
-from tests.bad_input.kafka_place import KafkaPlace, until
+from tests.bad_input.kafka_place import KafkaPlace
 from tests.bad_input.services import PARTITIONS, shop, web
+from tests.waiting import until
 
 GOOD = service_record("shop", shop().declaration().entry(PARTITIONS))
 

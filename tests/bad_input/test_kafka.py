@@ -13,8 +13,9 @@ from conversations.protocol.topics import COMMANDS, QUEUE
 from tests.bad_input import commands, wire
 from tests.bad_input.accounts import Thrown, begin, order, problems
 from tests.bad_input.forging import Known, stranger
-from tests.bad_input.kafka_place import KafkaPlace, until
+from tests.bad_input.kafka_place import KafkaPlace
 from tests.bad_input.services import shop, web
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 HEALTHY = 3

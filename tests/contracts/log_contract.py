@@ -2,23 +2,19 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from time import monotonic
+from functools import partial
 
 import pytest
 
 from conversations.errors import DestinationFailed, Fenced, InputLost
 from conversations.ports import Log, Out, Positions, Record, Restore, Store, Stores
+from tests import waiting
 
 PARTITIONS = 4
 START = Positions(None, None)
 PATIENCE = 40.0
 """Seconds that a shell may take to do what it was asked."""
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = monotonic() + PATIENCE
-    while not condition():
-        assert monotonic() < deadline, "did not happen in time"
+until = partial(waiting.until, seconds=PATIENCE, pause=0)
 
 
 class Member:
@@ -70,14 +66,14 @@ class Member:
 
 def restored(restore: Restore, limit: int = 1000) -> list[tuple[bytes, bytes | None]]:
     rows: list[tuple[bytes, bytes | None]] = []
-    deadline = monotonic() + PATIENCE
-    done = False
-    while not done:
+
+    def is_done() -> bool:
         part = restore.advance(limit)
         assert len(part.rows) <= limit
-        rows += part.rows
-        done = part.done
-        assert monotonic() < deadline
+        rows.extend(part.rows)
+        return part.done
+
+    until(is_done)
     restore.close()
     restore.close()
     return rows

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from datetime import timedelta
-from time import monotonic
+from functools import partial
 
 from pydantic import BaseModel
 
@@ -18,7 +17,9 @@ from conversations.memory.log import MemoryLog
 from conversations.memory.store import MemoryStores
 from conversations.protocol import rows
 from conversations.protocol.rows import PartitionRow
+from conversations.testing.reading import state_of
 from conversations.worker import Worker
+from tests.waiting import step_until
 
 
 class Job(BaseModel):
@@ -30,6 +31,7 @@ class Job(BaseModel):
 
 
 JOBS = Contract("Jobs", sent_by_initiator=[Job])
+until = partial(step_until, seconds=30)
 
 
 class House:
@@ -92,12 +94,8 @@ class House:
 
     def row(self, partition: int = 0) -> PartitionRow:
         """The partition's row as it is committed."""
-        restore = MemoryLog(self.broker, "slow").restore(partition, None)
-        found: dict[bytes, bytes | None] = {}
-        while not (part := restore.advance(100_000)).done:
-            found.update(part.rows)
-        found.update(part.rows)
-        return rows.decode_partition(found[rows.PARTITION] or b"")
+        with self.broker.changed:
+            return rows.decode_partition(state_of(self.broker, "slow")[partition][rows.PARTITION])
 
 
 def die(worker: Worker) -> None:
@@ -105,11 +103,3 @@ def die(worker: Worker) -> None:
     log = worker.owner.log
     assert isinstance(log, MemoryLog)
     log.vanish()
-
-
-def until(condition: Callable[[], bool], *workers: Worker) -> None:
-    deadline = monotonic() + 30
-    while not condition():
-        assert monotonic() < deadline, "did not happen in time"
-        for worker in workers:
-            worker.step()

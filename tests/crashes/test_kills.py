@@ -21,8 +21,9 @@ from conversations.kafka.restore import BoundedReader
 from conversations.protocol import rows
 from conversations.protocol.rows import PartitionRow
 from conversations.protocol.topics import DEAD_LETTER, STATE, service_topic
-from tests.acceptance.command_line import ROOT, until
+from tests.acceptance.command_line import ROOT
 from tests.crashes.services import COUNTING, Number, counter, echoer
+from tests.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(180)]
 

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from secrets import token_bytes
-from time import monotonic
 from typing import Any
 from uuid import uuid4
 
@@ -27,10 +27,12 @@ from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, Prefix,
 from conversations.protocol.identifiers import uuid7
 from conversations.protocol.topics import events_topic, partition_of, service_topic
 from conversations.worker import Worker
+from tests import waiting
 from tests.integration.kafka.members import delete_topics
 
 PATIENCE = 40.0
 """Seconds that anything may take to happen."""
+until = partial(waiting.until, seconds=PATIENCE, pause=0)
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
 MORTAL = {"max.poll.interval.ms": 2500}
@@ -57,12 +59,6 @@ def answer(ask: Ask, dialog: Dialog[Tally]) -> None:
     """Answer, and count what was answered in the state of the group."""
     dialog.group.state.count += 1
     dialog.send(Answer(n=ask.n))
-
-
-def until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    deadline = monotonic() + seconds
-    while not condition():
-        assert monotonic() < deadline, "did not happen in time"
 
 
 class AheadClock(SystemClock):

@@ -117,11 +117,11 @@ def test_a_restart_in_the_same_slot_ends_what_its_predecessor_left_open(
         orphan(house, "0")
     append_behind(house)
     house.log("0").join(Member(house.kafka, "clerk"))
-    until(lambda: is_visible(house), 20)
+    until(lambda: is_visible(house), seconds=20)
 
 
 def test_a_transaction_nobody_ends_hides_other_senders_for_seconds(house: House) -> None:
     """Nobody comes back in its slot, so the broker ends it: after ten seconds, not after Kafka's minute."""
     orphan(house, None)
     append_behind(house)
-    until(lambda: is_visible(house), 30)
+    until(lambda: is_visible(house), seconds=30)

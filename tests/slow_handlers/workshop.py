@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import Callable
 from datetime import timedelta
-from time import monotonic, time_ns
+from functools import partial
+from time import time_ns
 from typing import Any
 
 from pydantic import BaseModel
@@ -22,9 +22,12 @@ from conversations.memory.log import MemoryLog
 from conversations.memory.store import MemoryStores
 from conversations.protocol import rows
 from conversations.protocol.rows import PartitionRow
+from conversations.testing.reading import state_of
 from conversations.worker import Worker
+from tests.waiting import step_until
 
 PATIENCE = 20.0
+until = partial(step_until, seconds=PATIENCE)
 
 
 class Task(BaseModel):
@@ -233,22 +236,10 @@ class Workshop:
         return [rows.decode_waiting(row).attempts for key, row in sorted(found.items()) if key[:1] == rows.WAITING]
 
     def _rows(self, service: str, partition: int) -> dict[bytes, bytes]:
-        restore = MemoryLog(self.broker, service).restore(partition, None)
-        found: dict[bytes, bytes | None] = {}
-        while not (part := restore.advance(1_000_000)).done:
-            found.update(part.rows)
-        found.update(part.rows)
-        return {key: row for key, row in found.items() if row is not None}
+        with self.broker.changed:
+            return state_of(self.broker, service)[partition]
 
     def close(self) -> None:
         self.gates.open_all()
         for worker in self.workers:
             worker.close()
-
-
-def until(condition: Callable[[], object], *workers: Worker) -> None:
-    deadline = monotonic() + PATIENCE
-    while not condition():
-        assert monotonic() < deadline, "did not happen in time"
-        for worker in workers:
-            worker.step()

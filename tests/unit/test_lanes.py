@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 from conversations.calls import Call
 from conversations.handlers import Handler
 from conversations.lanes import Inline, Mark, Run, Scheduler, Steps, Threads
+from tests import waiting
 
 PATIENCE = 10.0
+until = partial(waiting.until, seconds=PATIENCE, pause=0.001)
 
 
 def call(function: Callable[..., Any], *, is_async: bool = False, time_limit: float = 60.0) -> Call:
@@ -30,13 +33,6 @@ class Lane:
     def _steps(self) -> Steps:
         for one in self.calls:
             self.outcomes.append((yield one))
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = monotonic() + PATIENCE
-    while not condition():
-        assert monotonic() < deadline, "did not happen in time"
-        threading.Event().wait(0.001)
 
 
 @pytest.fixture(params=["threads", "inline"])

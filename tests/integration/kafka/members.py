@@ -1,7 +1,7 @@
 """A member of a service's group that records what it is told, and small things around it."""
 
 from collections.abc import Callable, Sequence
-from time import monotonic
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Producer
@@ -12,9 +12,11 @@ from conversations.kafka.log import KafkaLog
 from conversations.kafka.restore import KafkaRestore
 from conversations.ports import Out, Positions, Record
 from conversations.protocol.topics import service_topic
+from tests import waiting
 
 PARTITIONS = 4
 START = Positions(None, None)
+until = partial(waiting.until, seconds=40, pause=0)
 
 
 def topic(kafka: Kafka, kind: str, service: str = "orders") -> str:
@@ -47,12 +49,6 @@ def _advance(restore: KafkaRestore, rows: list[tuple[bytes, bytes | None]]) -> b
     slice_ = restore.advance(1000)
     rows += slice_.rows
     return slice_.done
-
-
-def until(condition: Callable[[], object], seconds: float = 40) -> None:
-    deadline = monotonic() + seconds
-    while not condition():
-        assert monotonic() < deadline, "did not happen in time"
 
 
 class Member:

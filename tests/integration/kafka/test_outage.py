@@ -35,7 +35,7 @@ def commits(member: Member, outs: Callable[[], list[Out]]) -> None:
             return False
         return True
 
-    until(attempt, 90)
+    until(attempt, seconds=90)
 
 
 @pytest.mark.timeout(240)

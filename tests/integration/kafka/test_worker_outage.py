@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Mapping
-from time import monotonic
+from functools import partial
 
 import pytest
 from pydantic import BaseModel
@@ -17,6 +17,7 @@ from conversations.kafka.embedded import EmbeddedBroker
 from conversations.kafka.log import KafkaLog
 from conversations.memory.store import MemoryStores
 from conversations.worker import Worker
+from tests import waiting
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -30,14 +31,7 @@ class Pong(BaseModel):
 
 
 PINGS = Contract("Pings", sent_by_initiator=[Ping], sent_by_target=[Pong])
-
-
-def until(condition: object, what: str, seconds: float = 150) -> None:
-    assert callable(condition)
-    deadline = monotonic() + seconds
-    while not condition():
-        assert monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        threading.Event().wait(0.05)
+until = partial(waiting.until, seconds=150)
 
 
 class Interruptible(KafkaLog):
