@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from time import monotonic
+from typing import TypeVar
 
 from conversations.bodies import BodyCodec, codec_of
 from conversations.errors import InvalidBody, UndecodableRecord
@@ -44,6 +45,7 @@ from tests.bad_input.mutations import damaged
 from tests.bad_input.services import LEDGER, Order
 from tests.golden.records import golden
 
+T = TypeVar("T")
 Check = Callable[[bytes], bool]
 """Decode the bytes, and check what comes of it; True when they were accepted. Anything raised is a broken promise."""
 
@@ -74,6 +76,28 @@ class Target:
         self.tried += count
 
 
+def _accepted(decode_value: Callable[[bytes], T], value: bytes) -> T | None:
+    """What a decoder makes of the bytes; None when it refuses them as it may."""
+    try:
+        return decode_value(value)
+    except UndecodableRecord:
+        return None
+
+
+def _round_trip(decode_value: Callable[[bytes], object], encode_value: Callable[..., bytes]) -> Check:
+    """What is accepted can be written, and means the same again."""
+
+    def check(value: bytes) -> bool:
+        found = _accepted(decode_value, value)
+        if found is None:
+            return False
+        written = encode_value(found)
+        assert written == value or decode_value(written) == found
+        return True
+
+    return check
+
+
 # -- envelopes -----------------------------------------------------------------------------------------------------
 
 _GOLDEN = [(envelope, bytes.fromhex(path.read_text(encoding="ascii"))) for envelope, path in golden().values()]
@@ -84,15 +108,8 @@ _PREFIXED = encode_prefix(_PREFIX)
 
 def _envelope(value: bytes) -> bool:
     """Both decoders agree, and what they accept can be written and means the same again."""
-    try:
-        expected = decode_avro(value)
-    except UndecodableRecord:
-        expected = None
-    try:
-        found = decode(value)
-    except UndecodableRecord:
-        found = None
-    assert found == expected
+    found = _accepted(decode, value)
+    assert found == _accepted(decode_avro, value)
     if found is None:
         return False
     written = encode(found)
@@ -105,15 +122,8 @@ def _envelope(value: bytes) -> bool:
 def _tail(value: bytes) -> bool:
     """As above, for the decoder of a dialog whose beginning is known by heart."""
     value = _PREFIXED + value
-    try:
-        expected = decode_avro(value)
-    except UndecodableRecord:
-        expected = None
-    try:
-        found = decode_tail(_PREFIX, value, len(_PREFIXED))
-    except UndecodableRecord:
-        found = None
-    assert found == expected
+    found = _accepted(lambda record: decode_tail(_PREFIX, record, len(_PREFIXED)), value)
+    assert found == _accepted(decode_avro, value)
     return found is not None
 
 
@@ -137,16 +147,6 @@ COMMANDS = [
         (True, (SetTimer(1_000_000), Cleanup(), Tick())),
     ]
 ]
-
-
-def _command(value: bytes) -> bool:
-    try:
-        found = decode_command(value)
-    except UndecodableRecord:
-        return False
-    written = encode_command(found)
-    assert written == value or decode_command(written) == found
-    return True
 
 
 # -- rows ------------------------------------------------------------------------------------------------------------
@@ -180,40 +180,27 @@ def _endpoint(value: bytes) -> bool:
     return True
 
 
-def _row(decode_row: Callable[[bytes], object], encode_row: Callable[..., bytes]) -> Check:
-    def check(value: bytes) -> bool:
-        try:
-            found = decode_row(value)
-        except UndecodableRecord:
-            return False
-        written = encode_row(found)
-        assert written == value or decode_row(written) == found
-        return True
-
-    return check
-
-
 ROWS = [
     Target("endpoint rows", _endpoints(), _endpoint, HEAD_SIZE + 8),
     Target(
         "tombstones",
         [rows.encode_tombstone(rows.Tombstone("key", "web", 1 << 50, 9, 8, 7, 6, True, -8462, [1, 2, 300]))],
-        _row(rows.decode_tombstone, rows.encode_tombstone),
+        _round_trip(rows.decode_tombstone, rows.encode_tombstone),
     ),
     Target(
         "group rows",
         [rows.encode_group(rows.GroupRow(3, b'{"a": 1}', [NAME, NAME[::-1]]))],
-        _row(rows.decode_group, rows.encode_group),
+        _round_trip(rows.decode_group, rows.encode_group),
     ),
     Target(
         "waiting rows",
         [rows.encode_waiting(rows.WaitingRow("conv.shop.queue", 9, 1 << 50, True, 2, b"key", b"h" * 19, b"value"))],
-        _row(rows.decode_waiting, rows.encode_waiting),
+        _round_trip(rows.decode_waiting, rows.encode_waiting),
     ),
     Target(
         "partition rows",
         [rows.encode_partition(rows.PartitionRow(1, 2, "a", "b", "c", 1 << 50))],
-        _row(rows.decode_partition, rows.encode_partition),
+        _round_trip(rows.decode_partition, rows.encode_partition),
     ),
 ]
 
@@ -261,7 +248,7 @@ TARGETS = [
     Target("envelopes", ENVELOPES, _envelope),
     Target("tails of envelopes", [v[len(encode_prefix(e.prefix)) :] for e, v in _GOLDEN if len(v) < 2_000], _tail, 0),
     Target("dialog headers", [header_of(v, tail_start(v)) for v in ENVELOPES], _header, 16),
-    Target("commands", COMMANDS, _command),
+    Target("commands", COMMANDS, _round_trip(decode_command, encode_command)),
     *ROWS,
     *BODIES,
 ]

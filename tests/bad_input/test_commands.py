@@ -16,11 +16,6 @@ from tests.bad_input.test_wire import counts, known, place, receipts
 __all__ = ["place"]
 
 
-def test_every_row_has_a_name_of_its_own() -> None:
-    names = [row.what for row in commands.ROWS]
-    assert sorted(names) == sorted(set(names))
-
-
 @pytest.mark.parametrize("row", commands.ROWS, ids=lambda row: row.what)
 def test_a_bad_command_has_its_outcome_and_harms_nobody(place: Memory, row: Order) -> None:
     """Refused as a whole: the dialog it was meant for goes on, and so does a healthy one of the partition."""

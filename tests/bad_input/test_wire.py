@@ -41,11 +41,6 @@ def receipts(place: Memory, dialog: Known) -> list[int]:
     return numbers
 
 
-def test_every_row_has_a_name_of_its_own() -> None:
-    names = [row.what for row in wire.ROWS]
-    assert sorted(names) == sorted(set(names))
-
-
 @pytest.mark.parametrize("row", wire.ROWS, ids=lambda row: row.what)
 def test_a_bad_record_has_its_outcome_and_harms_nobody(place: Memory, row: Wire) -> None:
     """The record is accounted for by its offset; a healthy dialog of the partition goes on; the services come to rest."""

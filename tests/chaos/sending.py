@@ -51,6 +51,7 @@ class Sender:
         async with asyncio.TaskGroup() as blocks:
             for block in self._plan.blocks:
                 await room.acquire()
+                # Paces the load, so that queues do not grow without end: nothing that is proved waits for it.
                 while self.sent - self._answered() > self._ahead and not self._stopping.is_set():  # noqa: ASYNC110 - the answers are counted by another thread
                     await asyncio.sleep(0.02)
                 if self._stopping.is_set():

@@ -99,7 +99,7 @@ def ledger(release: int, entries: Contract, state: type[Tally], receipt: Callabl
     async def written(entry: Entry, dialog: Dialog[Tally]) -> None:
         note(service.name, dialog.id, entry.n, release)
         if entry.n % SLOW == SLOW // 3:
-            await asyncio.sleep(LONG)
+            await asyncio.sleep(LONG)  # is the slow handler: nobody waits for it to be over
         fall_ill(entry.n, dialog)
         tally = dialog.group.state
         advance(tally, entry.n, entry.pad)

@@ -6,6 +6,7 @@ import pytest
 from bench import children
 from bench.children import Child, RunFailed, result_of, work
 
+# What sleeps is the program that is stuck: nothing waits until it wakes, and one that escapes ends by itself.
 ANSWERING = """
 import os, sys, time
 from bench.children import answer
