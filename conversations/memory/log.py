@@ -122,7 +122,8 @@ class MemoryLog:
         if revoked:
             self._give_up(revoked)
         with self.broker.changed:
-            assigned = group.to_assign(self)
+            # What it lost while it gave up others, it must hear of before it can get it back: at the next poll.
+            assigned = [partition for partition in group.to_assign(self) if partition not in self.owned]
             group.owners.update(dict.fromkeys(assigned, self))
             self.owned.update(assigned)
         if assigned:

@@ -30,8 +30,10 @@ KEPT_SEEDS: dict[str, tuple[int, ...]] = {
 """Seeds of worlds with one worker per service that once found a bug, by scenario, with what it was."""
 
 CROWDED_SEEDS: dict[str, tuple[int, ...]] = {
-    # The message that was one too many to be held became a dead letter for each copy of it.
-    "overflowing": (111, 383),
+    # The message that was one too many to be held became a dead letter for each copy of it; a member thrown out while it gave a partition back got another one anew before it heard that it had lost it.
+    "overflowing": (111, 383, 1_002_111),
+    # The same, of another scenario.
+    "confusing": (1_013_693,),
 }
 """The same of worlds with several."""
 
