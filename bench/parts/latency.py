@@ -19,7 +19,8 @@ from conversations.kafka.admin import apply
 
 IDLE, WARM = 300, 100
 RATE, SECONDS = 200, 30
-WARM_RATE = 100
+WARM_SECONDS = 60
+"""Of the full rate, before anything counts: a broker that has just started answers at half its speed for about a minute."""
 PER_REQUEST = 1.0
 """Seconds a request may take on average before the run counts as stuck."""
 TITLES = {"idle": "one at a time", "loaded": f"{RATE} per second"}
@@ -79,8 +80,9 @@ def _warm_up(ground: Ground, children: dict[str, Child]) -> int:
     ground.screen.tell("warming up")
     count = ground.plan.count(WARM, 5)
     children[ASKING].ask("idle", limit=60 + count * PER_REQUEST, count=count)
-    children[ASKING].ask("loaded", limit=60 + count * PER_REQUEST, rate=WARM_RATE, count=5 * count)
-    return 6 * count
+    loaded = ground.plan.count(WARM_SECONDS * RATE, 5)
+    children[ASKING].ask("loaded", limit=60 + loaded * PER_REQUEST, rate=RATE, count=loaded)
+    return count + loaded
 
 
 def _one(ground: Ground, children: dict[str, Child], kind: str) -> dict[str, Any]:
