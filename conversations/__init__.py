@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # the lazy names below, for type checkers and editors
     )
     from conversations.local import local
     from conversations.pending import Pending
+    from conversations.poison import GiveUp, PoisonPolicy, Then
     from conversations.protocol.contract import Contract, MessageType, message_type
     from conversations.run import run
     from conversations.service import Service
@@ -62,6 +63,7 @@ _HOMES = {
     ),
     "local": ("local",),
     "pending": ("Pending",),
+    "poison": ("GiveUp", "PoisonPolicy", "Then"),
     "protocol.contract": ("Contract", "MessageType", "message_type"),
     "run": ("run",),
     "service": ("Service",),
@@ -70,9 +72,9 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BodyTooLarge", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError", "Dialog", "DialogEnded",
-    "Group", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NoWorkerHere",
-    "NotAccepted", "NotInContract", "PeerError", "Pending", "RequestTimeout", "Service", "StateUpgradeError",
-    "UnknownContract", "WorkerSettings", "WrongDirection", "local", "message_type", "run",
+    "GiveUp", "Group", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NoWorkerHere",
+    "NotAccepted", "NotInContract", "PeerError", "Pending", "PoisonPolicy", "RequestTimeout", "Service", "StateUpgradeError",
+    "Then", "UnknownContract", "WorkerSettings", "WrongDirection", "local", "message_type", "run",
 ]  # fmt: skip
 
 

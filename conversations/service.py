@@ -14,6 +14,7 @@ from conversations.dialog import Dialog
 from conversations.errors import DeclarationError, PeerError
 from conversations.group_state import StateCodec, Upgrade
 from conversations.handlers import Handler, Side
+from conversations.poison import PoisonPolicy
 from conversations.protocol.contract import Contract, MessageType, as_message_type
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import check_name
@@ -56,6 +57,8 @@ class Service(Generic[S]):
         initiates: contracts it begins dialogs under.
         state: class of ``group.state``: a Pydantic model (or anything Pydantic can validate); without it, a dict.
         state_version: goes up when stored state must be upgraded; see ``upgrade_state``.
+        poison: what becomes of a message whose handler fails; the first that matches. Behind them, and without any, stands
+            ``PoisonPolicy.service_broker()``.
         ignores: message types (class or name) it may receive and does nothing about.
 
     Raises:
@@ -69,6 +72,7 @@ class Service(Generic[S]):
         *,
         accepts: Sequence[Contract] = (),
         initiates: Sequence[Contract] = (),
+        poison: Sequence[PoisonPolicy] = (),
         ignores: Sequence[type | str] = (),
     ) -> None: ...
     @overload
@@ -80,6 +84,7 @@ class Service(Generic[S]):
         state_version: int = 1,
         accepts: Sequence[Contract] = (),
         initiates: Sequence[Contract] = (),
+        poison: Sequence[PoisonPolicy] = (),
         ignores: Sequence[type | str] = (),
     ) -> None: ...
     def __init__(
@@ -90,6 +95,7 @@ class Service(Generic[S]):
         state_version: int = 1,
         accepts: Sequence[Contract] = (),
         initiates: Sequence[Contract] = (),
+        poison: Sequence[PoisonPolicy] = (),
         ignores: Sequence[type | str] = (),
     ) -> None:
         self.name = check_name("service", name)
@@ -97,6 +103,7 @@ class Service(Generic[S]):
         self.initiates = _by_name(name, initiates)
         self.ignores = frozenset(t if isinstance(t, str) else as_message_type(t).name for t in ignores)
         self.state = StateCodec(name, state, state_version)
+        self.poison = (*poison, PoisonPolicy.service_broker())
         self.temporary = False
         """Its contracts differ from run to run: what is left of a dialog under another one is refused, not a reason to stop."""
         self._messages: dict[tuple[str | None, str], Handler] = {}
@@ -198,6 +205,7 @@ class Service(Generic[S]):
             for contract in contracts.values():
                 sides[contract.name, initiator] = self._side(contract, initiator, gaps)
         self.state.check()
+        self._check_policies()
         if gaps:
             raise DeclarationError(
                 f"service {self.name!r} cannot handle what it may receive:\n"
@@ -224,6 +232,23 @@ class Service(Generic[S]):
         side.on_error = self._event("error", contract)
         side.on_timer = self._event("timer", contract)
         return side
+
+    def _check_policies(self) -> None:
+        declared = {**self.accepts, **self.initiates}
+        for number, policy in enumerate(self.poison[:-1], 1):
+            where = f"service {self.name!r}, poison policy {number}"
+            if policy.contract_name is not None and policy.contract_name not in declared:
+                raise DeclarationError(
+                    f"{where}: the service neither accepts nor initiates contract {policy.contract_name!r}"
+                )
+            if policy.message_name is not None:
+                contract = None if policy.contract_name is None else declared[policy.contract_name]
+                self._check_receivable(policy.message_name, contract)
+            for earlier, before in enumerate(self.poison[: number - 1], 1):
+                if before.covers(policy):
+                    raise DeclarationError(
+                        f"{where} is never applied: policy {earlier} matches before it; put it in front"
+                    )
 
     def _event(self, event: str, contract: Contract) -> Handler | None:
         return self._events.get((event, contract.name)) or self._events.get((event, None))

@@ -11,8 +11,8 @@ from conversations.calls import Call
 from conversations.dialog import Dialog, Draft
 from conversations.errors import InvalidBody, PeerError, StateDamaged
 from conversations.lanes import Run, Steps
+from conversations.poison import GivingUp, Retry, Subject, decide
 from conversations.protocol import rows
-from conversations.protocol.codes import POISON, POISON_DESCRIPTION
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import STATE_BYTES
 from conversations.protocol.states import State
@@ -21,9 +21,6 @@ from conversations.worker.active import NO_ROW, Active, Item, Lane
 from conversations.worker.partition import Partition
 from conversations.worker.receiving import Task
 from conversations.worker.room import Room
-
-ATTEMPTS = 4
-"""The fourth failure of a message ends its dialog (Service Broker's sample of poison-message handling)."""
 
 log = logging.getLogger("conversations.worker")
 
@@ -156,21 +153,30 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
     active = task.active
     facts = {"conversation": uuid_text(active.identity[:16]), "attempt": item.attempts}
     what = item.envelope.message_type if item.envelope is not None and item.envelope.message_type else task.handler.name
-    if item.attempts < ATTEMPTS:
+    decision = decide(failure, item.attempts, partition.owner.service.poison, _subject(item, task))
+    if isinstance(decision, Retry):
         log.warning("handler of %s failed (attempt %d): %s", what, item.attempts, _text_of(failure), extra=facts)
         return False
     log.error("handler of %s failed %d times, giving up", what, item.attempts, exc_info=failure, extra=facts)
-    give_up(partition, item, active, task, failure)
+    give_up(partition, item, task, failure, decision)
     return True
 
 
-def give_up(partition: Partition, item: Item, active: Active, task: Task, failure: BaseException) -> None:
-    """Dead-letter the record and end the dialog with ERROR 500."""
+def _subject(item: Item, task: Task) -> Subject:
+    envelope = item.envelope
+    return Subject(
+        task.active.endpoint.contract, envelope.message_type if envelope is not None and task.codec else None
+    )
+
+
+def give_up(partition: Partition, item: Item, task: Task, failure: BaseException, decision: GivingUp) -> None:
+    """Dead-letter the record and end the dialog with the error of its policy."""
+    active = task.active
     if item.value:
-        letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure, code=POISON)
+        letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure, code=decision.code)
         active.endpoint.dead_lettered += 1
     if active.endpoint.state is State.CONVERSING:
-        speaking.end_with_error(partition, active, POISON, POISON_DESCRIPTION)
+        speaking.end_with_error(partition, active, decision.code, decision.description)
     elif task.finish is not None:
         task.finish(partition, active)
     receiving.close(partition, active)

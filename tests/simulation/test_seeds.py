@@ -4,14 +4,17 @@
 """
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from tests.simulation.__main__ import main
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.worlds import Scenario, World, crowded, lonely, play
 
+ROOT = Path(__file__).resolve().parents[2]
 SEEDS = int(os.environ.get("SIM_SEEDS", "400"))
 CHUNKS = 5
 
@@ -62,7 +65,9 @@ def test_worlds_that_once_broke_an_invariant_do_not_any_more(scenario: Scenario,
     play(scenario, world)
 
 
-def test_seeds_are_played_in_several_processes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_seeds_are_played_in_several_processes() -> None:
     """What the long runs are made with; a pool starts its processes afresh, so everything must be importable there."""
-    assert main(["--seeds", "3", "--processes", "2"]) == 0
-    assert capsys.readouterr().out.startswith("3 of 3 seeds")
+    command = [sys.executable, "-m", "tests.simulation", "--seeds", "3", "--processes", "2"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("3 of 3 seeds"), done.stderr
+    assert done.returncode == 0
