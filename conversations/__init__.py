@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # the lazy names below, for type checkers and editors
         ConversationError,
         DeclarationError,
         DialogEnded,
+        GiveUp,
         InvalidBody,
         KafkaUnreachable,
         LocalError,
@@ -29,12 +30,13 @@ if TYPE_CHECKING:  # the lazy names below, for type checkers and editors
         PeerError,
         RequestTimeout,
         StateUpgradeError,
+        TimeLimitExceeded,
         UnknownContract,
         WrongDirection,
     )
     from conversations.local import local
     from conversations.pending import Pending
-    from conversations.poison import GiveUp, PoisonPolicy, Then
+    from conversations.poison import PoisonPolicy
     from conversations.protocol.contract import Contract, MessageType, message_type
     from conversations.run import run
     from conversations.service import Service
@@ -48,6 +50,7 @@ _HOMES = {
         "ConversationError",
         "DeclarationError",
         "DialogEnded",
+        "GiveUp",
         "InvalidBody",
         "KafkaUnreachable",
         "LocalError",
@@ -58,12 +61,13 @@ _HOMES = {
         "PeerError",
         "RequestTimeout",
         "StateUpgradeError",
+        "TimeLimitExceeded",
         "UnknownContract",
         "WrongDirection",
     ),
     "local": ("local",),
     "pending": ("Pending",),
-    "poison": ("GiveUp", "PoisonPolicy", "Then"),
+    "poison": ("PoisonPolicy",),
     "protocol.contract": ("Contract", "MessageType", "message_type"),
     "run": ("run",),
     "service": ("Service",),
@@ -74,7 +78,7 @@ __all__ = [
     "BodyTooLarge", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError", "Dialog", "DialogEnded",
     "GiveUp", "Group", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NoWorkerHere",
     "NotAccepted", "NotInContract", "PeerError", "Pending", "PoisonPolicy", "RequestTimeout", "Service", "StateUpgradeError",
-    "Then", "UnknownContract", "WorkerSettings", "WrongDirection", "local", "message_type", "run",
+    "TimeLimitExceeded", "UnknownContract", "WorkerSettings", "WrongDirection", "local", "message_type", "run",
 ]  # fmt: skip
 
 

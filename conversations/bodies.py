@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import fastavro
 from pydantic import TypeAdapter, ValidationError
 
-from conversations.errors import DeclarationError, InvalidBody
+from conversations.errors import DeclarationError, InvalidBody, Verdict
 from conversations.protocol import strict
 from conversations.protocol.contract import MessageType
 from conversations.protocol.envelope import message_run
@@ -89,14 +89,14 @@ class _TypedBody:
             data: bytes = self._to_json(body, warnings=False)
             # Models can be built or changed without validation; what is sent must be valid.
             self._validate(data)
-        except Exception as error:  # serializers and validators of the application's own may raise anything
+        except (Exception, Verdict) as error:  # serializers and validators of the application's own may raise anything
             raise InvalidBody(f"{self._name}: {describe(error)}") from error
         return data
 
     def decode(self, data: bytes) -> Any:
         try:
             return self._validate(data)
-        except Exception as error:  # a validator of the application's own may raise anything
+        except (Exception, Verdict) as error:  # a validator of the application's own may raise anything
             raise InvalidBody(f"{self._name}: {describe(error)}") from error
 
 
@@ -117,7 +117,7 @@ class _AvroBody:
         try:
             fastavro.schemaless_writer(out, self._schema, body, strict=True)
             strict.check(self._schema, self._names, out.getvalue(), 0)  # what could not be read is not sent
-        except Exception as error:  # fastavro raises whatever the datum's own operations raise
+        except (Exception, Verdict) as error:  # fastavro raises whatever the datum's own operations raise
             raise InvalidBody(f"{self._name}: {error}") from error
         return out.getvalue()
 
@@ -139,7 +139,7 @@ def said(error: BaseException) -> str:
         return f"<{type(error).__name__}, whose text cannot be made>"
 
 
-def describe(error: Exception) -> str:
+def describe(error: BaseException) -> str:
     """Say what is wrong with a body: the path of each field and why, without the values."""
     if not isinstance(error, ValidationError):
         return said(error)

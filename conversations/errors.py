@@ -22,6 +22,9 @@ LogError                      Kafka failed for good
  ├─ DestinationFailed         a topic refuses records
  └─ InputLost                 an input position can no longer be read
      └─ StateDamaged          a row of a partition's state cannot be understood
+TimeLimitExceeded            a handler ran longer than it may; a TimeoutError
+Verdict                      what a handler says of its message, and no Exception
+ └─ GiveUp                     do not try it again
 UndecodableRecord            bytes of a topic are not a record of a schema we know
 """
 
@@ -162,6 +165,24 @@ class InputLost(LogError):
 
 class StateDamaged(InputLost):
     """A row of a partition's state cannot be understood: a human must look before anything is written to it."""
+
+
+class TimeLimitExceeded(TimeoutError):
+    """A handler ran longer than its time limit."""
+
+
+class Verdict(BaseException):
+    """What a handler says of its message; its effects are undone. No ``Exception``: ``except Exception`` lets it pass."""
+
+
+class GiveUp(Verdict):
+    """Raised by a handler: do not try this message again, do what its policy says of giving up.
+
+    The reason goes to the log and the dead letter, not to the peer.
+    """
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
 
 
 class UndecodableRecord(ValueError):

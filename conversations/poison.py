@@ -10,16 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from conversations.errors import DeclarationError
+from conversations.checks import check_error
+from conversations.errors import DeclarationError, GiveUp, LocalError
 from conversations.protocol.codes import POISON, POISON_DESCRIPTION
 from conversations.protocol.contract import Contract, MessageType, as_message_type
-from conversations.protocol.limits import DESCRIPTION_LIMIT
+from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 
 AT_ONCE = timedelta(0)
-LARGEST_CODE = (1 << 31) - 1
-ATTEMPTS_LIMIT = 1_000
+DELAYS_LIMIT = 1_000
 """Entries of a schedule at most."""
 
 Failing = type[BaseException] | tuple[type[BaseException], ...]
@@ -28,59 +28,64 @@ Failing = type[BaseException] | tuple[type[BaseException], ...]
 class Then(Enum):
     """What giving up on a message does, besides keeping its bytes as a dead letter."""
 
-    END_DIALOG = "end-dialog"
-    """The dialog ends with an error, and the peer is told."""
-
-
-class Verdict(BaseException):
-    """What a handler says of its message; its effects are undone. No ``Exception``: ``except Exception`` lets it pass."""
-
-
-class GiveUp(Verdict):
-    """Raised by a handler: do not try this message again, do what its policy says of giving up."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
+    END_WITH_ERROR = "end-with-error"
+    """The dialog ends with an error, and the peer is told, unless the dialog is over already."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoisonPolicy:
     """What to do when a handler fails; of a service's policies the first that matches is applied, at each failure anew.
 
+    All failures of a message count, whichever policy matched them. Effects that cannot be committed are failures too: state
+    that is too large is a ``ValueError``.
+
     Raises:
-        DeclarationError: a wait between two attempts, a code that is not positive, or texts that are too long.
+        DeclarationError: a wait between two attempts, no class of exceptions, or an error that no dialog could end with.
     """
 
     message: type | str | MessageType | None = None
     """Only messages of this type; None: any, and the handlers of timers, ends and errors too."""
     exception: Failing | None = None
-    """Only failures of these classes, also as a member of an exception group; None: any."""
+    """Only failures of these classes, also as a member of an exception group; None: any. ``GiveUp`` is one, too."""
     contract: Contract | str | None = None
     """Only in dialogs under this contract; None: any."""
     delays: Sequence[timedelta] = (AT_ONCE,) * 3
     """How long to wait before each further attempt, so one entry for each; none: the first failure is the last."""
-    then: Then = Then.END_DIALOG
+    then: Then = Then.END_WITH_ERROR
     code: int = POISON
     """Positive: the error a dialog ends with."""
     description: str = POISON_DESCRIPTION
 
     def __post_init__(self) -> None:
         """Refuse what could not be carried out, where it is written down."""
+        object.__setattr__(self, "delays", tuple(self.delays))  # not the caller's list, which may change
         if any(delay != AT_ONCE for delay in self.delays):
             raise DeclarationError(
                 "a poison policy: every delay must be timedelta(0), attempts follow each other at once"
             )
-        if len(self.delays) > ATTEMPTS_LIMIT:
-            raise DeclarationError(f"a poison policy: at most {ATTEMPTS_LIMIT} delays")
-        if not 0 < self.code <= LARGEST_CODE:
-            raise DeclarationError(f"a poison policy: the code is from 1 to {LARGEST_CODE}, not {self.code}")
-        if not 0 < len(self.description) <= DESCRIPTION_LIMIT:
-            raise DeclarationError(f"a poison policy: the description has 1 to {DESCRIPTION_LIMIT} characters")
+        if len(self.delays) > DELAYS_LIMIT:
+            raise DeclarationError(f"a poison policy: at most {DELAYS_LIMIT} delays")
+        if not isinstance(self.then, Then):
+            raise DeclarationError(f"a poison policy: then is a member of Then, not {self.then!r}")
+        self._check_classes()
+        try:
+            check_error(self.code, self.description)
+        except LocalError as error:
+            raise DeclarationError(f"a poison policy: {error}") from error
+        if sendable(self.description, DESCRIPTION_LIMIT) != self.description:
+            raise DeclarationError(f"a poison policy: the description is a text of at most {DESCRIPTION_LIMIT} bytes")
+
+    def _check_classes(self) -> None:
+        classes = _classes(self.exception)
+        if not classes or not all(isinstance(it, type) and issubclass(it, BaseException) for it in classes):
+            raise DeclarationError(
+                f"a poison policy: exception is a class of exceptions or a tuple of such, not {self.exception!r}"
+            )
 
     @classmethod
     def service_broker(cls) -> PoisonPolicy:
         """Return the policy of Service Broker's sample: at once, the fourth failure ends the dialog with error 500."""
-        return cls(delays=(AT_ONCE,) * 3, then=Then.END_DIALOG, code=POISON, description=POISON_DESCRIPTION)
+        return cls(delays=(AT_ONCE,) * 3, then=Then.END_WITH_ERROR, code=POISON, description=POISON_DESCRIPTION)
 
     @property
     def message_name(self) -> str | None:
@@ -100,7 +105,7 @@ class PoisonPolicy:
         return (
             self.message_name in (None, other.message_name)
             and self.contract_name in (None, other.contract_name)
-            and (self.exception is None or (other.exception is not None and all(issubclass(it, mine) for it in theirs)))
+            and all(issubclass(it, mine) for it in theirs)
         )
 
 
@@ -118,7 +123,7 @@ class Retry(NamedTuple):
     after: timedelta
 
 
-class GivingUp(NamedTuple):
+class End(NamedTuple):
     """Run it no more."""
 
     then: Then
@@ -126,9 +131,7 @@ class GivingUp(NamedTuple):
     description: str
 
 
-def decide(
-    failure: BaseException, attempts: int, policies: Sequence[PoisonPolicy], subject: Subject
-) -> Retry | GivingUp:
+def decide(failure: BaseException, attempts: int, policies: Sequence[PoisonPolicy], subject: Subject) -> Retry | End:
     """Decide what follows a failure; the same for the same arguments, whichever worker asks and whatever it did before.
 
     Args:
@@ -137,28 +140,30 @@ def decide(
         policies: the service's; the last matches everything.
         subject: whose handler it was.
     """
-    leaves = list(_leaves(failure))
-    policy = next(policy for policy in policies if _matches(policy, leaves, subject))
-    if attempts <= len(policy.delays) and not any(isinstance(leaf, GiveUp) for leaf in leaves):
+    found = list(members(failure))
+    policy = next(policy for policy in policies if _matches(policy, found, subject))
+    if attempts <= len(policy.delays) and not any(isinstance(member, GiveUp) for member in found):
         return Retry(policy.delays[attempts - 1])
-    return GivingUp(policy.then, policy.code, policy.description)
+    return End(policy.then, policy.code, policy.description)
 
 
-def _matches(policy: PoisonPolicy, leaves: Sequence[BaseException], subject: Subject) -> bool:
+def _matches(policy: PoisonPolicy, found: Sequence[BaseException], subject: Subject) -> bool:
     if policy.message is not None and policy.message_name != subject.message:
         return False
     if policy.contract is not None and policy.contract_name != subject.contract:
         return False
-    return policy.exception is None or any(isinstance(leaf, policy.exception) for leaf in leaves)
+    return policy.exception is None or any(isinstance(member, policy.exception) for member in found)
 
 
-def _leaves(failure: BaseException) -> Iterator[BaseException]:
-    """Yield an exception, or the group and all its members: a task group wraps what its tasks raise."""
-    yield failure
-    if isinstance(failure, BaseExceptionGroup):
-        for member in failure.exceptions:
-            yield from _leaves(member)
+def members(failure: BaseException) -> Iterator[BaseException]:
+    """Yield an exception, and if it is a group all that are in it: a task group wraps what its tasks raise."""
+    left = [failure]
+    while left:  # not by recursion: groups may be nested deeper than the stack
+        member = left.pop()
+        yield member
+        if isinstance(member, BaseExceptionGroup):
+            left += reversed(member.exceptions)
 
 
-def _classes(failing: Failing | None) -> tuple[type[BaseException], ...]:
-    return failing if isinstance(failing, tuple) else () if failing is None else (failing,)
+def _classes(failing: object) -> tuple[Any, ...]:
+    return failing if isinstance(failing, tuple) else (BaseException,) if failing is None else (failing,)

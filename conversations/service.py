@@ -243,7 +243,11 @@ class Service(Generic[S]):
                 )
             if policy.message_name is not None:
                 contract = None if policy.contract_name is None else declared[policy.contract_name]
-                self._check_receivable(policy.message_name, contract)
+                try:
+                    self._check_receivable(policy.message_name, contract)
+                except DeclarationError as error:
+                    under = "" if contract is None else f", under contract {contract.name!r}"
+                    raise DeclarationError(f"{where}{under}: {error}") from error
             for earlier, before in enumerate(self.poison[: number - 1], 1):
                 if before.covers(policy):
                     raise DeclarationError(

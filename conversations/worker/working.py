@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from conversations.bodies import said
 from conversations.calls import Call
 from conversations.dialog import Dialog, Draft
-from conversations.errors import InvalidBody, PeerError, StateDamaged
+from conversations.errors import InvalidBody, PeerError, StateDamaged, TimeLimitExceeded, Verdict
 from conversations.lanes import Run, Steps
-from conversations.poison import GivingUp, Retry, Subject, decide
+from conversations.poison import End, Retry, Subject, decide, members
 from conversations.protocol import rows
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import STATE_BYTES
-from conversations.protocol.states import State
+from conversations.protocol.states import OPEN_STATES, State
 from conversations.worker import groups, letters, orders, receiving, speaking
 from conversations.worker.active import NO_ROW, Active, Item, Lane
 from conversations.worker.partition import Partition
@@ -23,10 +23,6 @@ from conversations.worker.receiving import Task
 from conversations.worker.room import Room
 
 log = logging.getLogger("conversations.worker")
-
-
-class TimeLimitExceeded(Exception):
-    """The handler ran longer than its time limit."""
 
 
 def start(partition: Partition, lane: Lane) -> Run:
@@ -85,6 +81,10 @@ def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
     if item.command is not None:
         orders.carry_out(partition, item, item.command)
     elif item.deadline and active is not None:
+        if item.attempts:
+            # Its handler ran over its limit; the deadline itself has passed, and would not ask for it again.
+            task = _running_task(partition, item)
+            return () if task is None else (task,)
         return receiving.due(partition, active)
     return ()
 
@@ -120,12 +120,12 @@ def _outcome(
     return None
 
 
-def _keep_state(partition: Partition, active: Active, state: object) -> Exception | None:
+def _keep_state(partition: Partition, active: Active, state: object) -> BaseException | None:
     """Write the group's state if it changed; state that cannot be encoded is a failure of its handler."""
     codec = partition.owner.service.state
     try:
         data = codec.encode(state)
-    except Exception as error:  # noqa: BLE001 - state is the application's: its encoding may raise anything
+    except (Exception, Verdict) as error:  # noqa: BLE001 - state is the application's: its encoding may raise anything
         return error
     if len(data) > STATE_BYTES:
         return ValueError(f"group.state has {len(data)} bytes as JSON; at most {STATE_BYTES} can be kept")
@@ -146,8 +146,9 @@ def _text_of(failure: BaseException) -> str:
 
 def judge(partition: Partition, item: Item, task: Task, failure: BaseException) -> bool:
     """Charge a failed run; True when the handler is given up on."""
-    if isinstance(failure, StateDamaged):
-        raise failure  # not the handler's doing
+    for member in members(failure):
+        if isinstance(member, StateDamaged):
+            raise member  # not the handler's doing
     item.attempts += 1
     partition.owner.counts.failures += 1
     active = task.active
@@ -157,7 +158,7 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
     if isinstance(decision, Retry):
         log.warning("handler of %s failed (attempt %d): %s", what, item.attempts, _text_of(failure), extra=facts)
         return False
-    log.error("handler of %s failed %d times, giving up", what, item.attempts, exc_info=failure, extra=facts)
+    log.error("handler of %s failed (attempt %d), giving up", what, item.attempts, exc_info=failure, extra=facts)
     give_up(partition, item, task, failure, decision)
     return True
 
@@ -165,22 +166,24 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
 def _subject(item: Item, task: Task) -> Subject:
     envelope = item.envelope
     return Subject(
-        task.active.endpoint.contract, envelope.message_type if envelope is not None and task.codec else None
+        task.active.endpoint.contract,
+        envelope.message_type if envelope is not None and task.codec is not None else None,
     )
 
 
-def give_up(partition: Partition, item: Item, task: Task, failure: BaseException, decision: GivingUp) -> None:
+def give_up(partition: Partition, item: Item, task: Task, failure: BaseException, decision: End) -> None:
     """Dead-letter the record and end the dialog with the error of its policy."""
     active = task.active
     if item.value:
         letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure, code=decision.code)
         active.endpoint.dead_lettered += 1
-    if active.endpoint.state is State.CONVERSING:
+    if active.endpoint.state in OPEN_STATES:
         speaking.end_with_error(partition, active, decision.code, decision.description)
     elif task.finish is not None:
         task.finish(partition, active)
     receiving.close(partition, active)
-    letters.event(partition, "GAVE_UP", conversation=uuid_text(active.identity[:16]), failure=_text_of(failure))
+    conversation = uuid_text(active.identity[:16])
+    letters.event(partition, "GAVE_UP", conversation=conversation, code=decision.code, failure=_text_of(failure))
 
 
 def check_time_limits(partition: Partition) -> None:

@@ -32,6 +32,13 @@ def test_every_patch_changes_the_product_and_nothing_else(mutation: Mutation) ->
     assert [name for name in changed if not name.startswith("conversations/")] == []
 
 
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.patch)
+def test_every_patch_replaces_lines(mutation: Mutation) -> None:
+    """One that only adds has nothing to hold on to: it would apply anywhere, and mean something else there."""
+    for hunk in mutation.path.read_text().split("\n@@ ")[1:]:
+        assert any(line.startswith("-") for line in hunk.splitlines()[1:]), hunk
+
+
 def test_every_patch_is_in_the_table_once() -> None:
     assert sorted(path.stem for path in PATCHES.glob("*")) == sorted(mutation.patch for mutation in MUTATIONS)
 
