@@ -168,3 +168,27 @@ def test_an_error_handler_follows_the_policies_that_name_no_message_even_if_a_me
         sim.run()
         assert attempts == ["error"] * 3
         assert sim.open_dialogs() == []
+
+
+def test_giving_up_on_a_timer_ends_a_dialog_that_nothing_was_sent_on() -> None:
+    """Its peer has never heard of it, and is told nothing."""
+    service = Service("early", accepts=[ECHO], initiates=[ECHO])
+    begun: list[str] = []
+
+    @service.on(Say)
+    def say(body: Say, dialog: Dialog) -> None:
+        silent = dialog.group.begin_dialog("web", ECHO)
+        silent.set_timer(timedelta(seconds=1))
+        begun.append(silent.id)
+
+    @service.on_timer()
+    def ring(dialog: Dialog) -> None:
+        raise ValueError(dialog.id)
+
+    with Simulation(service, raise_failures=False) as sim:
+        dialog = sim.peer("web", accepts=[ECHO]).begin_dialog("early", ECHO)
+        dialog.send(Say(text="go"))
+        sim.advance(timedelta(seconds=2))
+        assert begun[0] not in sim.open_dialogs()
+        assert dialog.id in sim.open_dialogs()
+        assert sim.worker("early").counts.failures == 4

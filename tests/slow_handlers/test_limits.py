@@ -64,6 +64,20 @@ def test_one_run_over_the_limit_is_an_attempt_and_the_next_takes_effect_once(sho
     assert worker.counts.handled == 2
 
 
+def test_a_timer_whose_handler_ran_over_its_limit_rings_again(shop: Workshop) -> None:
+    boss, worker = shop.worker(shop.boss), shop.worker()
+    shop.ask(Task(name="timer"))
+    until(lambda: shop.results == [("timer", 0)], boss, worker)
+    shop.clock.advance(2_000_000)
+    until(lambda: worker.counts.failures == 1, boss, worker)
+    shop.gates.open("ring")
+    until(lambda: len(shop.results) == 2, boss, worker)
+    assert shop.results == [("timer", 0), ("ring", 0)]
+    assert shop.gates.entries["ring"] >= 2
+    until(lambda: not lanes_of(worker)._orphans, boss, worker)
+    assert len(shop.results) == 2
+
+
 def somebody_is_in(function: str) -> bool:
     """Whether another thread runs, or waits in, a function of this name."""
     mine = threading.get_ident()
