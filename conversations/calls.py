@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Generator
 from inspect import isawaitable, iscoroutine
 from typing import Any
@@ -55,8 +54,6 @@ async def invoke_async(call: Call) -> BaseException | None:
         result = await call.handler.function(*call.arguments)
         if result is not None and _promises(result):
             return _not_run(call, result)
-    except asyncio.CancelledError as error:
-        return error
     except BaseException as error:  # noqa: BLE001 - a handler may raise anything; it is judged by the owner
         return error
     finally:

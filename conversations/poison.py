@@ -73,7 +73,9 @@ class PoisonPolicy:
         except LocalError as error:
             raise DeclarationError(f"a poison policy: {error}") from error
         if sendable(self.description, DESCRIPTION_LIMIT) != self.description:
-            raise DeclarationError(f"a poison policy: the description is a text of at most {DESCRIPTION_LIMIT} bytes")
+            raise DeclarationError(
+                f"a poison policy: the description is a text of at most {DESCRIPTION_LIMIT} characters"
+            )
 
     def _check_classes(self) -> None:
         classes = _classes(self.exception)
@@ -148,11 +150,11 @@ def decide(failure: BaseException, attempts: int, policies: Sequence[PoisonPolic
 
 
 def _matches(policy: PoisonPolicy, found: Sequence[BaseException], subject: Subject) -> bool:
-    if policy.message is not None and policy.message_name != subject.message:
-        return False
-    if policy.contract is not None and policy.contract_name != subject.contract:
-        return False
-    return policy.exception is None or any(isinstance(member, policy.exception) for member in found)
+    return (
+        policy.message_name in (None, subject.message)
+        and policy.contract_name in (None, subject.contract)
+        and any(isinstance(member, _classes(policy.exception)) for member in found)
+    )
 
 
 def members(failure: BaseException) -> Iterator[BaseException]:
