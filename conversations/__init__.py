@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # the lazy names below, for type checkers and editors
         NoWorkerHere,
         PeerError,
         RequestTimeout,
+        RetryLater,
         StateUpgradeError,
         TimeLimitExceeded,
         UnknownContract,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:  # the lazy names below, for type checkers and editors
     )
     from conversations.local import local
     from conversations.pending import Pending
-    from conversations.poison import PoisonPolicy
+    from conversations.poison import PoisonPolicy, Then
     from conversations.protocol.contract import Contract, MessageType, message_type
     from conversations.run import run
     from conversations.service import Service
@@ -60,6 +61,7 @@ _HOMES = {
         "NotInContract",
         "PeerError",
         "RequestTimeout",
+        "RetryLater",
         "StateUpgradeError",
         "TimeLimitExceeded",
         "UnknownContract",
@@ -67,7 +69,7 @@ _HOMES = {
     ),
     "local": ("local",),
     "pending": ("Pending",),
-    "poison": ("PoisonPolicy",),
+    "poison": ("PoisonPolicy", "Then"),
     "protocol.contract": ("Contract", "MessageType", "message_type"),
     "run": ("run",),
     "service": ("Service",),
@@ -77,8 +79,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "BodyTooLarge", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError", "Dialog", "DialogEnded",
     "GiveUp", "Group", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NoWorkerHere",
-    "NotAccepted", "NotInContract", "PeerError", "Pending", "PoisonPolicy", "RequestTimeout", "Service", "StateUpgradeError",
-    "TimeLimitExceeded", "UnknownContract", "WorkerSettings", "WrongDirection", "local", "message_type", "run",
+    "NotAccepted", "NotInContract", "PeerError", "Pending", "PoisonPolicy", "RequestTimeout", "RetryLater", "Service", "StateUpgradeError",
+    "Then", "TimeLimitExceeded", "UnknownContract", "WorkerSettings", "WrongDirection", "local", "message_type", "run",
 ]  # fmt: skip
 
 

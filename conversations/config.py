@@ -33,6 +33,10 @@ class Limits:
     """Messages kept per dialog while one before them is missing."""
     waiting_bytes: int = 64_000_000
     """Bytes of waiting rows per partition at which its queue input pauses."""
+    parked_messages: int = 10_000
+    """Messages of one dialog that wait behind one that failed; a dialog with more breaks."""
+    parked_bytes: int = 256_000_000
+    """Bytes of such messages per partition at which its queue input pauses."""
     cached_endpoints: int = 25_000
     """Endpoints kept decoded in memory per partition, about 2 KB each."""
 

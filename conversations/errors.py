@@ -31,6 +31,7 @@ UndecodableRecord            bytes of a topic are not a record of a schema we kn
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 
 class ConversationError(Exception):
@@ -173,6 +174,27 @@ class TimeLimitExceeded(TimeoutError):
 
 class Verdict(BaseException):
     """What a handler says of its message; its effects are undone. No ``Exception``: ``except Exception`` lets it pass."""
+
+
+class RetryLater(Verdict):
+    """Raised by a handler: not now. Its message waits, its dialog with it, and is tried again; this is no failed attempt.
+
+    Args:
+        after: how long to wait.
+        reason: goes to the log and to whoever looks at the dialog, not to the peer.
+
+    Raises:
+        TypeError: ``after`` is not a timedelta.
+        ValueError: it is negative.
+    """
+
+    def __init__(self, after: timedelta, reason: str = "") -> None:
+        if not isinstance(after, timedelta):
+            raise TypeError(f"RetryLater takes a timedelta, not {after!r}")
+        if after < timedelta(0):
+            raise ValueError(f"RetryLater takes a positive duration, not {after}")
+        super().__init__(reason or f"again after {after}")
+        self.after = after
 
 
 class GiveUp(Verdict):

@@ -13,12 +13,14 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from conversations.checks import check_error
-from conversations.errors import DeclarationError, GiveUp, LocalError
+from conversations.errors import DeclarationError, GiveUp, LocalError, RetryLater
 from conversations.protocol.codes import POISON, POISON_DESCRIPTION
 from conversations.protocol.contract import Contract, MessageType, as_message_type
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 
 AT_ONCE = timedelta(0)
+LONGEST = timedelta(days=365)
+"""A wait between two attempts at most."""
 DELAYS_LIMIT = 1_000
 """Entries of a schedule at most."""
 
@@ -28,8 +30,12 @@ Failing = type[BaseException] | tuple[type[BaseException], ...]
 class Then(Enum):
     """What giving up on a message does, besides keeping its bytes as a dead letter."""
 
-    END_WITH_ERROR = "end-with-error"
+    END_DIALOG = "end-dialog"
     """The dialog ends with an error, and the peer is told, unless the dialog is over already."""
+    SKIP = "skip"
+    """The dialog goes on with the next message; the peer's operators are told which it did without."""
+    HOLD = "hold"
+    """The dialog waits behind the message until an operator decides, or its lifetime ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +46,7 @@ class PoisonPolicy:
     that is too large is a ``ValueError``.
 
     Raises:
-        DeclarationError: a wait between two attempts, no class of exceptions, or an error that no dialog could end with.
+        DeclarationError: a delay that is none, no class of exceptions, or an error that no dialog could end with.
     """
 
     message: type | str | MessageType | None = None
@@ -51,7 +57,9 @@ class PoisonPolicy:
     """Only in dialogs under this contract; None: any."""
     delays: Sequence[timedelta] = (AT_ONCE,) * 3
     """How long to wait before each further attempt, so one entry for each; none: the first failure is the last."""
-    then: Then = Then.END_WITH_ERROR
+    jitter: timedelta = AT_ONCE
+    """Most that is added to each wait, by chance, so that what failed together is not tried again together."""
+    then: Then = Then.END_DIALOG
     code: int = POISON
     """Positive: the error a dialog ends with."""
     description: str = POISON_DESCRIPTION
@@ -59,10 +67,12 @@ class PoisonPolicy:
     def __post_init__(self) -> None:
         """Refuse what could not be carried out, where it is written down."""
         object.__setattr__(self, "delays", tuple(self.delays))  # not the caller's list, which may change
-        if any(delay != AT_ONCE for delay in self.delays):
-            raise DeclarationError(
-                "a poison policy: every delay must be timedelta(0), attempts follow each other at once"
-            )
+        given: tuple[object, ...] = (*self.delays, self.jitter)
+        for delay in given:
+            if not isinstance(delay, timedelta) or not AT_ONCE <= delay <= LONGEST:
+                raise DeclarationError(
+                    f"a poison policy: every delay, and the jitter, is a timedelta from 0 to {LONGEST.days} days, not {delay!r}"
+                )
         if len(self.delays) > DELAYS_LIMIT:
             raise DeclarationError(f"a poison policy: at most {DELAYS_LIMIT} delays")
         if not isinstance(self.then, Then):
@@ -87,7 +97,7 @@ class PoisonPolicy:
     @classmethod
     def service_broker(cls) -> PoisonPolicy:
         """Return the policy of Service Broker's sample: at once, the fourth failure ends the dialog with error 500."""
-        return cls(delays=(AT_ONCE,) * 3, then=Then.END_WITH_ERROR, code=POISON, description=POISON_DESCRIPTION)
+        return cls(delays=(AT_ONCE,) * 3, then=Then.END_DIALOG, code=POISON, description=POISON_DESCRIPTION)
 
     @property
     def message_name(self) -> str | None:
@@ -123,6 +133,10 @@ class Retry(NamedTuple):
     """Run the handler again."""
 
     after: timedelta
+    jitter: timedelta = AT_ONCE
+    """Most that may be added to the wait."""
+    counts: bool = True
+    """The attempt failed; False: the handler only asked to be called later."""
 
 
 class End(NamedTuple):
@@ -144,8 +158,12 @@ def decide(failure: BaseException, attempts: int, policies: Sequence[PoisonPolic
     """
     found = list(members(failure))
     policy = next(policy for policy in policies if _matches(policy, found, subject))
-    if attempts <= len(policy.delays) and not any(isinstance(member, GiveUp) for member in found):
-        return Retry(policy.delays[attempts - 1])
+    if not any(isinstance(member, GiveUp) for member in found):
+        postponed = [member.after for member in found if isinstance(member, RetryLater)]
+        if postponed:
+            return Retry(max(postponed), counts=False)
+        if attempts <= len(policy.delays):
+            return Retry(policy.delays[attempts - 1], policy.jitter)
     return End(policy.then, policy.code, policy.description)
 
 

@@ -15,6 +15,7 @@ VERSIONS: dict[str, tuple[int, ...]] = {
     "tombstone": (1,),
     "group": (1,),
     "waiting": (1,),
+    "park": (1,),
     "partition": (1,),
 }
 """Every schema of this package with its versions, oldest first."""

@@ -204,6 +204,11 @@ class Endpoint:
             self.timer = NEVER
             self.firing = False
 
+    def postponed(self) -> None:
+        """Its timer, or error, is being dealt with already: a handler failed and will be run again later."""
+        self.recover = False
+        self.firing = self.timer != NEVER and self.state is not State.ERROR
+
     # -- what arrives ---------------------------------------------------------------------------------
 
     def receive(self, envelope: Envelope, now: int, held_limit: int) -> Reaction:

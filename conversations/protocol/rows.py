@@ -7,6 +7,9 @@ A key begins with one letter for its kind. ``identity`` is a conversation id and
     H identity number     held: arrived ahead of a gap (the original record)
     D identity number     delayed: not transmittable yet (the encoded envelope)
     W number              waiting: read, not handled (in order of arrival)
+    F identity            a dialog whose message failed and that waits for the next attempt, or for a human
+    R identity number     parked: the failed message (the original record), then what arrived behind it
+    T identity            a timer, or an error's handler, that failed and is tried again later
     K digest              a command that took effect (its idempotency)
     P                     the partition itself
 """
@@ -28,6 +31,7 @@ from conversations.protocol.varint import PAIR_SIZE, PAIRS, encode_long, read_lo
 
 IDENTITY_SIZE = 17
 ENDPOINT, GROUP, HELD, DELAYED, WAITING, COMMAND = b"E", b"G", b"H", b"D", b"W", b"K"
+PARK, PARKED, RETRY = b"F", b"R", b"T"
 PARTITION = b"P"
 
 _WAKE = slice(HEAD_SIZE, HEAD_SIZE + 8)
@@ -36,9 +40,9 @@ _CONSTANT = _WAKE.stop
 _NUMBERS = 12
 """Numbers of an endpoint's row from its state to its error code, see ``Kept``."""
 
-_ENDPOINT, _TOMBSTONE, _GROUP, _WAITING, _PARTITION = (
+_ENDPOINT, _TOMBSTONE, _GROUP, _WAITING, _PARK, _PARTITION = (
     Schema(schemas.load(name, schemas.newest(name)))
-    for name in ("endpoint", "tombstone", "group", "waiting", "partition")
+    for name in ("endpoint", "tombstone", "group", "waiting", "park", "partition")
 )
 
 
@@ -53,7 +57,7 @@ def other_side(name: bytes) -> bytes:
 
 
 def numbered(kind: bytes, name: bytes, number: int) -> bytes:
-    """Key of a held or delayed row; sorts by number."""
+    """Key of a held, delayed or parked row; sorts by number."""
     return kind + name + number.to_bytes(8, "big")
 
 
@@ -277,6 +281,47 @@ def decode_waiting(row: bytes) -> WaitingRow:
 
 
 @dataclass(slots=True)
+class ParkRow:
+    """A dialog that waits for a failed handler to be tried again, or for a human."""
+
+    due: int = NEVER
+    """When it is tried again, microseconds; ``NEVER``: nobody but a human decides."""
+    first: int = 0
+    """Number of its first parked row: the failed message."""
+    next: int = 0
+    """Number after that of its last parked row."""
+    size: int = 0
+    """Bytes of the parked records."""
+    since: int = 0
+    """When the first attempt failed, microseconds."""
+    ticket: int = 0
+    """How often it was parked; only grows."""
+    attempts: int = 0
+    """Failed attempts of a handler that has no message; of a message its own row tells."""
+    ended: bool = False
+    """The last parked row is the peer's END."""
+    held: bool = False
+    """Given up on: it waits until an operator decides."""
+    failure: str = ""
+    """What the handler raised last."""
+
+
+def encode_park(row: ParkRow) -> bytes:
+    """Encode the row of a parked dialog."""
+    return _PARK.encode(_fields(row) | {"due": row.due.to_bytes(8, "big")})
+
+
+def decode_park(row: bytes) -> ParkRow:
+    """Decode the row of a parked dialog.
+
+    Raises:
+        UndecodableRecord: it is none.
+    """
+    fields = DEFAULT.decode(row, _PARK)
+    return ParkRow(**fields | {"due": int.from_bytes(fields["due"], "big")})
+
+
+@dataclass(slots=True)
 class PartitionRow:
     """What the owner of a queue partition remembers of the partition itself."""
 
@@ -298,7 +343,7 @@ def encode_partition(row: PartitionRow) -> bytes:
     return _PARTITION.encode(_fields(row))
 
 
-def _fields(row: Tombstone | WaitingRow | PartitionRow) -> dict[str, Any]:
+def _fields(row: Tombstone | WaitingRow | ParkRow | PartitionRow) -> dict[str, Any]:
     # dataclasses.asdict copies every value deeply; these are all immutable.
     return {name: getattr(row, name) for name in row.__slots__}
 

@@ -42,9 +42,29 @@ def check_at_rest(worker: Worker) -> None:
             raise AssertionError(
                 f"invariant 8 (bounded): {where} counts {partition.waiting_bytes} waiting bytes and keeps {kept}"
             )
+        parked = sum(len(rows.decode_waiting(row).value) for _, row in partition.scan(rows.PARKED))
+        if parked != partition.parked_bytes:
+            raise AssertionError(
+                f"invariant 8 (bounded): {where} counts {partition.parked_bytes} parked bytes and keeps {parked}"
+            )
+        _check_parked(partition, where)
         _check_deadlines(partition, where)
-        if partition.paused and partition.waiting_bytes < worker.settings.limits.waiting_bytes // 2:
+        limits = worker.settings.limits
+        little = partition.waiting_bytes < limits.waiting_bytes // 2 and parked < limits.parked_bytes // 2
+        if partition.paused and little:
             raise AssertionError(f"invariant 8 (bounded): {where} stays paused with nothing that waits")
+
+
+def _check_parked(partition: Partition, where: str) -> None:
+    """What is in memory of parked dialogs is what their rows say."""
+    for kind, parks in ((rows.PARK, partition.parks), (rows.RETRY, partition.retries)):
+        kept = {key[1:]: rows.decode_park(row) for key, row in partition.scan(kind)}
+        if kept != {own: park.row for own, park in parks.items()}:
+            raise AssertionError(f"invariant 2 (one step): {where} has {parks} in memory, {kept} in its rows")
+    for own, park in partition.parks.items():
+        numbers = [int.from_bytes(key[-8:], "big") for key, _ in partition.scan(rows.PARKED + own)]
+        if numbers != list(range(park.row.first, park.row.next)) or not numbers:
+            raise AssertionError(f"invariant 5 (nothing lost): {where} parks {park.row} and has rows {numbers}")
 
 
 def check_forgotten(worker: Worker) -> None:

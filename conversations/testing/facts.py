@@ -62,6 +62,7 @@ class Facts:
         """Numbers not accepted yet: unread in the log, on the wire, delayed, or held behind a gap."""
         self.kept: dict[Direction, Counter[int]] = defaultdict(Counter)
         self.waiting: dict[Direction, Counter[int]] = defaultdict(Counter)
+        """Numbers accepted and not settled: their handlers run, failed and are tried again, or wait behind such."""
         self.set_aside: Counter[str] = Counter()
         self.unread: set[str] = set()
         """Services whose queue or commands have something nobody has read."""
@@ -89,7 +90,7 @@ class Facts:
                 if record.visible:
                     self._note(service, record, read=record.offset() < position)
             for key, value in table.items():
-                if key[:1] in {rows.HELD, rows.DELAYED, rows.WAITING}:
+                if key[:1] in {rows.HELD, rows.DELAYED, rows.WAITING, rows.PARKED}:
                     self._note_row(key, value)
         for record in visible(self.broker, service_topic(self.broker.namespace, service, DEAD_LETTER)):
             self._note_letter(service, record)
@@ -143,6 +144,8 @@ class Facts:
             self.set_aside[service] += 1
         if reason in {letters.SET_ASIDE, letters.COMMAND_REFUSED} or letters.SEQUENCE not in headers:
             return
+        if letters.HELD in headers:
+            return  # not settled: it waits as the head of its dialog
         envelope = decode(record.value() or b"")
         if envelope.kind is Kind.MESSAGE:
             self.kept[_direction(envelope)][envelope.seq] += 1

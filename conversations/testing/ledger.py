@@ -60,7 +60,7 @@ class Ledger:
             headers = dict(record.headers() or ())
             if (header := headers.get(HEADER_NAME)) is not None:
                 self.say(header)
-            elif letters.SEQUENCE in headers:
+            elif letters.SEQUENCE in headers and letters.HELD not in headers:
                 kept.append(_letter(service, headers))
         if handled or kept:
             self.steps.append(Step(handled, kept))

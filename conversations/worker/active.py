@@ -10,7 +10,7 @@ from conversations.handlers import Side
 from conversations.protocol.command import Command
 from conversations.protocol.endpoint import NEVER, Endpoint, prefix_of
 from conversations.protocol.envelope import Envelope, Prefix, encode_prefix
-from conversations.protocol.rows import GroupRow, Tombstone, encode_constant
+from conversations.protocol.rows import GroupRow, ParkRow, Tombstone, encode_constant
 from conversations.protocol.sequencing import NONE
 
 NO_ROW = -1
@@ -104,6 +104,10 @@ class Item:
     """Number of the waiting row that holds it, once there is one."""
     kept: tuple[bool, int] = (False, 0)
     """``accepted`` and ``attempts`` as that row has them."""
+    parked: bool = False
+    """It is the head of a parked dialog, and its row is a parked one."""
+    again: bool = False
+    """A handler without a message that failed before and is to be run again."""
 
 
 _NOTHING: Any = ()
@@ -136,6 +140,15 @@ class Lane:
             return False
         self.items = deque((item,))
         return self.run is None
+
+
+@dataclass(slots=True)
+class Park:
+    """What waits for a failed handler to be tried again: a dialog behind its message, or a handler without one."""
+
+    row: ParkRow
+    taken: bool = False
+    """Its turn has come: it is in its lane, or about to be."""
 
 
 @dataclass(slots=True)

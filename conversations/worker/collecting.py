@@ -10,10 +10,10 @@ from conversations.protocol.envelope import Kind
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
 from conversations.protocol.topics import partition_of
-from conversations.worker import groups, letters, speaking
+from conversations.worker import groups, letters, parking, speaking
 from conversations.worker.active import NO_ROW, Flight, Item, Lane
 from conversations.worker.partition import SECOND, Partition
-from conversations.worker.receiving import row_of
+from conversations.worker.records import encode_item
 from conversations.worker.working import waiting_key
 
 SWEEP = 2_000
@@ -30,6 +30,7 @@ def collect(partition: Partition) -> bool:
         return False
     flight = partition.flight
     _spill(partition)
+    parking.encode_changed(partition)
     _encode_endpoints(partition)
     flight.rows[rows.PARTITION] = rows.encode_partition(partition.row)
     flight.queue = partition.row.queue
@@ -70,13 +71,14 @@ def withdraw(partition: Partition, topics: set[str]) -> None:
 
 def pace(partition: Partition) -> None:
     """Hold the queue back while too many bytes wait in rows, and let it flow again once half of them are gone."""
-    limit = partition.owner.settings.limits.waiting_bytes
+    limits = partition.owner.settings.limits
+    kept = (partition.waiting_bytes, limits.waiting_bytes), (partition.parked_bytes, limits.parked_bytes)
     if partition.gone:
         return
-    if not partition.paused and partition.waiting_bytes > limit:
+    if not partition.paused and any(size > limit for size, limit in kept):
         partition.paused = True
         partition.owner.log.pause(partition.number)
-    elif partition.paused and partition.waiting_bytes < limit // 2:
+    elif partition.paused and all(size < limit // 2 for size, limit in kept):
         partition.paused = False
         partition.owner.log.resume(partition.number)
 
@@ -127,11 +129,16 @@ def _spill(partition: Partition) -> None:
 def _spill_lane(partition: Partition, lane: Lane) -> None:
     fresh = []
     for item in reversed(lane.items):
+        if item.parked:
+            continue  # has a row of its own, and its own order
         if item.row != NO_ROW:
             break
         fresh.append(item)
-    if len(fresh) < len(lane.items):
-        _keep_head(partition, lane.items[0])
+    head = lane.items[0]
+    if head.parked:
+        parking.keep(partition, head)
+    elif not fresh or fresh[-1] is not head:
+        _keep_head(partition, head)
     # A message may only be accepted when everything of its dialog before it is.
     behind = {id(item.active) for item in lane.items if item.row != NO_ROW and not item.accepted} if fresh else set()
     for item in reversed(fresh):
@@ -163,7 +170,7 @@ def _keep(partition: Partition, item: Item, number: int) -> None:
 
 def _write(partition: Partition, item: Item) -> None:
     item.kept = (item.accepted, item.attempts)
-    partition.write(waiting_key(item), rows.encode_waiting(row_of(item)))
+    partition.write(waiting_key(item), encode_item(item))
 
 
 def _accept_early(partition: Partition, item: Item) -> None:

@@ -82,7 +82,7 @@ def _check_unusual(envelope: Envelope) -> None:
             raise Unbelievable(f"an ERROR with number {number} and code {envelope.code} says nothing")
     elif number != NONE:
         raise Unbelievable(f"{kind.name} has no number, it has {number}")
-    if envelope.skipped or envelope.fragments != 1 or envelope.extras:
+    if (envelope.skipped and kind is not Kind.ACK) or envelope.fragments != 1 or envelope.extras:
         raise Unbelievable("the envelope uses skipped numbers, fragments or extras, which this version does not know")
 
 

@@ -35,6 +35,8 @@ FROM_INITIATOR = "dl.from-initiator"
 SEQUENCE = "dl.sequence"
 MESSAGE_TYPE = "dl.message-type"
 CODE = "dl.code"
+HELD = "dl.held"
+"""The letter is open: its message is still the head of its dialog, which waits until an operator decides."""
 KEPT_BYTES = 256_000_000
 """Most that is kept of one record, or its letter would not fit a transaction; ``dl.size`` tells what it was."""
 PART = "dl.part"
@@ -50,6 +52,7 @@ ORIGINAL = "dl.header."
 HANDLER_FAILED = "handler-failed"
 AFTER_END = "after-end"
 HELD_AT_END = "held-at-end"
+PARKED_AT_END = "parked-at-end"
 BREACH = "breach"
 REFUSED = "refused"
 COMMAND_REFUSED = "command-refused"
@@ -57,14 +60,22 @@ SET_ASIDE = "set-aside"
 
 
 def dead_letter(
-    partition: Partition, item: Item, reason: str, *, failure: BaseException | None = None, code: int = 0
+    partition: Partition,
+    item: Item,
+    reason: str,
+    *,
+    failure: BaseException | None = None,
+    code: int = 0,
+    held: bool = False,
 ) -> None:
-    """Keep a record that is given up on, in the next transaction."""
+    """Keep a record that is given up on, in the next transaction; ``held``: its dialog waits for an operator."""
     partition.owner.counts.dead_letters += 1
     headers = _source(partition, item.topic, item.offset, reason)
     headers += _conversation(item)
     if code:
         headers.append((CODE, str(code).encode()))
+    if held:
+        headers.append((HELD, b"true"))
     if failure is not None:
         headers += _failure(failure, item.attempts)
     _keep(partition, item.key, item.value, headers)

@@ -27,7 +27,7 @@ from conversations.ports import Clock, Log, Record, Stores
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import DEFAULT_NAMESPACE
 from conversations.service import Service
-from conversations.worker import collecting, intake, letters, speaking, working
+from conversations.worker import collecting, intake, letters, parking, speaking, working
 from conversations.worker.active import Item
 from conversations.worker.owner import Counts, Owner
 from conversations.worker.partition import Partition
@@ -183,7 +183,7 @@ class Worker:
 
     def busy(self) -> bool:
         """True while something is under way that the next step would carry on."""
-        return bool(self._restoring or self._backlog or any(p.slow or p.ready for p in self.partitions.values()))
+        return bool(self._restoring or self._backlog or any(p.slow or p.ready or p.draining for p in self.partitions.values()))
 
     # -- reading ----------------------------------------------------------------------------------------
 
@@ -220,9 +220,12 @@ class Worker:
         owner = self.owner
         again = owner.destinations.try_again(owner.now)
         for partition in self.partitions.values():
+            parking.drain(partition)
             if partition.next_deadline() <= owner.now:
                 for active in partition.pop_due(owner.now):
-                    partition.enqueue(active.lane, Item(active, deadline=True))
+                    if active.endpoint.next_deadline() <= owner.now:
+                        partition.enqueue(active.lane, Item(active, deadline=True))
+                    parking.take_due(partition, active)
             if partition.delayed and (again or not owner.destinations.blocked):
                 speaking.release_delayed(partition)
 

@@ -136,6 +136,10 @@ class Owner:
     def _count_partitions(self, service: str) -> int | None:
         return self.log.partitions(service)
 
+    def chance(self) -> float:
+        """Draw a number from 0 to 1."""
+        return self._random.random()
+
     def new_conversation(self) -> bytes:
         """Draw a conversation id."""
         return uuid7(self.now, self._random.getrandbits(RANDOM_BITS)).bytes

@@ -16,7 +16,7 @@ from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.rows import PartitionRow
 from conversations.protocol.states import State
-from conversations.worker.active import Active, Flight, Item, Lane
+from conversations.worker.active import Active, Flight, Item, Lane, Park
 from conversations.worker.buckets import Buckets
 from conversations.worker.deadlines import Deadlines
 from conversations.worker.owner import Owner
@@ -61,6 +61,17 @@ class Partition:
         """Endpoints with envelopes kept as rows because their destination cannot take them, and how many."""
         self.next_waiting = self.first_waiting = FIRST_ROW
         self.waiting_bytes = 0
+        self.parks: dict[bytes, Park] = {}
+        """Dialogs that wait for a failed message, by identity."""
+        self.retries: dict[bytes, Park] = {}
+        """Endpoints a handler without a message of which failed and is tried again later."""
+        self.changed: set[tuple[bytes, bytes]] = set()
+        """Of which of these the row is to be written: its kind and identity."""
+        self.draining: list[bytes] = []
+        """Parked dialogs whose next message is to be taken up by the next step."""
+        self.slice_left = 0
+        """How many parked records this step may still take up."""
+        self.parked_bytes = 0
         self.ticked = 0
         """When time was last asked to pass on this partition."""
         self.commands_bound = 0
@@ -156,7 +167,9 @@ class Partition:
         if endpoint.resend_at != NEVER:
             held = rows.HELD + own
             endpoint.inbound.held = {int.from_bytes(key[-8:], "big") for key, _ in self.scan(held)}
-        active.scheduled = endpoint.next_deadline()  # its entry was made from the row
+        if own in self.retries:
+            endpoint.postponed()
+        active.scheduled = self._wake_time(active)  # its entry was made from the rows
         return active
 
     # -- lanes --------------------------------------------------------------------------------------------
@@ -171,6 +184,10 @@ class Partition:
         if not active.dirty:
             active.dirty = True
             self.dirty.append(active)
+
+    def change(self, kind: bytes, own: bytes) -> None:
+        """Write the row of a park with the next transaction."""
+        self.changed.add((kind, own))
 
     def produce(self, record: Produced) -> None:
         """Append a record with the next transaction."""
@@ -188,10 +205,19 @@ class Partition:
 
     def schedule(self, active: Active) -> None:
         """Make sure the endpoint is looked at in time; a deadline too early does no harm."""
-        deadline = active.endpoint.next_deadline()
+        deadline = self._wake_time(active)
         if deadline < active.scheduled:
             active.scheduled = deadline
             self.deadlines.add(deadline, active.identity)
+
+    def _wake_time(self, active: Active) -> int:
+        """When something of an endpoint is due next."""
+        soonest = active.endpoint.next_deadline()
+        for parks in (self.parks, self.retries):
+            found = parks.get(active.identity) if parks else None
+            if found is not None and not found.taken:
+                soonest = min(soonest, found.row.due)
+        return soonest
 
     def next_deadline(self) -> int:
         """When something may be due; NEVER when nothing is."""
@@ -207,7 +233,7 @@ class Partition:
                     del self.actives[rows.other_side(own)]  # nothing is known of it any more, not even its key
                 continue
             active.scheduled = NEVER
-            if active.endpoint.next_deadline() <= now:
+            if self._wake_time(active) <= now:
                 yield active
             elif active.endpoint.state is not State.CLOSED:
                 self.schedule(active)
@@ -298,6 +324,12 @@ class Partition:
             self.next_waiting = max(self.next_waiting, int.from_bytes(key[-8:], "big") + 1)
         for key, row in self.store.scan(rows.COMMAND):
             self.commands.add(int.from_bytes(row[:8], "big"), key)
+        for kind, parks in ((rows.PARK, self.parks), (rows.RETRY, self.retries)):
+            for key, row in self.store.scan(kind):
+                park = parks[key[1:]] = Park(rows.decode_park(row))
+                self.parked_bytes += park.row.size
+                if park.row.due != NEVER:
+                    self.deadlines.add(park.row.due, key[1:])
 
     def read_to(self) -> int:
         """Offset of the queue up to which everything was read, markers at its end included."""
@@ -308,6 +340,7 @@ class Partition:
         return (
             not self.slow
             and not self.ready
+            and not self.draining
             and self.next_deadline() > self.opened_at
             and self.read_to() >= self.row.bound
             and max(self.row.commands, self.owner.log.commands_read_to(self.number)) >= self.commands_bound
@@ -318,7 +351,7 @@ class Partition:
     def pending(self) -> bool:
         """True when the next transaction has something of this partition to carry."""
         flight = self.flight
-        return bool(self.moved or self.dirty or flight.rows or flight.outs or flight.notices)
+        return bool(self.moved or self.dirty or self.changed or flight.rows or flight.outs or flight.notices)
 
     def forget_lane(self, lane: Lane) -> None:
         """Drop an idle lane from memory."""
@@ -341,6 +374,7 @@ class Partition:
             "endpoints_in_memory": len(self.actives),
             "tombstones": len(self.tombstones),
             "waiting": sum(len(lane.items) for lane in self.slow),
+            "parked": sum(park.row.next - park.row.first for park in self.parks.values()),
             "unclean_starts": self.row.unclean_starts,
             "rollbacks": self.row.rollbacks,
         }

@@ -12,12 +12,14 @@ from conversations.protocol import codes, rows
 from conversations.protocol.codes import Code
 from conversations.protocol.effects import Due, Failure, Reaction, Transmit
 from conversations.protocol.endpoint import NEVER, Endpoint
-from conversations.protocol.envelope import Envelope, Kind, Prefix, decode, encode
+from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
+from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.sequencing import NONE, Inbound
 from conversations.protocol.states import State
-from conversations.worker import groups, letters, speaking
-from conversations.worker.active import Active, Item
+from conversations.worker import groups, letters, parking, speaking
+from conversations.worker.active import Active, Item, Park
 from conversations.worker.partition import GRACE, Partition
+from conversations.worker.records import encode_item, item_of
 
 Finish = Callable[[Partition, Active], None]
 
@@ -35,10 +37,13 @@ class Task(NamedTuple):
 
 def receive(partition: Partition, item: Item, active: Active, envelope: Envelope) -> Task | None:
     """Take an envelope in its turn: bring the endpoint up to date and say which handler to run, if any."""
+    parked = partition.parks.get(active.identity) if partition.parks and not item.parked else None
     if item.accepted:
         if not active.exists:
             _left_behind(partition, item, active, envelope)
             return None
+        if parked is not None:
+            return _wait_behind(partition, item, active, parked)
         return deliver(partition, item, active, envelope)
     if active.tombstone is not None:
         _late(partition, item, active, envelope)
@@ -46,6 +51,8 @@ def receive(partition: Partition, item: Item, active: Active, envelope: Envelope
     if not active.exists and not _admit(partition, item, active, envelope):
         return None
     endpoint = active.endpoint
+    if parked is not None and envelope.kind is Kind.END and envelope.seq == endpoint.inbound.next:
+        return _wait_behind(partition, item, active, parked)
     acked = endpoint.acked
     reaction = endpoint.receive(envelope, partition.owner.now, partition.owner.settings.limits.held_messages)
     if not active.dirty:
@@ -54,20 +61,34 @@ def receive(partition: Partition, item: Item, active: Active, envelope: Envelope
         _tell_acknowledged(partition, endpoint)
     if reaction is Reaction.DELIVER:
         item.accepted = True
+        if parked is not None:
+            return _wait_behind(partition, item, active, parked)
         return deliver(partition, item, active, envelope)
     return _react(partition, item, active, reaction)
 
 
+def _wait_behind(partition: Partition, item: Item, active: Active, parked: Park) -> Task | None:
+    """Park what arrived behind a failed message; a dialog with too many breaks."""
+    parking.append(partition, parked, item)
+    if not parking.is_full(partition, parked):
+        return None
+    return breach(partition, active, codes.NOT_CONVERSING, "Too many messages wait behind one that failed.")
+
+
 def _react(partition: Partition, item: Item, active: Active, reaction: Reaction) -> Task | None:
     endpoint = active.endpoint
+    if item.envelope is not None and item.envelope.skipped:
+        conversation, numbers = uuid_text(active.identity[:16]), list(item.envelope.skipped)
+        letters.event(partition, "SKIPPED_BY_PEER", conversation=conversation, numbers=numbers)
     if reaction is Reaction.END:
         item.accepted = True
         return ended(partition, active)
     if reaction is Reaction.ERROR:
         item.accepted = True
+        parking.over(partition, active)
         return broken(partition, active)
     if reaction is Reaction.HOLD:
-        partition.write(rows.numbered(rows.HELD, active.identity, _number(item)), _waiting(item))
+        partition.write(rows.numbered(rows.HELD, active.identity, _number(item)), encode_item(item))
     elif reaction is Reaction.DUPLICATE:
         partition.owner.counts.duplicates += 1
     elif reaction is Reaction.OVERFLOW:
@@ -220,7 +241,7 @@ def close(partition: Partition, active: Active) -> None:
         active.tombstone.accepted, active.tombstone.missing = (
             endpoint.inbound.accepted, sorted(endpoint.inbound.missing)
         )  # fmt: skip
-    speaking.settled(partition, active)
+    speaking.remember(partition, active)
 
 
 def _keep_held(partition: Partition, item: Item, active: Active) -> None:
@@ -410,22 +431,3 @@ def _tell_acknowledged(partition: Partition, endpoint: Endpoint) -> None:
 
 def _number(item: Item) -> int:
     return item.envelope.seq if item.envelope is not None else 0
-
-
-def _waiting(item: Item) -> bytes:
-    return rows.encode_waiting(row_of(item))
-
-
-def row_of(item: Item) -> rows.WaitingRow:
-    """Make the row that keeps a record."""
-    return rows.WaitingRow(
-        item.topic, item.offset, item.log_time, item.accepted, item.attempts, item.key, item.header, item.value
-    )
-
-
-def item_of(active: Active | None, row: rows.WaitingRow) -> Item:
-    """Make an item again of a row that keeps an envelope."""
-    return Item(
-        active, decode(row.value), topic=row.topic, offset=row.offset, log_time=row.log_time, key=row.key,
-        header=row.header, value=row.value, accepted=row.accepted, attempts=row.attempts,
-    )  # fmt: skip

@@ -25,7 +25,7 @@ from conversations.protocol.envelope_run import read_run
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
 from conversations.protocol.topics import partition_of
-from conversations.worker import groups
+from conversations.worker import groups, parking
 from conversations.worker.active import Active
 from conversations.worker.partition import GRACE, SECOND, Partition
 
@@ -70,6 +70,7 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, first: object, 
         settled(partition, active, told=False)
     elif isinstance(first, int) and active.endpoint.state is not State.CLOSED:
         active.endpoint.set_timer(first)
+        parking.settle(partition, active)
         partition.touch(active)
 
 
@@ -122,6 +123,16 @@ def acknowledge(partition: Partition, active: Active) -> None:
     transmit(partition, active, value)
 
 
+def tell_skipped(partition: Partition, active: Active, number: int) -> None:
+    """Tell the peer that its message was given up on and the dialog goes on without it."""
+    said = Envelope(
+        prefix_of(active.endpoint), Kind.ACK, NONE, active.endpoint.acknowledge(), NONE, (number,),
+        sent_at=partition.owner.now,
+    )  # fmt: skip
+    transmit(partition, active, encode(said))
+    partition.touch(active)
+
+
 def ask_resend(partition: Partition, active: Active) -> None:
     """Ask the peer for what is missing."""
     _say(partition, active, Transmit(Kind.RESEND))
@@ -152,7 +163,13 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
 
 
 def settled(partition: Partition, active: Active, *, told: bool = True) -> None:
-    """After the end of an endpoint: keep the bytes of what it held, and remember it by a tombstone."""
+    """After a dialog has ended or broken: keep the bytes of what was parked, and remember the endpoint."""
+    parking.over(partition, active)
+    remember(partition, active, told=told)
+
+
+def remember(partition: Partition, active: Active, *, told: bool = True) -> None:
+    """Remember a closed endpoint by a tombstone, and tell a request that waits for it."""
     endpoint = active.endpoint
     partition.touch(active)
     if endpoint.state is State.CLOSED and active.tombstone is None:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 
-from conversations.bodies import said
 from conversations.calls import Call
+from conversations.checks import later
 from conversations.dialog import Dialog, Draft
 from conversations.errors import InvalidBody, PeerError, StateDamaged, TimeLimitExceeded, Verdict
 from conversations.lanes import Run, Steps
-from conversations.poison import End, Retry, Subject, decide, members
+from conversations.poison import Retry, Subject, decide, members
 from conversations.protocol import rows
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import STATE_BYTES
-from conversations.protocol.states import OPEN_STATES, State
-from conversations.worker import groups, letters, orders, receiving, speaking
+from conversations.protocol.states import State
+from conversations.worker import giving_up, groups, orders, parking, receiving, speaking
 from conversations.worker.active import NO_ROW, Active, Item, Lane
 from conversations.worker.partition import Partition
 from conversations.worker.receiving import Task
+from conversations.worker.records import item_of
 from conversations.worker.room import Room
 
 log = logging.getLogger("conversations.worker")
@@ -75,14 +77,18 @@ def steps(partition: Partition, lane: Lane) -> Steps:
 
 def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
     active, envelope = item.active, item.envelope
+    if item.parked and parking.is_over(partition, item):
+        return ()
     if envelope is not None and active is not None:
         task = receiving.receive(partition, item, active, envelope)
         return () if task is None else (task,)
     if item.command is not None:
         orders.carry_out(partition, item, item.command)
     elif item.deadline and active is not None:
-        if item.attempts:
-            # Its handler ran over its limit; the deadline itself has passed, and would not ask for it again.
+        if item.again and active.identity not in partition.retries:
+            return ()  # settled since it was taken up
+        if item.attempts or item.again:
+            # It failed before; the deadline itself has passed, and would not ask for it again.
             task = _running_task(partition, item)
             return () if task is None else (task,)
         return receiving.due(partition, active)
@@ -111,6 +117,7 @@ def _outcome(
         return None if judge(partition, item, task, failure) else task
     if draft.asks:
         speaking.apply(partition, draft)
+    parking.settle(partition, active)
     if task.finish is not None:
         task.finish(partition, active)
     elif task.codec is not None:
@@ -140,27 +147,37 @@ def _keep_state(partition: Partition, active: Active, state: object) -> BaseExce
 # -- failure -----------------------------------------------------------------------------------------------------
 
 
-def _text_of(failure: BaseException) -> str:
-    return f"{type(failure).__name__}: {said(failure)[:1_000]}"
-
-
 def judge(partition: Partition, item: Item, task: Task, failure: BaseException) -> bool:
-    """Charge a failed run; True when the handler is given up on."""
+    """Charge a failed run; False when the handler is to be run again at once, True when the lane goes on without it."""
     for member in members(failure):
         if isinstance(member, StateDamaged):
             raise member  # not the handler's doing
-    item.attempts += 1
-    partition.owner.counts.failures += 1
-    active = task.active
-    facts = {"conversation": uuid_text(active.identity[:16]), "attempt": item.attempts}
+    owner, active = partition.owner, task.active
+    owner.counts.failures += 1
+    facts = {"conversation": uuid_text(active.identity[:16]), "attempt": item.attempts + 1}
     what = item.envelope.message_type if item.envelope is not None and item.envelope.message_type else task.handler.name
-    decision = decide(failure, item.attempts, partition.owner.service.poison, _subject(item, task))
-    if isinstance(decision, Retry):
-        log.warning("handler of %s failed (attempt %d): %s", what, item.attempts, _text_of(failure), extra=facts)
+    decision = decide(failure, item.attempts + 1, owner.service.poison, _subject(item, task))
+    item.attempts += not isinstance(decision, Retry) or decision.counts
+    if not isinstance(decision, Retry):
+        log.error("handler of %s failed (attempt %d), giving up", what, item.attempts, exc_info=failure, extra=facts)
+        giving_up.give_up(partition, item, task, failure, decision)
+        return True
+    text = giving_up.text_of(failure)
+    if decision.counts and not decision.after:
+        log.warning("handler of %s failed (attempt %d): %s", what, item.attempts, text, extra=facts)
         return False
-    log.error("handler of %s failed (attempt %d), giving up", what, item.attempts, exc_info=failure, extra=facts)
-    give_up(partition, item, task, failure, decision)
+    log.warning("%s waits for its next attempt (%d failed): %s", what, item.attempts, text, extra=facts)
+    wait = (decision.after + decision.jitter * owner.chance()) // timedelta(microseconds=1)
+    wait_until(partition, item, task, later(owner.now, wait), text)
     return True
+
+
+def wait_until(partition: Partition, item: Item, task: Task, due: int, failure: str) -> None:
+    """Let a failed handler wait: with its message, and its dialog behind it, if it has one."""
+    if giving_up.has_message(item, task):
+        parking.park(partition, item, due, failure)
+    else:
+        parking.postpone(partition, item, due, failure)
 
 
 def _subject(item: Item, task: Task) -> Subject:
@@ -169,21 +186,6 @@ def _subject(item: Item, task: Task) -> Subject:
         task.active.endpoint.contract,
         envelope.message_type if envelope is not None and task.codec is not None else None,
     )
-
-
-def give_up(partition: Partition, item: Item, task: Task, failure: BaseException, decision: End) -> None:
-    """Dead-letter the record and end the dialog with the error of its policy."""
-    active = task.active
-    if item.value:
-        letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure, code=decision.code)
-        active.endpoint.dead_lettered += 1
-    if active.endpoint.state in OPEN_STATES:
-        speaking.end_with_error(partition, active, decision.code, decision.description)
-    elif task.finish is not None:
-        task.finish(partition, active)
-    receiving.close(partition, active)
-    conversation = uuid_text(active.identity[:16])
-    letters.event(partition, "GAVE_UP", conversation=conversation, code=decision.code, failure=_text_of(failure))
 
 
 def check_time_limits(partition: Partition) -> None:
@@ -235,6 +237,8 @@ def _finished(partition: Partition, lane: Lane, item: Item) -> None:
     if item.row != NO_ROW:
         partition.write(waiting_key(item), None)
         partition.waiting_bytes -= len(item.value)
+    if item.parked:
+        parking.finished(partition, item)
     active = item.active
     if active is None or not active.exists or not active.endpoint.inbound.held:
         return
@@ -245,7 +249,7 @@ def _finished(partition: Partition, lane: Lane, item: Item) -> None:
     row = partition.read(key)
     if row is not None:
         partition.write(key, None)
-        items.appendleft(receiving.item_of(active, partition.decoded(key, rows.decode_waiting, row)))
+        items.appendleft(item_of(active, partition.decoded(key, rows.decode_waiting, row)))
 
 
 def waiting_key(item: Item) -> bytes:

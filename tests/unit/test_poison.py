@@ -144,7 +144,7 @@ def test_a_verdict_passes_handlers_that_catch_every_exception() -> None:
 
 def test_service_brokers_policy_is_that_of_its_sample() -> None:
     assert PoisonPolicy.service_broker() == PoisonPolicy(
-        delays=(timedelta(0),) * 3, then=Then.END_WITH_ERROR, code=500, description="Unable to process message."
+        delays=(timedelta(0),) * 3, then=Then.END_DIALOG, code=500, description="Unable to process message."
     )
 
 

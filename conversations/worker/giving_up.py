@@ -1,0 +1,81 @@
+"""What becomes of a message, or a timer, whose handler is not tried again."""
+
+from __future__ import annotations
+
+from conversations.bodies import said
+from conversations.poison import End, Then
+from conversations.protocol.endpoint import NEVER
+from conversations.protocol.envelope import Kind
+from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.states import OPEN_STATES
+from conversations.worker import letters, parking, receiving, speaking
+from conversations.worker.active import Item
+from conversations.worker.partition import Partition
+from conversations.worker.receiving import Task
+
+TEXT_LIMIT = 1_000
+
+
+def text_of(failure: BaseException) -> str:
+    """Say what was raised, in one line's length."""
+    return f"{type(failure).__name__}: {said(failure)[:TEXT_LIMIT]}"
+
+
+def has_message(item: Item, task: Task) -> bool:
+    """Say whether a failed handler is that of a record of the peer, which its dialog can wait behind."""
+    envelope = item.envelope
+    if envelope is None or not item.accepted:
+        return False
+    return task.codec is not None or envelope.kind in (Kind.END, Kind.ERROR)
+
+
+def give_up(partition: Partition, item: Item, task: Task, failure: BaseException, decision: End) -> None:
+    """Keep the record as a dead letter, and do what its policy says."""
+    then = decision.then
+    if then is Then.HOLD:
+        _hold(partition, item, task, failure)
+    elif then is Then.SKIP:
+        _skip(partition, item, task, failure)
+    else:
+        _end_dialog(partition, item, task, failure, decision)
+    conversation = uuid_text(task.active.identity[:16])
+    code = decision.code if then is Then.END_DIALOG else 0
+    letters.event(
+        partition, "GAVE_UP", conversation=conversation, then=then.value, code=code, failure=text_of(failure)
+    )
+
+
+def _hold(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
+    """Nothing is settled: the message waits as the head of its dialog, and its letter is open."""
+    if not has_message(item, task):
+        parking.postpone(partition, item, NEVER, text_of(failure))
+        return
+    letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure, held=True)
+    parking.park(partition, item, NEVER, text_of(failure))
+
+
+def _skip(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
+    active = task.active
+    parking.settle(partition, active)
+    if has_message(item, task):
+        letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure)
+    if task.codec is not None and item.envelope is not None:
+        active.endpoint.dead_lettered += 1
+        speaking.tell_skipped(partition, active, item.envelope.seq)
+        return
+    if task.finish is not None:
+        task.finish(partition, active)
+    receiving.close(partition, active)
+
+
+def _end_dialog(partition: Partition, item: Item, task: Task, failure: BaseException, decision: End) -> None:
+    active = task.active
+    parking.settle(partition, active)
+    if has_message(item, task):
+        letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure, code=decision.code)
+        active.endpoint.dead_lettered += task.codec is not None
+    if active.endpoint.state in OPEN_STATES:
+        speaking.end_with_error(partition, active, decision.code, decision.description)
+    elif task.finish is not None:
+        task.finish(partition, active)
+    receiving.close(partition, active)
