@@ -7,9 +7,10 @@ from random import Random
 
 from conversations.memory.record import MemoryRecord
 from conversations.ports import Out
-from conversations.protocol.envelope import HEADER_NAME
+from conversations.protocol.envelope import HEADER_NAME, decode
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
 from conversations.testing.broker import FaultyBroker
+from conversations.worker.partition import GRACE
 
 RECENT = 1_800_000
 """Milliseconds: half of what a dialog is remembered for at least."""
@@ -35,10 +36,18 @@ def make(broker: FaultyBroker) -> None:
         partition = random.randrange(broker.services[service])
         out = Out(commands, partition, b"k", random.randbytes(random.randrange(40)))
     else:
-        out = random.choice(_KINDS)(random.choice(known), random)
+        kind, record = random.choice(_KINDS), random.choice(known)
+        if not _is_remembered(record, broker.clock.now()):
+            return  # nobody knows any more where it belongs
+        out = kind(record, random)
         if out.partition >= broker.services[service]:
             return  # a service of one partition has no wrong one
     broker.disturb(service, out)
+
+
+def _is_remembered(record: MemoryRecord, now: int) -> bool:
+    """Say whether the dialog of a record is known to its service, as an endpoint or a tombstone."""
+    return now < decode(record.value() or b"").prefix.accept_until + GRACE
 
 
 def _torn(record: MemoryRecord, random: Random) -> Out:

@@ -223,9 +223,11 @@ class Worker:
             parking.drain(partition)
             if partition.next_deadline() <= owner.now:
                 for active in partition.pop_due(owner.now):
-                    if active.endpoint.next_deadline() <= owner.now:
-                        partition.enqueue(active.lane, Item(active, deadline=True))
                     parking.take_due(partition, active)
+                    if active.endpoint.next_deadline() <= owner.now:
+                        partition.enqueue(active.lane, Item(active, deadline=True))  # schedules it, once it has run
+                    else:
+                        partition.schedule(active)
             if partition.delayed and (again or not owner.destinations.blocked):
                 speaking.release_delayed(partition)
 

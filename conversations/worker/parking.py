@@ -93,7 +93,6 @@ def take_due(partition: Partition, active: Active) -> None:
     if again is not None and not again.taken and again.row.due <= now:
         again.taken = True
         partition.enqueue(active.lane, Item(active, deadline=True, again=True, attempts=again.row.attempts))
-    partition.schedule(active)
 
 
 def drain(partition: Partition) -> None:

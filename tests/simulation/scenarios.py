@@ -3,9 +3,11 @@
 from datetime import timedelta
 from decimal import Decimal
 
-from conversations import WorkerSettings
+from conversations import Then, WorkerSettings
 from conversations.config import Limits
+from conversations.protocol.identifiers import uuid_text
 from conversations.testing import PeerDialog, Simulation
+from conversations.testing.ledger import Handled
 from conversations.testing.reading import state_of
 from examples.loans import CREDIT, FRAUD, LOANS, Apply, Approved, CreditChecked, FraudChecked, Refused, loans
 from tests.simulation import records, services
@@ -325,6 +327,56 @@ def overflowing(world: World) -> None:
         sim.check_invariants()
 
 
+def parking(world: World) -> None:
+    """Messages that fail for a while wait in their places; each dialog sees what its policies allow, in order, once."""
+    random = world.random
+    with world.simulation(raise_failures=False) as sim:
+        sim.deploy(services.fickle(sim.clock.now))
+        dialogs = [sim.peer("web").begin_dialog("fickle", ECHO) for _ in range(4)]
+        said: list[list[str]] = [[] for _ in dialogs]
+        for _ in range(random.randrange(2, 16)):
+            which = random.randrange(len(dialogs))
+            if dialogs[which].ended:
+                continue
+            how = random.choice(["fine", "fine", "fine", "skip", "end", "hold", "later"])
+            amount = sim.clock.now() + random.randrange(60_000_000) if how == "later" else random.randrange(1, 5)
+            said[which].append(f"{len(said[which])} {how} {amount}")
+            dialogs[which].send(Say(text=said[which][-1]))
+            if random.random() < 0.5:
+                sim.advance(timedelta(seconds=random.choice([0, 1, 5, 30])))
+        sim.advance(timedelta(minutes=10))
+        for dialog, texts in zip(dialogs, said, strict=True):
+            numbers = allowed(texts)
+            handled = [e.number for e in sim.broker.ledger.handled if e.service == "fickle" and dialog.id == name_of(e)]
+            assert handled == numbers
+            replies = [int(Say.model_validate(body).text) for body in dialog.received()]
+            assert replies == numbers[: len(replies)]
+            assert len(replies) == len(numbers) or dialog.error
+        sim.check_invariants()
+        sim.advance(LONGEST)
+        assert sim.open_dialogs() == []
+        sim.check_invariants()
+        forgotten(sim)
+
+
+def name_of(entry: Handled) -> str:
+    """Name the conversation of a handled message."""
+    return uuid_text(entry.conversation)
+
+
+def allowed(texts: list[str]) -> list[int]:
+    """Say which messages of a dialog are handled in the end: all, but those its policies give up on, or stop at."""
+    numbers = []
+    for number, text in enumerate(texts):
+        _, how, amount = text.split()
+        policy = next((it for it in services.FICKLE if it.exception is services.FAILURES.get(how)), None)
+        if policy is None or int(amount) <= len(policy.delays):
+            numbers.append(number)
+        elif policy.then is not Then.SKIP:
+            break
+    return numbers
+
+
 # -- the end ------------------------------------------------------------------------------------------------------------
 
 
@@ -350,5 +402,5 @@ def forgotten(sim: Simulation) -> None:
 
 SCENARIOS: tuple[Scenario, ...] = (
     saga, counting, echoing, forgetting, scattering, ringing, quarrelling,
-    moving, dying, poisoning, waiting, expiring, relaying, confusing, replaying, overflowing,
+    moving, dying, poisoning, waiting, expiring, relaying, confusing, replaying, overflowing, parking,
 )  # fmt: skip

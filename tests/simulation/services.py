@@ -1,11 +1,12 @@
 """Services for the simulations: a counter with state, an echo, a fan-out, a listener that is never answered."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from pydantic import BaseModel
 
-from conversations import Contract, Dialog, PeerError, Service
+from conversations import Contract, Dialog, PeerError, PoisonPolicy, RetryLater, Service, Then
 
 
 class Add(BaseModel):
@@ -176,6 +177,31 @@ def moody() -> Service[dict[str, Any]]:
     @service.on_error()
     def broken(error: PeerError, dialog: Dialog) -> None:
         dialog.group.state["code"] = error.code
+
+    return service
+
+
+FICKLE = (
+    PoisonPolicy(exception=KeyError, delays=[timedelta(0), timedelta(seconds=5)], then=Then.SKIP),
+    PoisonPolicy(exception=ValueError, delays=[timedelta(seconds=5), timedelta(minutes=1)], code=7, description="No."),
+    PoisonPolicy(exception=OSError, delays=[timedelta(seconds=3)] * 3, jitter=timedelta(seconds=9), then=Then.HOLD),
+)
+"""The policies of the fickle service."""
+FAILURES = {"skip": KeyError, "end": ValueError, "hold": OSError}
+
+
+def fickle(now: Callable[[], int]) -> Service[dict[str, Any]]:
+    """Messages say how they fail, and how often: "3 skip 2"; "3 later 40" asks to be tried again until second 40."""
+    service = Service("fickle", accepts=[ECHO], poison=FICKLE)
+
+    @service.on(Say)
+    def say(body: Say, dialog: Dialog) -> None:
+        number, how, amount = body.text.split()
+        dialog.send(Say(text=number))
+        if how == "later" and now() < int(amount):
+            raise RetryLater(timedelta(seconds=7))
+        if how in FAILURES and dialog.message.attempt <= int(amount):
+            raise FAILURES[how](body.text)
 
     return service
 
