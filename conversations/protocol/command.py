@@ -7,6 +7,7 @@ client (design decision 0004).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, TypeAlias
 
 import schemas
@@ -14,12 +15,14 @@ from conversations.errors import UndecodableRecord
 from conversations.protocol.registry import DEFAULT, Registry, Schema
 
 __all__ = [
+    "Action",
     "Begin",
     "Cleanup",
     "Command",
     "End",
     "EndWithError",
     "Operation",
+    "Resolve",
     "Send",
     "SetTimer",
     "Tick",
@@ -81,12 +84,35 @@ class Tick:
     """Let queue time pass on an idle partition."""
 
 
-Operation: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer | Tick
+class Action(StrEnum):
+    """What is decided about a failed message."""
+
+    RETRY = "RETRY"
+    EDIT = "EDIT"
+    """Retry it with another body."""
+    SKIP = "SKIP"
+
+
+@dataclass(slots=True)
+class Resolve:
+    """Decide about a failed message that its dialog waits behind; -1 is a handler that has no message.
+
+    ``ticket`` is how often it had been parked when somebody looked, 0 whatever it is: who decides too late is refused.
+    """
+
+    number: int
+    ticket: int
+    action: str
+    body: bytes = b""
+    reason: str = ""
+
+
+Operation: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer | Tick | Resolve
 
 _NAMESPACE = "conversations."
 _OPERATIONS: dict[str, type[Operation]] = {
     _NAMESPACE + operation.__name__: operation
-    for operation in (Begin, Send, End, EndWithError, Cleanup, SetTimer, Tick)
+    for operation in (Begin, Send, End, EndWithError, Cleanup, SetTimer, Tick, Resolve)
 }
 
 

@@ -22,6 +22,7 @@ from conversations.protocol.command import (
     Command,
     End,
     EndWithError,
+    Resolve,
     Send,
     SetTimer,
     Tick,
@@ -29,10 +30,10 @@ from conversations.protocol.command import (
 )
 from conversations.protocol.endpoint import NEVER, Endpoint, check_timer
 from conversations.protocol.envelope import message_run
-from conversations.protocol.identifiers import drawn_at
+from conversations.protocol.identifiers import drawn_at, uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.states import Event
-from conversations.worker import letters, speaking
+from conversations.worker import letters, resolving, speaking
 from conversations.worker.active import Active, Item
 from conversations.worker.partition import COMMAND_LIFE, Partition
 from conversations.worker.room import Room
@@ -54,13 +55,25 @@ def carry_out(partition: Partition, item: Item, command: Command) -> None:
         _check_age(partition, item, command)
         _check_repeated(partition, command)  # before the dialog is asked: it may have ended since
         draft = _draft(partition, command)
+        if any(isinstance(operation, Resolve) for operation in command.operations):
+            _resolve(partition, command)
         _remember(partition, command)
     except _Repeated:
         partition.owner.counts.duplicates += 1
     except LocalError as error:
         letters.dead_letter(partition, item, letters.COMMAND_REFUSED, failure=error, code=error.code)
+        letters.event(partition, "COMMAND_REFUSED", command=uuid_text(command.command_id), code=error.code, why=str(error))
     else:
         speaking.apply(partition, draft)
+
+
+def _resolve(partition: Partition, command: Command) -> None:
+    """Carry out a decision about a failed message, which stands alone in its command."""
+    decision = command.operations[0]
+    if len(command.operations) > 1 or not isinstance(decision, Resolve):
+        raise LocalError("a decision about a failed message stands alone in its command", code=_REPEATED)
+    own = rows.identity(command.conversation_id, command.from_initiator)
+    resolving.resolve(partition, partition.find(rows.other_side(own), command.key, ""), command, decision)
 
 
 def tick(partition: Partition, item: Item) -> None:
@@ -152,7 +165,7 @@ def _ask(draft: Draft, active: Active, operation: object) -> None:
         case Cleanup():
             draft.move(active, Event.CLEANUP)
             draft.asks.append(Ask(Verb.CLEANUP, active))
-        case Tick():
+        case Tick() | Resolve():
             pass
 
 

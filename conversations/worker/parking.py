@@ -111,11 +111,7 @@ def _take(partition: Partition, active: Active, found: Park) -> None:
         partition.draining.append(active.identity)
         return
     partition.slice_left -= 1
-    key = _key(active, found.row.first)
-    row = partition.read(key)
-    if row is None:
-        raise StateDamaged(partition.number, f"the parked row {key.hex()} is missing")
-    item = item_of(active, partition.decoded(key, rows.decode_waiting, row))
+    item = head(partition, active, found)
     item.parked = True
     item.kept = (item.accepted, item.attempts)
     lane = active.lane
@@ -123,6 +119,45 @@ def _take(partition: Partition, active: Active, found: Park) -> None:
         lane.items.append(item)  # its run goes on as long as there is something
     else:
         partition.enqueue(lane, item)
+
+
+def try_now(partition: Partition, active: Active, found: Park, kind: bytes) -> None:
+    """Bring forward the next attempt, however long it would have been."""
+    found.row.due, found.row.held = partition.owner.now, False
+    found.row.ticket += 1
+    partition.schedule(active)
+    partition.change(kind, active.identity)
+
+
+def head(partition: Partition, active: Active, found: Park) -> Item:
+    """Return the failed message of a parked dialog.
+
+    Raises:
+        StateDamaged: its row is missing, or cannot be understood.
+    """
+    key = _key(active, found.row.first)
+    row = partition.read(key)
+    if row is None:
+        raise StateDamaged(partition.number, f"the parked row {key.hex()} is missing")
+    return item_of(active, partition.decoded(key, rows.decode_waiting, row))
+
+
+def replace_head(partition: Partition, active: Active, found: Park, item: Item) -> None:
+    """Let another record take the place of the failed message."""
+    before = len(head(partition, active, found).value)
+    partition.write(_key(active, found.row.first), encode_item(item))
+    found.row.size += len(item.value) - before
+    partition.parked_bytes += len(item.value) - before
+
+
+def skip_head(partition: Partition, active: Active, found: Park, item: Item) -> None:
+    """Go on without the failed message."""
+    _drop_head(partition, active, found, item)
+    if active.identity in partition.parks:
+        found.row.due, found.row.held = partition.owner.now, False
+        found.row.ticket += 1
+        found.taken = True
+        _take(partition, active, found)
 
 
 def is_over(partition: Partition, item: Item) -> bool:

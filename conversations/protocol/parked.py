@@ -1,0 +1,100 @@
+"""What waits for a failed handler to be tried again, or for an operator, as rows of a state topic tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from conversations.protocol import rows
+from conversations.protocol.command import Action, Command, Resolve
+from conversations.protocol.endpoint import NEVER
+from conversations.protocol.envelope import Kind, decode
+from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.sequencing import NONE
+
+NEEDED = (rows.ENDPOINT, rows.PARK, rows.PARKED, rows.RETRY)
+"""Kinds of rows it is told from."""
+
+
+class Parked(NamedTuple):
+    """A failed message with its dialog behind it, or a failed handler without a message."""
+
+    conversation: str
+    initiator: bool
+    """Which side of the dialog waits."""
+    key: str
+    """Of that side."""
+    contract: str
+    peer: str
+    number: int
+    """Sequence number of the message, -1: a timer, or an error that nobody sent."""
+    what: str
+    """Its message type, "END" or "ERROR"; empty without a message."""
+    body: bytes
+    attempts: int
+    """How often it failed."""
+    since: int
+    """When it failed first, microseconds since 1970."""
+    due: int | None
+    """When it is tried again; None: when an operator says so."""
+    behind: int
+    """Records that wait behind it."""
+    size: int
+    """Bytes of all."""
+    failure: str
+    """What the handler raised last."""
+    ticket: int
+    """How often it was parked."""
+
+    @property
+    def held(self) -> bool:
+        """It was given up on, and an operator must decide."""
+        return self.due is None
+
+
+def parked(table: Mapping[bytes, bytes], service: str) -> list[Parked]:
+    """List what waits in a partition, longest waiting first, from the rows of its state.
+
+    Raises:
+        UndecodableRecord: a row is not what its key says.
+        KeyError: rows are missing.
+    """
+    found = [_parked(table, key, row, service) for key, row in table.items() if key[:1] in (rows.PARK, rows.RETRY)]
+    return sorted(found, key=lambda it: (it.since, it.conversation))
+
+
+def _parked(table: Mapping[bytes, bytes], key: bytes, data: bytes, service: str) -> Parked:
+    row, own = rows.decode_park(data), key[1:]
+    endpoint, _ = rows.decode_endpoint(own, table[rows.ENDPOINT + own], service)
+    number, what, body, attempts = NONE, "", b"", row.attempts
+    if key.startswith(rows.PARK):
+        head = rows.decode_waiting(table[rows.numbered(rows.PARKED, own, row.first)])
+        envelope = decode(head.value)
+        what = envelope.message_type if envelope.kind is Kind.MESSAGE else envelope.kind.name
+        number, body, attempts = envelope.seq, envelope.body, head.attempts
+    return Parked(
+        uuid_text(own[:16]), own[16] == 1, endpoint.key, endpoint.contract, endpoint.peer, number, what, body, attempts,
+        row.since, None if row.due >= NEVER else row.due, max(row.next - row.first - 1, 0), row.size, row.failure,
+        row.ticket,
+    )  # fmt: skip
+
+
+def merge(changes: Iterable[tuple[bytes, bytes | None]], table: dict[bytes, bytes]) -> None:
+    """Bring a table of the needed rows up to date with records of a state topic, in their order."""
+    for key, value in changes:
+        if key[:1] not in NEEDED:
+            continue
+        if value is None:
+            table.pop(key, None)
+        else:
+            table[key] = value
+
+
+def resolution(it: Parked, action: Action, *, body: bytes = b"", by: str, reason: str, ids: tuple[bytes, int]) -> Command:
+    """Make the command that decides about what waits; ``ids`` are a fresh command id (16 bytes) and the time now."""
+    command_id, now = ids
+    conversation = bytes.fromhex(it.conversation.replace("-", ""))
+    return Command(
+        command_id, conversation, it.initiator, it.key, "", by, now,
+        (Resolve(it.number, it.ticket, action.value, body, reason),),
+    )  # fmt: skip

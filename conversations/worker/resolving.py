@@ -1,0 +1,107 @@
+"""Carrying out what an operator decided about a failed message that its dialog waits behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from conversations.errors import InvalidBody, LocalError
+from conversations.protocol import rows
+from conversations.protocol.command import Action, Command, Resolve
+from conversations.protocol.envelope import Kind, encode, header_of, tail_start
+from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.limits import BODY_BYTES
+from conversations.protocol.sequencing import NONE
+from conversations.worker import letters, parking, receiving, speaking
+from conversations.worker.active import Active, Item, Park
+from conversations.worker.partition import Partition
+
+NOT_WAITING = 8426  # Service Broker's "conversation handle not found" family: there is no such letter to decide about
+
+
+def resolve(partition: Partition, active: Active, command: Command, decision: Resolve) -> None:
+    """Retry, edit or skip the head of a parked dialog, or a handler without a message.
+
+    Raises:
+        LocalError: nothing waits there, it was decided otherwise meanwhile, or the new body is not what its type says.
+    """
+    if decision.number == NONE:
+        _resolve_handler(partition, active, decision)
+    else:
+        _resolve_message(partition, active, command, decision)
+    letters.event(
+        partition, "RESOLVED", command=uuid_text(command.command_id), conversation=uuid_text(active.identity[:16]),
+        from_initiator=not command.from_initiator, number=decision.number, action=decision.action.lower(),
+        by=command.issued_by, reason=decision.reason,
+    )  # fmt: skip
+
+
+def _resolve_message(partition: Partition, active: Active, command: Command, decision: Resolve) -> None:
+    found = _waiting(partition.parks.get(active.identity), decision)
+    item = parking.head(partition, active, found)
+    if item.envelope is None or item.envelope.seq != decision.number:
+        raise LocalError(
+            f"message {decision.number} does not wait: its dialog waits for {item.envelope.seq if item.envelope else '?'}",
+            code=NOT_WAITING,
+        )
+    if decision.action == Action.SKIP:
+        _skip(partition, active, found, item, command, decision)
+        return
+    if decision.action == Action.EDIT:
+        _edit(partition, active, found, item, decision.body)
+    parking.try_now(partition, active, found, rows.PARK)
+
+
+def _waiting(found: Park | None, decision: Resolve) -> Park:
+    if found is None:
+        raise LocalError("nothing of this dialog waits", code=NOT_WAITING)
+    if found.taken:
+        raise LocalError("it is being tried again right now", code=NOT_WAITING)
+    if decision.ticket not in (0, found.row.ticket):
+        raise LocalError(
+            f"somebody, or a further attempt, was faster: look again (ticket {found.row.ticket}, not {decision.ticket})",
+            code=NOT_WAITING,
+        )
+    return found
+
+
+def _skip(
+    partition: Partition, active: Active, found: Park, item: Item, command: Command, decision: Resolve
+) -> None:
+    envelope = item.envelope
+    parking.skip_head(partition, active, found, item)
+    if envelope is None or envelope.kind is not Kind.MESSAGE:
+        receiving.finish_end(partition, active)
+        return
+    why = LocalError(f"skipped by {command.issued_by}: {decision.reason}")
+    letters.dead_letter(partition, item, letters.SKIPPED, failure=why)
+    active.endpoint.dead_lettered += 1
+    speaking.tell_skipped(partition, active, envelope.seq)
+
+
+def _edit(partition: Partition, active: Active, found: Park, item: Item, body: bytes) -> None:
+    envelope = item.envelope
+    receiver = active.side.receivers.get(envelope.message_type) if envelope is not None else None
+    if envelope is None or receiver is None:
+        raise LocalError("only a message of the contract has a body that can be edited", code=NOT_WAITING)
+    if len(body) > BODY_BYTES:
+        raise InvalidBody(f"the body has {len(body)} bytes; a message may have {BODY_BYTES} (8459)")
+    receiver[0].decode(body)
+    item.envelope = replace(envelope, body=body)
+    item.value = encode(item.envelope)
+    item.header = header_of(item.value, tail_start(item.value))
+    parking.replace_head(partition, active, found, item)
+
+
+def _resolve_handler(partition: Partition, active: Active, decision: Resolve) -> None:
+    found = _waiting(partition.retries.get(active.identity), decision)
+    if decision.action == Action.RETRY:
+        parking.try_now(partition, active, found, rows.RETRY)
+        return
+    if decision.action == Action.EDIT:
+        raise LocalError("a timer or an error has no body that could be edited", code=NOT_WAITING)
+    parking.settle(partition, active)
+    if active.endpoint.firing:
+        active.endpoint.fired()
+        partition.touch(active)
+    else:
+        receiving.finish_end(partition, active)

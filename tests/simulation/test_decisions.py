@@ -1,0 +1,170 @@
+"""What an operator decides about a failed message: once, in its place, and with the dialog going on behind it."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from conversations import PoisonPolicy, Then
+from conversations.protocol.command import Action
+from conversations.protocol.parked import Parked
+from conversations.protocol.topics import events_topic
+from conversations.testing import PeerDialog, Simulation
+from conversations.testing.reading import visible
+from tests.simulation.services import ECHO, Say
+from tests.simulation.test_parking import SECOND, Moody, Ringing, texts
+
+HOLD = PoisonPolicy(delays=[], then=Then.HOLD)
+
+
+def events(sim: Simulation, name: str) -> list[dict[str, Any]]:
+    found = [json.loads(record.value() or b"") for record in visible(sim.broker, events_topic(sim.broker.namespace))]
+    return [event for event in found if event["event"] == name]
+
+
+def held(sim: Simulation, moody: Moody, *said: str) -> tuple[PeerDialog, Parked]:
+    dialog = sim.peer("web").begin_dialog("moody", ECHO)
+    for text in said:
+        dialog.send(Say(text=text))
+    sim.run()
+    (it,) = sim.parked("moody")
+    return dialog, it
+
+
+def test_what_waits_is_told_from_the_state_topic() -> None:
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog, it = held(sim, moody, "a", "b 9", "c", "d")
+        assert (it.conversation, it.number, it.what, it.behind) == (dialog.id, 1, "Say", 2)
+        assert (it.attempts, it.held, it.peer, it.contract) == (1, True, "web", "Echo")
+        assert it.failure == "ValueError: b 9"
+
+
+def test_retry_runs_the_message_in_its_place_and_then_what_waited() -> None:
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog, it = held(sim, moody, "a", "b 1", "c", "d")
+        sim.decide("moody", it, Action.RETRY)
+        dialog.send(Say(text="e"))
+        sim.run()
+        assert texts(dialog) == ["a", "b", "c", "d", "e"]
+        assert sim.parked("moody") == []
+        (event,) = events(sim, "RESOLVED")
+        assert (event["action"], event["by"], event["number"], event["reason"]) == ("retry", "operator", 1, "test")
+        sim.check_invariants()
+
+
+def test_a_retry_that_fails_is_held_again_and_counts() -> None:
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        _, first = held(sim, moody, "b 2", "c")
+        sim.decide("moody", first, Action.RETRY)
+        sim.run()
+        (second,) = sim.parked("moody")
+        assert (second.attempts, second.held) == (2, True)
+        assert second.ticket > first.ticket
+        sim.decide("moody", second, Action.RETRY)
+        sim.run()
+        assert moody.handled == ["b", "c"]
+        sim.check_invariants()
+
+
+def test_two_operators_decide_once() -> None:
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog, it = held(sim, moody, "b 9", "c", "d 9", "e")
+        for _ in range(2):
+            sim.decide("moody", it, Action.SKIP)
+        sim.run()
+        assert moody.handled == ["c"]
+        assert [found.number for found in sim.parked("moody")] == [2]
+        (refused,) = events(sim, "COMMAND_REFUSED")
+        assert refused["code"] == 8426
+        sim.decide("moody", it._replace(number=2, ticket=1), Action.SKIP)
+        sim.run()
+        assert "look again" in events(sim, "COMMAND_REFUSED")[-1]["why"]
+        assert texts(dialog) == ["c"]
+        sim.check_invariants()
+
+
+def test_skip_keeps_the_bytes_and_goes_on() -> None:
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog, it = held(sim, moody, "a", "b 9", "c")
+        sim.decide("moody", it, Action.SKIP, reason="INC-4711")
+        sim.run()
+        assert texts(dialog) == ["a", "c"]
+        letters = [(letter.sequence, letter.reason) for letter in sim.dead_letters("moody") if letter.sequence >= 0]
+        assert letters == [(1, "handler-failed"), (1, "skipped")]
+        assert "INC-4711" in sim.dead_letters("moody")[-1].message
+        sim.check_invariants()
+
+
+def test_edit_retries_with_another_body_and_keeps_the_old() -> None:
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog, it = held(sim, moody, "a", "b 9", "c")
+        sim.decide("moody", it, Action.EDIT, body=b'{"text": "B"}')
+        sim.crash("moody")
+        sim.run()
+        assert texts(dialog) == ["a", "B", "c"]
+        (letter,) = sim.dead_letters("moody")
+        assert b"b 9" in letter.value
+        sim.check_invariants()
+
+
+def test_an_edit_that_is_not_what_its_type_says_changes_nothing() -> None:
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        _, it = held(sim, moody, "b 9")
+        sim.decide("moody", it, Action.EDIT, body=b'{"text": 1}')
+        sim.run()
+        (refused,) = events(sim, "COMMAND_REFUSED")
+        assert refused["code"] == 9615
+        assert sim.parked("moody") == [it]
+        sim.check_invariants()
+
+
+def test_a_message_that_waits_for_its_next_attempt_may_be_tried_or_skipped_before() -> None:
+    moody = Moody(PoisonPolicy(delays=[3600 * SECOND]))
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog, it = held(sim, moody, "a 1", "b")
+        assert it.due == sim.clock.now() + 3_600_000_000
+        sim.decide("moody", it, Action.RETRY)
+        sim.run()
+        assert texts(dialog) == ["a", "b"]
+        sim.check_invariants()
+
+
+@pytest.mark.parametrize("action", [Action.RETRY, Action.SKIP])
+def test_a_timer_that_was_given_up_on_is_decided_about_too(action: Action) -> None:
+    ringing = Ringing(1, HOLD)
+    with Simulation(ringing.service, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("ringing", ECHO)
+        dialog.send(Say(text="1"))
+        sim.advance(2 * SECOND)
+        (it,) = sim.parked("ringing")
+        assert (it.number, it.held, it.attempts) == (-1, True, 1)
+        sim.crash("ringing")
+        sim.decide("ringing", it, action)
+        sim.advance(timedelta(minutes=1))
+        assert texts(dialog) == (["rang"] if action is Action.RETRY else [])
+        assert sim.parked("ringing") == []
+        dialog.send(Say(text="1"))
+        sim.advance(2 * SECOND)
+        assert texts(dialog)[-1:] == ["rang"]
+        sim.check_invariants()
+
+
+def test_nothing_waits_and_nothing_is_decided() -> None:
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog, it = held(sim, moody, "b 9")
+        dialog.end_with_error(1, "enough")
+        sim.run()
+        sim.decide("moody", it, Action.RETRY)
+        sim.run()
+        (refused,) = events(sim, "COMMAND_REFUSED")
+        assert "nothing" in refused["why"] or "over" in refused["why"]
+        sim.check_invariants()
