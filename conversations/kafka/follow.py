@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from time import monotonic
 from typing import Self, cast
 
@@ -42,17 +42,23 @@ _failed = Message.error
 class Follower:
     """Reads all partitions of some topics.
 
+    Args:
+        kafka: where.
+        topics: which.
+        since: offsets to begin at; the start, where there is none.
+
     Raises:
         LogError: a topic is missing or may not be read.
     """
 
-    def __init__(self, kafka: Kafka, topics: Sequence[str]) -> None:
+    def __init__(self, kafka: Kafka, topics: Sequence[str], since: Mapping[Place, int] | None = None) -> None:
         self._kafka = kafka
         self._admin = make_admin(kafka)
         self._places = partitions_of(kafka, topics)
         self._next: dict[Place, int] = dict.fromkeys(self._places, 0)
         self._consumer: Consumer = make_consumer(kafka, SAFE, PREFERRED)
-        self._consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for topic, number in self._places])
+        begin = since or {}
+        self._consumer.assign([TopicPartition(*place, begin.get(place, OFFSET_BEGINNING)) for place in self._places])
 
     def __enter__(self) -> Self:
         return self
@@ -87,14 +93,20 @@ class Follower:
         Raises:
             LogError: a topic cannot be read, or not within ``patience`` seconds.
         """
+        return [record for part in self.parts_to_the_end(patience) for record in part]
+
+    def parts_to_the_end(self, patience: float) -> Iterator[list[Record]]:
+        """Yield the same in parts, for topics that are larger than memory.
+
+        Raises:
+            LogError: a topic cannot be read, or not within ``patience`` seconds.
+        """
         deadline = monotonic() + patience
         ends = ends_of(self._kafka, self._places)
-        records: list[Record] = []
         while any(self._next[place] < end for place, end in ends.items()):
             if monotonic() > deadline:
                 raise LogError(f"{', '.join(sorted({topic for topic, _ in ends}))}: not read in {patience:g} s")
-            records += self.poll(0.05)
-        return records
+            yield self.poll(0.05)
 
     def close(self) -> None:
         """Stop reading."""

@@ -91,6 +91,8 @@ class Action(StrEnum):
     EDIT = "EDIT"
     """Retry it with another body."""
     SKIP = "SKIP"
+    END = "END"
+    """End the dialog with an error."""
 
 
 @dataclass(slots=True)
@@ -104,6 +106,8 @@ class Resolve:
     ticket: int
     action: str
     body: bytes = b""
+    code: int = 0
+    description: str = ""
     reason: str = ""
 
 
@@ -153,7 +157,7 @@ def decode_command(value: bytes, registry: Registry = DEFAULT) -> Command:
 
 
 def _operation_fields(operation: Operation) -> tuple[str, dict[str, Any]]:
-    if isinstance(operation, EndWithError) and not -(1 << 31) <= operation.code < 1 << 31:
+    if isinstance(operation, EndWithError | Resolve) and not -(1 << 31) <= operation.code < 1 << 31:
         raise OverflowError(f"{operation.code} does not fit in 32 bits")
     name = type(operation).__name__
     return _NAMESPACE + name, {slot: getattr(operation, slot) for slot in type(operation).__slots__}

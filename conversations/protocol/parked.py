@@ -19,6 +19,9 @@ NEEDED = (rows.ENDPOINT, rows.PARK, rows.PARKED, rows.RETRY)
 class Parked(NamedTuple):
     """A failed message with its dialog behind it, or a failed handler without a message."""
 
+    letter: str
+    """What operators call it: the service, where its record came from; a timer's has no record."""
+    service: str
     conversation: str
     initiator: bool
     """Which side of the dialog waits."""
@@ -52,28 +55,39 @@ class Parked(NamedTuple):
         return self.due is None
 
 
-def parked(table: Mapping[bytes, bytes], service: str) -> list[Parked]:
+def letter_of(service: str, topic: str, partition: int, offset: int) -> str:
+    """Name a letter by where its record came from: "orders.queue-3-17"."""
+    return f"{service}.{topic.rpartition('.')[2]}-{partition}-{offset}"
+
+
+def parked(table: Mapping[bytes, bytes], service: str, partition: int) -> list[Parked]:
     """List what waits in a partition, longest waiting first, from the rows of its state.
 
     Raises:
         UndecodableRecord: a row is not what its key says.
         KeyError: rows are missing.
     """
-    found = [_parked(table, key, row, service) for key, row in table.items() if key[:1] in (rows.PARK, rows.RETRY)]
+    found = [
+        _parked(table, key, row, (service, partition))
+        for key, row in table.items()
+        if key[:1] in (rows.PARK, rows.RETRY)
+    ]
     return sorted(found, key=lambda it: (it.since, it.conversation))
 
 
-def _parked(table: Mapping[bytes, bytes], key: bytes, data: bytes, service: str) -> Parked:
-    row, own = rows.decode_park(data), key[1:]
+def _parked(table: Mapping[bytes, bytes], key: bytes, data: bytes, where: tuple[str, int]) -> Parked:
+    (service, partition), row, own = where, rows.decode_park(data), key[1:]
     endpoint, _ = rows.decode_endpoint(own, table[rows.ENDPOINT + own], service)
     number, what, body, attempts = NONE, "", b"", row.attempts
+    letter = f"{service}.timer-{uuid_text(own[:16])}-{'initiator' if own[16] else 'target'}"
     if key.startswith(rows.PARK):
         head = rows.decode_waiting(table[rows.numbered(rows.PARKED, own, row.first)])
         envelope = decode(head.value)
         what = envelope.message_type if envelope.kind is Kind.MESSAGE else envelope.kind.name
         number, body, attempts = envelope.seq, envelope.body, head.attempts
+        letter = letter_of(service, head.topic, partition, head.offset)
     return Parked(
-        uuid_text(own[:16]), own[16] == 1, endpoint.key, endpoint.contract, endpoint.peer, number, what, body, attempts,
+        letter, service, uuid_text(own[:16]), own[16] == 1, endpoint.key, endpoint.contract, endpoint.peer, number, what, body, attempts,
         row.since, None if row.due >= NEVER else row.due, max(row.next - row.first - 1, 0), row.size, row.failure,
         row.ticket,
     )  # fmt: skip
@@ -90,11 +104,26 @@ def merge(changes: Iterable[tuple[bytes, bytes | None]], table: dict[bytes, byte
             table[key] = value
 
 
-def resolution(it: Parked, action: Action, *, body: bytes = b"", by: str, reason: str, ids: tuple[bytes, int]) -> Command:
-    """Make the command that decides about what waits; ``ids`` are a fresh command id (16 bytes) and the time now."""
-    command_id, now = ids
+class Decision(NamedTuple):
+    """What somebody decided about a failed message, who, and why."""
+
+    action: Action
+    by: str
+    reason: str
+    body: bytes = b""
+    """The new one of EDIT."""
+    code: int = 0
+    """The error END ends the dialog with."""
+    description: str = ""
+
+
+def resolution(it: Parked, decision: Decision, command_id: bytes, now: int) -> Command:
+    """Make the command for a decision; a fresh id of 16 bytes, the time in microseconds."""
     conversation = bytes.fromhex(it.conversation.replace("-", ""))
     return Command(
-        command_id, conversation, it.initiator, it.key, "", by, now,
-        (Resolve(it.number, it.ticket, action.value, body, reason),),
+        command_id, conversation, it.initiator, it.key, "", decision.by, now,
+        (Resolve(
+            it.number, it.ticket, decision.action.value, decision.body, decision.code, decision.description,
+            decision.reason,
+        ),),
     )  # fmt: skip

@@ -11,10 +11,10 @@ from conversations.checks import micros
 from conversations.config import WorkerSettings
 from conversations.memory.clock import ManualClock
 from conversations.protocol import rows
-from conversations.protocol.command import Action, encode_command
+from conversations.protocol.command import encode_command
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
-from conversations.protocol.parked import Parked, parked, resolution
+from conversations.protocol.parked import Decision, Parked, parked, resolution
 from conversations.protocol.topics import COMMANDS
 from conversations.service import Service
 from conversations.testing import bounds, invariants, reading
@@ -224,13 +224,13 @@ class Simulation(AbstractContextManager["Simulation"]):
 
     def parked(self, service: str) -> list[Parked]:
         """Return the failed messages, and handlers, of a service that wait: for their next attempt, or for a decision."""
-        return [it for table in reading.state_of(self.broker, service) for it in parked(table, service)]
+        tables = reading.state_of(self.broker, service)
+        return [it for number, table in enumerate(tables) for it in parked(table, service, number)]
 
-    def decide(self, service: str, it: Parked, action: Action, *, body: bytes = b"", reason: str = "test") -> None:
-        """Retry, edit or skip what waits, as an operator; it happens with the next ``run``."""
-        ids = self.chance.random.randbytes(16), self.clock.now()
-        command = resolution(it, action, body=body, by="operator", reason=reason, ids=ids)
-        self.broker.append_keyed(service, COMMANDS, it.key.encode(), encode_command(command))
+    def decide(self, it: Parked, decision: Decision) -> None:
+        """Decide about what waits, as an operator; it happens with the next ``run``."""
+        command = resolution(it, decision, self.chance.random.randbytes(16), self.clock.now())
+        self.broker.append_keyed(it.service, COMMANDS, it.key.encode(), encode_command(command))
 
     def open_dialogs(self) -> list[str]:
         """Return the ids of dialogs that are not over on both sides."""

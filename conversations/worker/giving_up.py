@@ -40,9 +40,7 @@ def give_up(partition: Partition, item: Item, task: Task, failure: BaseException
         _end_dialog(partition, item, task, failure, decision)
     conversation = uuid_text(task.active.identity[:16])
     code = decision.code if then is Then.END_DIALOG else 0
-    letters.event(
-        partition, "GAVE_UP", conversation=conversation, then=then.value, code=code, failure=text_of(failure)
-    )
+    letters.event(partition, "GAVE_UP", conversation=conversation, then=then.value, code=code, failure=text_of(failure))
 
 
 def _hold(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:

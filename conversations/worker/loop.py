@@ -183,7 +183,9 @@ class Worker:
 
     def busy(self) -> bool:
         """True while something is under way that the next step would carry on."""
-        return bool(self._restoring or self._backlog or any(p.slow or p.ready or p.draining for p in self.partitions.values()))
+        return bool(
+            self._restoring or self._backlog or any(p.slow or p.ready or p.draining for p in self.partitions.values())
+        )
 
     # -- reading ----------------------------------------------------------------------------------------
 

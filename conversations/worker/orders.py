@@ -62,7 +62,9 @@ def carry_out(partition: Partition, item: Item, command: Command) -> None:
         partition.owner.counts.duplicates += 1
     except LocalError as error:
         letters.dead_letter(partition, item, letters.COMMAND_REFUSED, failure=error, code=error.code)
-        letters.event(partition, "COMMAND_REFUSED", command=uuid_text(command.command_id), code=error.code, why=str(error))
+        letters.event(
+            partition, "COMMAND_REFUSED", command=uuid_text(command.command_id), code=error.code, why=str(error)
+        )
     else:
         speaking.apply(partition, draft)
 

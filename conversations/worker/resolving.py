@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from conversations.checks import check_error
 from conversations.errors import InvalidBody, LocalError
 from conversations.protocol import rows
 from conversations.protocol.command import Action, Command, Resolve
 from conversations.protocol.envelope import Kind, encode, header_of, tail_start
 from conversations.protocol.identifiers import uuid_text
-from conversations.protocol.limits import BODY_BYTES
+from conversations.protocol.limits import BODY_BYTES, DESCRIPTION_LIMIT, sendable
 from conversations.protocol.sequencing import NONE
+from conversations.protocol.states import OPEN_STATES
 from conversations.worker import letters, parking, receiving, speaking
 from conversations.worker.active import Active, Item, Park
 from conversations.worker.partition import Partition
@@ -19,12 +21,14 @@ NOT_WAITING = 8426  # Service Broker's "conversation handle not found" family: t
 
 
 def resolve(partition: Partition, active: Active, command: Command, decision: Resolve) -> None:
-    """Retry, edit or skip the head of a parked dialog, or a handler without a message.
+    """Do what was decided about the head of a parked dialog, or about a handler without a message.
 
     Raises:
         LocalError: nothing waits there, it was decided otherwise meanwhile, or the new body is not what its type says.
     """
-    if decision.number == NONE:
+    if decision.action == Action.END:
+        _end(partition, active, decision)
+    elif decision.number == NONE:
         _resolve_handler(partition, active, decision)
     else:
         _resolve_message(partition, active, command, decision)
@@ -51,6 +55,18 @@ def _resolve_message(partition: Partition, active: Active, command: Command, dec
     parking.try_now(partition, active, found, rows.PARK)
 
 
+def _end(partition: Partition, active: Active, decision: Resolve) -> None:
+    parks = partition.retries if decision.number == NONE else partition.parks
+    _waiting(parks.get(active.identity), decision)
+    check_error(decision.code, decision.description)
+    if active.endpoint.state in OPEN_STATES:
+        description = sendable(decision.description, DESCRIPTION_LIMIT)
+        speaking.end_with_error(partition, active, decision.code, description)
+    else:
+        speaking.end(partition, active)
+    receiving.close(partition, active)
+
+
 def _waiting(found: Park | None, decision: Resolve) -> Park:
     if found is None:
         raise LocalError("nothing of this dialog waits", code=NOT_WAITING)
@@ -64,9 +80,7 @@ def _waiting(found: Park | None, decision: Resolve) -> Park:
     return found
 
 
-def _skip(
-    partition: Partition, active: Active, found: Park, item: Item, command: Command, decision: Resolve
-) -> None:
+def _skip(partition: Partition, active: Active, found: Park, item: Item, command: Command, decision: Resolve) -> None:
     envelope = item.envelope
     parking.skip_head(partition, active, found, item)
     if envelope is None or envelope.kind is not Kind.MESSAGE:

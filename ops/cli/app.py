@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ops.cli import broker, declared, demo
+from ops.cli import broker, dead_letters, declared, demo
 from ops.cli import run as running
 from ops.cli.output import EXIT_CODES
 
@@ -22,6 +22,8 @@ app = typer.Typer(
 app.add_typer(running.app)
 app.add_typer(declared.app)
 app.add_typer(broker.app, name="broker")
+app.add_typer(dead_letters.app, name="dead-letters")
+app.add_typer(dead_letters.retries, name="retries")
 app.command("demo")(demo.demo)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from conversations import PoisonPolicy, Then
 from conversations.protocol.command import Action
-from conversations.protocol.parked import Parked
+from conversations.protocol.parked import Decision, Parked
 from conversations.protocol.topics import events_topic
 from conversations.testing import PeerDialog, Simulation
 from conversations.testing.reading import visible
@@ -21,6 +21,10 @@ HOLD = PoisonPolicy(delays=[], then=Then.HOLD)
 def events(sim: Simulation, name: str) -> list[dict[str, Any]]:
     found = [json.loads(record.value() or b"") for record in visible(sim.broker, events_topic(sim.broker.namespace))]
     return [event for event in found if event["event"] == name]
+
+
+def by_hand(action: Action, **more: Any) -> Decision:
+    return Decision(action, by="operator", **({"reason": "test"} | more))
 
 
 def held(sim: Simulation, moody: Moody, *said: str) -> tuple[PeerDialog, Parked]:
@@ -45,7 +49,7 @@ def test_retry_runs_the_message_in_its_place_and_then_what_waited() -> None:
     moody = Moody(HOLD)
     with Simulation(moody.service, raise_failures=False) as sim:
         dialog, it = held(sim, moody, "a", "b 1", "c", "d")
-        sim.decide("moody", it, Action.RETRY)
+        sim.decide(it, by_hand(Action.RETRY))
         dialog.send(Say(text="e"))
         sim.run()
         assert texts(dialog) == ["a", "b", "c", "d", "e"]
@@ -59,12 +63,12 @@ def test_a_retry_that_fails_is_held_again_and_counts() -> None:
     moody = Moody(HOLD)
     with Simulation(moody.service, raise_failures=False) as sim:
         _, first = held(sim, moody, "b 2", "c")
-        sim.decide("moody", first, Action.RETRY)
+        sim.decide(first, by_hand(Action.RETRY))
         sim.run()
         (second,) = sim.parked("moody")
         assert (second.attempts, second.held) == (2, True)
         assert second.ticket > first.ticket
-        sim.decide("moody", second, Action.RETRY)
+        sim.decide(second, by_hand(Action.RETRY))
         sim.run()
         assert moody.handled == ["b", "c"]
         sim.check_invariants()
@@ -75,13 +79,13 @@ def test_two_operators_decide_once() -> None:
     with Simulation(moody.service, raise_failures=False) as sim:
         dialog, it = held(sim, moody, "b 9", "c", "d 9", "e")
         for _ in range(2):
-            sim.decide("moody", it, Action.SKIP)
+            sim.decide(it, by_hand(Action.SKIP))
         sim.run()
         assert moody.handled == ["c"]
         assert [found.number for found in sim.parked("moody")] == [2]
         (refused,) = events(sim, "COMMAND_REFUSED")
         assert refused["code"] == 8426
-        sim.decide("moody", it._replace(number=2, ticket=1), Action.SKIP)
+        sim.decide(it._replace(number=2, ticket=1), by_hand(Action.SKIP))
         sim.run()
         assert "look again" in events(sim, "COMMAND_REFUSED")[-1]["why"]
         assert texts(dialog) == ["c"]
@@ -92,7 +96,7 @@ def test_skip_keeps_the_bytes_and_goes_on() -> None:
     moody = Moody(HOLD)
     with Simulation(moody.service, raise_failures=False) as sim:
         dialog, it = held(sim, moody, "a", "b 9", "c")
-        sim.decide("moody", it, Action.SKIP, reason="INC-4711")
+        sim.decide(it, by_hand(Action.SKIP, reason="INC-4711"))
         sim.run()
         assert texts(dialog) == ["a", "c"]
         letters = [(letter.sequence, letter.reason) for letter in sim.dead_letters("moody") if letter.sequence >= 0]
@@ -105,7 +109,7 @@ def test_edit_retries_with_another_body_and_keeps_the_old() -> None:
     moody = Moody(HOLD)
     with Simulation(moody.service, raise_failures=False) as sim:
         dialog, it = held(sim, moody, "a", "b 9", "c")
-        sim.decide("moody", it, Action.EDIT, body=b'{"text": "B"}')
+        sim.decide(it, by_hand(Action.EDIT, body=b'{"text": "B"}'))
         sim.crash("moody")
         sim.run()
         assert texts(dialog) == ["a", "B", "c"]
@@ -118,7 +122,7 @@ def test_an_edit_that_is_not_what_its_type_says_changes_nothing() -> None:
     moody = Moody(HOLD)
     with Simulation(moody.service, raise_failures=False) as sim:
         _, it = held(sim, moody, "b 9")
-        sim.decide("moody", it, Action.EDIT, body=b'{"text": 1}')
+        sim.decide(it, by_hand(Action.EDIT, body=b'{"text": 1}'))
         sim.run()
         (refused,) = events(sim, "COMMAND_REFUSED")
         assert refused["code"] == 9615
@@ -131,7 +135,7 @@ def test_a_message_that_waits_for_its_next_attempt_may_be_tried_or_skipped_befor
     with Simulation(moody.service, raise_failures=False) as sim:
         dialog, it = held(sim, moody, "a 1", "b")
         assert it.due == sim.clock.now() + 3_600_000_000
-        sim.decide("moody", it, Action.RETRY)
+        sim.decide(it, by_hand(Action.RETRY))
         sim.run()
         assert texts(dialog) == ["a", "b"]
         sim.check_invariants()
@@ -147,7 +151,7 @@ def test_a_timer_that_was_given_up_on_is_decided_about_too(action: Action) -> No
         (it,) = sim.parked("ringing")
         assert (it.number, it.held, it.attempts) == (-1, True, 1)
         sim.crash("ringing")
-        sim.decide("ringing", it, action)
+        sim.decide(it, by_hand(action))
         sim.advance(timedelta(minutes=1))
         assert texts(dialog) == (["rang"] if action is Action.RETRY else [])
         assert sim.parked("ringing") == []
@@ -163,8 +167,32 @@ def test_nothing_waits_and_nothing_is_decided() -> None:
         dialog, it = held(sim, moody, "b 9")
         dialog.end_with_error(1, "enough")
         sim.run()
-        sim.decide("moody", it, Action.RETRY)
+        sim.decide(it, by_hand(Action.RETRY))
         sim.run()
         (refused,) = events(sim, "COMMAND_REFUSED")
         assert "nothing" in refused["why"] or "over" in refused["why"]
         sim.check_invariants()
+
+
+def test_end_tells_the_peer_and_keeps_what_waited() -> None:
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog, it = held(sim, moody, "a", "b 9", "c")
+        sim.decide(it, by_hand(Action.END, code=42, description="We cannot."))
+        sim.run()
+        assert dialog.error
+        assert (dialog.error.code, dialog.error.description) == (42, "We cannot.")
+        assert [(it.sequence, it.reason) for it in sim.dead_letters("moody")[1:]] == [
+            (1, "parked-at-end"), (2, "parked-at-end"),
+        ]  # fmt: skip
+        sim.check_invariants()
+
+
+def test_an_end_without_a_code_is_refused() -> None:
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        _, it = held(sim, moody, "b 9")
+        sim.decide(it, by_hand(Action.END))
+        sim.run()
+        assert events(sim, "COMMAND_REFUSED")[0]["code"] == 8419
+        assert sim.parked("moody") == [it]

@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from conversations import (
-    Contract, Dialog, Limits, PeerError, PoisonPolicy, RetryLater, Service, Then, WorkerSettings,
+    Dialog,
+    Limits,
+    PeerError,
+    PoisonPolicy,
+    RetryLater,
+    Service,
+    Then,
+    WorkerSettings,
 )  # fmt: skip
 from conversations.testing import Simulation
 from tests.simulation.services import ECHO, Say
@@ -248,7 +255,7 @@ class Ringing:
 
         @self.service.on(Say)
         def say(body: Say, dialog: Dialog) -> None:
-            dialog.set_timer(None if body.text == "quiet" else float(body.text) * SECOND)
+            dialog.set_timer(float(body.text) * SECOND)
 
         @self.service.on_timer()
         def ring(dialog: Dialog) -> None:

@@ -1,0 +1,1 @@
+"""What operators do: each action is a command to the owner of what it is about."""

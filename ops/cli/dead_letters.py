@@ -1,0 +1,351 @@
+"""``conversations dead-letters`` and ``conversations retries``: what failed, and deciding about it."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from conversations.config import Kafka
+from conversations.protocol.command import Action
+from conversations.protocol.parked import Decision, Parked
+from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
+from ops.cli.output import EXIT_CODES, Exit, Json, failures, show, show_error
+
+app = typer.Typer(
+    help="Messages that were given up on and that their dialogs wait behind, until somebody decides.",
+    no_args_is_help=True,
+    epilog=EXIT_CODES,
+)
+retries = typer.Typer(
+    help="Messages that failed and are tried again by themselves.", no_args_is_help=True, epilog=EXIT_CODES
+)
+
+Letter = Annotated[str, typer.Argument(metavar="LETTER", help="As `list` shows it, e.g. orders.queue-3-17.")]
+Service = Annotated[str, typer.Argument(metavar="[SERVICE]", help="Only of this service; default: of all.")]
+Reason = Annotated[str, typer.Option(help="Why; goes to the events with your name.", show_default=False)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")]
+Wait = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the owner of the dialog.")]
+
+
+@app.command("list", epilog=EXIT_CODES)
+def list_letters(
+    service: Service = "",
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """List what was given up on and waits for a decision, with what waits behind it.
+
+    \b
+    Examples:
+      conversations dead-letters list --bootstrap localhost:9092
+      conversations dead-letters list orders --json | jq '.letters[].letter'
+
+    Exit codes: 0 nothing waits, 1 something waits for a person, 2 no such service, 3 Kafka unreachable.
+    """
+    found = _list(kafka_of(bootstrap, namespace, setting), service, lambda it: it.held, "letters", as_json)
+    if found:
+        raise typer.Exit(Exit.HUMAN)
+
+
+@retries.command("list", epilog=EXIT_CODES)
+def list_retries(
+    service: Service = "",
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """List what failed and is tried again by itself, and when.
+
+    \b
+    Examples:
+      conversations retries list --bootstrap localhost:9092
+      conversations retries list orders --json | jq '.retries[].due'
+    """
+    _list(kafka_of(bootstrap, namespace, setting), service, lambda it: not it.held, "retries", as_json)
+
+
+@app.command("show", epilog=EXIT_CODES)
+def show_letter(
+    letter: Letter,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Show one failed message: its dialog, its body, what its handler raised, and what to do next."""
+    with _answering(as_json):
+        it = _find(kafka_of(bootstrap, namespace, setting), letter)
+        show(_plain(it), _described(it), as_json=as_json)
+
+
+@app.command("retry", epilog=EXIT_CODES)
+def retry(
+    letter: Letter,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    wait: Wait = 30.0,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Run the handler once more, now, in its place; if it succeeds what waits behind it follows.
+
+    \b
+    Example:
+      conversations dead-letters retry orders.queue-3-17 --reason "bureau is back"
+    """
+    with _answering(as_json):
+        _decide(
+            kafka_of(bootstrap, namespace, setting),
+            letter,
+            _decision(Action.RETRY, reason, dry_run),
+            wait,
+            dry_run,
+            as_json,
+        )
+
+
+@app.command("edit", epilog=EXIT_CODES)
+def edit(
+    letter: Letter,
+    body: Annotated[
+        str, typer.Option(metavar="FILE", help="The new body; - is standard input. Default: your editor.")
+    ] = "",
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    wait: Wait = 30.0,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Give the message another body and retry it. The owner checks it against the message type; the old one is kept.
+
+    \b
+    Examples:
+      conversations dead-letters edit orders.queue-3-17 --reason "typo in the amount"
+      conversations dead-letters edit orders.queue-3-17 --body mended.json --reason INC-4711
+    """
+    kafka = kafka_of(bootstrap, namespace, setting)
+    with _answering(as_json):
+        new = _new_body(_find(kafka, letter), body)
+        _decide(kafka, letter, _decision(Action.EDIT, reason, dry_run)._replace(body=new), wait, dry_run, as_json)
+
+
+@app.command("skip", epilog=EXIT_CODES)
+def skip(
+    letter: Letter,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    wait: Wait = 30.0,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Go on without the message: its bytes stay in the dead-letter topic, and the peer is told.
+
+    \b
+    Example:
+      conversations dead-letters skip orders.queue-3-17 --reason "customer withdrew"
+    """
+    with _answering(as_json):
+        _decide(
+            kafka_of(bootstrap, namespace, setting),
+            letter,
+            _decision(Action.SKIP, reason, dry_run),
+            wait,
+            dry_run,
+            as_json,
+        )
+
+
+@app.command("end", epilog=EXIT_CODES)
+def end(
+    letter: Letter,
+    code: Annotated[int, typer.Option(min=1, help="Error the peer gets.")] = 500,
+    description: Annotated[str, typer.Option(help="Its description.")] = "Unable to process message.",
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    wait: Wait = 30.0,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """End the dialog with an error: the message and all behind it become dead letters, and the peer is told.
+
+    \b
+    Example:
+      conversations dead-letters end orders.queue-3-17 --code 1404 --description "Unknown customer." --reason INC-4711
+    """
+    decision = _decision(Action.END, reason, dry_run)._replace(code=code, description=description)
+    with _answering(as_json):
+        _decide(kafka_of(bootstrap, namespace, setting), letter, decision, wait, dry_run, as_json)
+
+
+# -- deciding ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _answering(as_json: bool) -> Iterator[None]:
+    """Turn what an operator may run into a message and an exit code."""
+    from ops.actions.deciding import Refused
+
+    with failures(as_json=as_json):
+        try:
+            yield
+        except LookupError as error:
+            show_error(str(error), "NotWaiting", as_json=as_json)
+            raise typer.Exit(Exit.USAGE) from error
+        except Refused as error:
+            show_error(f"refused by the owner of the dialog: {error}", "Refused", as_json=as_json)
+            raise typer.Exit(Exit.HUMAN) from error
+
+
+def _decision(action: Action, reason: str, dry_run: bool) -> Decision:
+    if not reason and not dry_run:
+        raise typer.BadParameter("say why: --reason TEXT. It goes to the events, with your name")
+    return Decision(action, getpass.getuser(), reason)
+
+
+def _find(kafka: Kafka, letter: str) -> Parked:
+    from ops.queries.waiting import find
+
+    return find(kafka, letter)
+
+
+def _decide(kafka: Kafka, letter: str, decision: Decision, wait: float, dry_run: bool, as_json: bool) -> None:
+    from ops.actions.deciding import decide
+
+    it = _find(kafka, letter)
+    effect = _effect(it, decision)
+    if not dry_run:
+        decide(kafka, it, decision, wait)
+    data = {"letter": letter, "action": decision.action.lower(), "behind": it.behind, "done": not dry_run}
+    show(data, f"{'would ' if dry_run else ''}{effect}", as_json=as_json)
+
+
+def _effect(it: Parked, decision: Decision) -> str:
+    behind = f"{it.behind} behind it" if it.behind else "nothing behind it"
+    what = f"{it.what or 'timer'}{'' if it.number < 0 else f' #{it.number}'} of {it.conversation}"
+    return {
+        Action.RETRY: f"retry {what}, {behind}",
+        Action.EDIT: f"retry {what} with a body of {len(decision.body)} bytes, {behind}",
+        Action.SKIP: f"skip {what} and release what waits: {behind}",
+        Action.END: f"end {it.conversation} with error {decision.code} and dead-letter {what}, {behind}",
+    }[decision.action]
+
+
+def _new_body(it: Parked, file: str) -> bytes:
+    if file == "-":
+        return sys.stdin.buffer.read()
+    if file:
+        try:
+            return Path(file).read_bytes()
+        except OSError as error:
+            raise typer.BadParameter(f"--body {file}: {error.strerror}") from error
+    try:
+        text = it.body.decode()
+    except UnicodeDecodeError:
+        raise typer.BadParameter("the body is not text: give the new one with --body FILE") from None
+    edited = click.edit(text, extension=".json", require_save=True)
+    if edited is None or edited == text:
+        raise typer.BadParameter("the body was not changed")
+    return edited.encode()
+
+
+# -- showing -------------------------------------------------------------------------------------------------------------
+
+
+def _list(kafka: Kafka, service: str, wanted: Callable[[Parked], bool], name: str, as_json: bool) -> list[Parked]:
+    from ops.queries.waiting import waiting
+
+    with failures(as_json=as_json):
+        found = [it for it in waiting(kafka, service) if wanted(it)]
+        if as_json:
+            show({name: [_plain(it) for it in found]}, "", as_json=True)
+        elif found:
+            Console().print(_table(found))
+        else:
+            show(
+                {},
+                "nothing waits for a decision" if name == "letters" else "nothing is to be tried again",
+                as_json=False,
+            )
+        return found
+
+
+def _table(found: list[Parked]) -> Table:
+    table = Table(box=None, header_style="bold")
+    for column in ("LETTER", "MESSAGE", "FROM", "FAILED", "BEHIND", "WAITS", "NEXT", "WHAT"):
+        table.add_column(column, overflow="fold", no_wrap=column in ("BEHIND", "WAITS", "NEXT"))
+    for it in found:
+        message = f"{it.what} #{it.number}" if it.number >= 0 else "timer or error"
+        cells = (it.letter, message, it.peer, f"{it.attempts}x", str(it.behind), _age(it), _next(it), it.failure)
+        table.add_row(*(Text(_printable(cell)) for cell in cells))
+    return table
+
+
+def _age(it: Parked) -> str:
+    return _short(time.time() - it.since / 1_000_000)
+
+
+def _next(it: Parked) -> str:
+    return "you decide" if it.due is None else f"in {_short(it.due / 1_000_000 - time.time())}"
+
+
+def _short(seconds: float) -> str:
+    return str(timedelta(seconds=max(0, round(seconds))))
+
+
+def _described(it: Parked) -> str:
+    lines = [
+        f"letter        {it.letter}",
+        f"dialog        {it.conversation} ({'initiator' if it.initiator else 'target'}), {it.contract}, with {it.peer}",
+        f"message       {f'{it.what} #{it.number}' if it.number >= 0 else 'none: a timer, or an error nobody sent'}",
+        f"failed        {it.attempts} times since {_moment(it.since)}: {_printable(it.failure)}",
+        f"behind it     {it.behind} records, {it.size} bytes with it",
+        f"next attempt  {'when an operator decides' if it.due is None else _moment(it.due)}",
+    ]
+    if it.number >= 0:
+        lines += ["body", _printable(it.body.decode("utf-8", "backslashreplace"))]
+    lines.append(f"next: conversations dead-letters retry {it.letter} --reason WHY   (or edit, skip, end)")
+    return "\n".join(lines)
+
+
+def _printable(text: str) -> str:
+    """Text from outside, without what would steer a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+def _moment(at: int) -> str:
+    return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(timespec="seconds")
+
+
+def _plain(it: Parked) -> dict[str, Any]:
+    fields = {**it._asdict(), "held": it.held, "since": _moment(it.since)}
+    fields["due"] = None if it.due is None else _moment(it.due)
+    try:
+        fields["body"] = it.body.decode()
+    except UnicodeDecodeError:
+        fields["body"] = None
+        fields["body_base64"] = b64encode(it.body).decode()
+    return fields
