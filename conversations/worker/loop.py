@@ -28,7 +28,6 @@ from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import DEFAULT_NAMESPACE
 from conversations.service import Service
 from conversations.worker import collecting, intake, letters, parking, speaking, working
-from conversations.worker.active import Item
 from conversations.worker.owner import Counts, Owner
 from conversations.worker.partition import Partition
 from conversations.worker.restoring import OUTAGE, Restoring
@@ -222,14 +221,7 @@ class Worker:
         owner = self.owner
         again = owner.destinations.try_again(owner.now)
         for partition in self.partitions.values():
-            parking.drain(partition)
-            if partition.next_deadline() <= owner.now:
-                for active in partition.pop_due(owner.now):
-                    parking.take_due(partition, active)
-                    if active.endpoint.next_deadline() <= owner.now:
-                        partition.enqueue(active.lane, Item(active, deadline=True))  # schedules it, once it has run
-                    else:
-                        partition.schedule(active)
+            parking.wake(partition)
             if partition.delayed and (again or not owner.destinations.blocked):
                 speaking.release_delayed(partition)
 

@@ -82,7 +82,21 @@ def is_full(partition: Partition, found: Park) -> bool:
 # -- its turn -----------------------------------------------------------------------------------------------------------
 
 
-def take_due(partition: Partition, active: Active) -> None:
+def wake(partition: Partition) -> None:
+    """Give every endpoint that something is due of its turn: what waits for another attempt, and its own deadlines."""
+    _drain(partition)
+    now = partition.owner.now
+    if partition.next_deadline() > now:
+        return
+    for active in partition.pop_due(now):
+        _take_due(partition, active)
+        if active.endpoint.next_deadline() <= now:
+            partition.enqueue(active.lane, Item(active, deadline=True))  # schedules it, once it has run
+        else:
+            partition.schedule(active)
+
+
+def _take_due(partition: Partition, active: Active) -> None:
     """Bring back what of an endpoint is to be tried again now."""
     now = partition.owner.now
     found = partition.parks.get(active.identity)
@@ -95,7 +109,7 @@ def take_due(partition: Partition, active: Active) -> None:
         partition.enqueue(active.lane, Item(active, deadline=True, again=True, attempts=again.row.attempts))
 
 
-def drain(partition: Partition) -> None:
+def _drain(partition: Partition) -> None:
     """Go on with the dialogs that had more than the last step took."""
     partition.slice_left = SLICE
     draining, partition.draining = partition.draining, []

@@ -151,7 +151,10 @@ def test_service_brokers_policy_is_that_of_its_sample() -> None:
 @pytest.mark.parametrize(
     ("mistake", "what"),
     [
-        ({"delays": [timedelta(seconds=1)]}, "every delay must be timedelta"),
+        ({"delays": [5, 60]}, "every delay, and the jitter, is a timedelta"),
+        ({"delays": [timedelta(seconds=-1)]}, "every delay, and the jitter, is a timedelta"),
+        ({"delays": [timedelta(days=366)]}, "every delay, and the jitter, is a timedelta"),
+        ({"jitter": timedelta(seconds=-1)}, "every delay, and the jitter, is a timedelta"),
         ({"delays": [AT_ONCE] * 1_001}, "at most 1000 delays"),
         ({"code": 0}, "an error code is a positive number"),
         ({"code": -500}, "an error code is a positive number"),

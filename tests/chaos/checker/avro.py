@@ -24,8 +24,8 @@ class Schema:
     """One schema file."""
 
     def __init__(self, name: str) -> None:
-        """Parse ``schemas/<name>.v1.avsc``; logical types are left out, so that times stay integers."""
-        source = json.loads((SCHEMAS / f"{name}.v1.avsc").read_text(encoding="utf-8"))
+        """Parse ``schemas/<name>.avsc``, with its version; logical types are left out, so that times stay integers."""
+        source = json.loads((SCHEMAS / f"{name}.avsc").read_text(encoding="utf-8"))
         self._parsed: Any = fastavro.parse_schema(_plain(source))
         self.head = MARKER + bytes.fromhex(fingerprint(to_parsing_canonical_form(source), "CRC-64-AVRO"))
 
@@ -67,7 +67,8 @@ def _plain(schema: Any) -> Any:
 
 
 ENVELOPE, COMMAND, ENDPOINT, TOMBSTONE, GROUP, WAITING, PARTITION = map(
-    Schema, ("envelope", "command", "endpoint", "tombstone", "group", "waiting", "partition")
+    Schema,
+    ("envelope.v1", "command.v2", "endpoint.v1", "tombstone.v1", "group.v1", "waiting.v1", "partition.v1"),
 )
 
 KINDS = {name: number for number, name in enumerate(("MESSAGE", "END", "ERROR", "ACK", "RESEND", "FENCE", "FENCED"))}

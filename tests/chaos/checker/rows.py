@@ -20,7 +20,7 @@ Fields = dict[str, Any]
 
 MILLISECOND = 1_000
 DAY = 86_400_000_000
-_REMAINS = {b"W": "waiting", b"H": "held", b"D": "delayed"}
+_REMAINS = {b"W": "waiting", b"H": "held", b"D": "delayed", b"R": "parked"}
 
 
 class Rows:
