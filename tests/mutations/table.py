@@ -44,6 +44,8 @@ _CHECKED = "tests/unit/chaos/test_clean_run.py::test_a_run_in_which_the_product_
 _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
+_PARKING = "tests/simulation/test_parking.py::test_"
+_DECISIONS = "tests/simulation/test_decisions.py::test_"
 """Guards of the core: a law of the simulation or of the machine breaks without them, beside others."""
 
 MUTATIONS = (
@@ -95,6 +97,19 @@ MUTATIONS = (
     Mutation("45-waiting-rows-not-written", f"{_MEMORY}waiting_rows_survive_a_crash"),
     Mutation("46-a-late-first-message-taken", f"{_ENDS}a_first_message_that_comes_too_late_is_refused"),
     Mutation("47-a-failed-run-takes-effect", f"{_ENDS}a_failed_run_leaves_nothing_behind"),
+    Mutation("50-followers-overtake", f"{_PARKING}a_dialog_waits_behind_its_failed_message_and_no_other_does"),
+    Mutation("51-attempts-of-before-forgotten", f"{_PARKING}what_waits_and_how_often_it_failed_survive_a_crash"),
+    Mutation("52-parks-not-restored", f"{_PARKING}what_waits_and_how_often_it_failed_survive_a_crash"),
+    Mutation("53-unlocked-after-the-head", f"{_PARKING}a_dialog_waits_behind_its_failed_message_and_no_other_does"),
+    Mutation(
+        "54-parked-bytes-not-kept-at-the-end",
+        f"{_PARKING}given_up_on_after_its_schedule_head_and_followers_are_kept_in_order",
+    ),
+    Mutation("55-an-end-taken-out-of-turn", f"{_PARKING}a_dialog_waits_behind_its_failed_message_and_no_other_does"),
+    Mutation("56-a-decision-twice", f"{_DECISIONS}two_operators_decide_once"),
+    Mutation("57-held-is-tried-again", f"{_PARKING}hold_keeps_the_dialog_waiting_until_its_lifetime_ends"),
+    Mutation("58-a-timer-tried-again-at-once", f"{_PARKING}a_timer_follows_its_policy_without_parking[True]"),
+    Mutation("59-edited-without-a-look", f"{_DECISIONS}an_edit_that_is_not_what_its_type_says_changes_nothing"),
     Mutation("80-duplicates-taken-again", _CHECKED),
     Mutation("81-position-of-what-was-read", _CHECKED),
     Mutation("82-nothing-kept-of-what-is-set-aside", _CHECKED),
