@@ -12,6 +12,7 @@ import functools
 import json
 import os
 from collections.abc import Callable
+from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 from threading import Event
@@ -19,11 +20,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from conversations import Contract, Dialog, MessageType, Service
+from conversations import Contract, Dialog, MessageType, PoisonPolicy, Service
 
 TELLER, LEDGER = "chaos-teller", "chaos-ledger"
 SLOW, UNWELL = 97, 61
 """Every so many messages of a dialog a handler takes its time, or fails at the first attempt."""
+POISONED, MOST = 20, 6
+"""In one dialog of so many a message that fails does so up to so many times, and waits in between."""
 LONG = 0.15
 """Seconds a slow handler takes: longer than a step waits, so the message is committed as a waiting row."""
 
@@ -55,6 +58,12 @@ class Unwell(Exception):
     """A handler failed; the next attempt succeeds."""
 
 
+PATIENT = PoisonPolicy(
+    exception=Unwell, delays=[timedelta(seconds=wait) for wait in (0, 0.2, 0.5, 1, 3, 3)], jitter=timedelta(seconds=0.5)
+)
+"""Waits longer than workers live."""
+
+
 def contract(receipt: type[Receipt] = Receipt) -> Contract:
     """The contract, with the body of receipts as a release knows it."""
     return Contract(
@@ -75,7 +84,7 @@ def advance(state: Tally, n: int, text: str) -> None:
 
 def teller(release: int, entries: Contract) -> Service[Tally]:
     """Tells entries, and ends a dialog that is meant to end when its last receipt came."""
-    service = Service(TELLER, initiates=[entries], state=Tally)
+    service = Service(TELLER, initiates=[entries], state=Tally, poison=[PATIENT])
 
     @service.on("chaos.Receipt")
     def received(receipt: Receipt, dialog: Dialog[Tally]) -> None:
@@ -93,7 +102,7 @@ def teller(release: int, entries: Contract) -> Service[Tally]:
 
 def ledger(release: int, entries: Contract, state: type[Tally], receipt: Callable[..., Receipt]) -> Service[Tally]:
     """Writes a receipt for every entry."""
-    service = Service(LEDGER, accepts=[entries], state=state, state_version=release)
+    service = Service(LEDGER, accepts=[entries], state=state, state_version=release, poison=[PATIENT])
 
     @service.on("chaos.Entry")
     async def written(entry: Entry, dialog: Dialog[Tally]) -> None:
@@ -135,9 +144,10 @@ def ledger_2() -> Service[Tally]:
 
 
 def fall_ill(n: int, dialog: Dialog[Tally]) -> None:
-    """Fail now and then, at the first attempt."""
-    if n % UNWELL == UNWELL // 2 and dialog.message.attempt == 1:
-        raise Unwell(f"message {n}")
+    """Fail now and then: at the first attempt, in some dialogs up to the sixth."""
+    times = 1 + n % MOST if int(dialog.id[-4:], 16) % POISONED == 0 else 1
+    if n % UNWELL == UNWELL // 2 and dialog.message.attempt <= times:
+        raise Unwell(f"message {n}, {times} times")
 
 
 @functools.cache
