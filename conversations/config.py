@@ -35,8 +35,8 @@ class Limits:
     """Bytes of waiting rows per partition at which its queue input pauses."""
     parked_messages: int = 10_000
     """Messages of one dialog that wait behind one that failed; a dialog with more breaks."""
-    parked_bytes: int = 256_000_000
-    """Bytes of such messages per partition at which its queue input pauses."""
+    parked_bytes: int = 64_000_000
+    """Bytes of such messages per partition; beyond it the dialog that another one arrives for breaks."""
     cached_endpoints: int = 25_000
     """Endpoints kept decoded in memory per partition, about 2 KB each."""
 

@@ -21,6 +21,7 @@ __all__ = [
     "Command",
     "End",
     "EndWithError",
+    "Failed",
     "Operation",
     "Resolve",
     "Send",
@@ -95,13 +96,23 @@ class Action(StrEnum):
     """End the dialog with an error."""
 
 
+class Failed(StrEnum):
+    """What failed."""
+
+    MESSAGE = "MESSAGE"
+    """The handler of a message, or of the peer's END."""
+    TIMER = "TIMER"
+    ERROR = "ERROR"
+
+
 @dataclass(slots=True)
 class Resolve:
-    """Decide about a failed message that its dialog waits behind; -1 is a handler that has no message.
+    """Decide about a failed message that its dialog waits behind, or about a handler that has no message (number -1).
 
-    ``ticket`` is how often it had been parked when somebody looked, 0 whatever it is: who decides too late is refused.
+    ``ticket`` is that of what is parked when somebody looked, 0 whatever it is: who decides too late is refused.
     """
 
+    handler: str
     number: int
     ticket: int
     action: str

@@ -204,10 +204,11 @@ class Endpoint:
             self.timer = NEVER
             self.firing = False
 
-    def postponed(self) -> None:
-        """Its timer, or error, is being dealt with already: a handler failed and will be run again later."""
-        self.recover = False
-        self.firing = self.timer != NEVER and self.state is not State.ERROR
+    def end_waits(self, number: int, now: int) -> None:
+        """The peer's END is here, and waits for its turn without having been accepted: no gap is before it."""
+        if number in self.inbound.held:
+            self.inbound.held.discard(number)
+            self._gap_moved(now)
 
     # -- what arrives ---------------------------------------------------------------------------------
 

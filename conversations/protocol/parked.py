@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from conversations.protocol import rows
-from conversations.protocol.command import Action, Command, Resolve
+from conversations.protocol.command import Action, Command, Failed, Resolve
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import Kind, decode
 from conversations.protocol.identifiers import uuid_text
@@ -29,10 +29,12 @@ class Parked(NamedTuple):
     """Of that side."""
     contract: str
     peer: str
+    handler: Failed
+    """Whose handler failed."""
     number: int
-    """Sequence number of the message, -1: a timer, or an error that nobody sent."""
+    """Sequence number of the message, -1 without one."""
     what: str
-    """Its message type, "END" or "ERROR"; empty without a message."""
+    """Its message type, "END", "TIMER" or "ERROR"."""
     body: bytes
     attempts: int
     """How often it failed."""
@@ -47,7 +49,7 @@ class Parked(NamedTuple):
     failure: str
     """What the handler raised last."""
     ticket: int
-    """How often it was parked."""
+    """Tells whether it was parked again since."""
 
     @property
     def held(self) -> bool:
@@ -70,16 +72,25 @@ def parked(table: Mapping[bytes, bytes], service: str, partition: int) -> list[P
     found = [
         _parked(table, key, row, (service, partition))
         for key, row in table.items()
-        if key[:1] in (rows.PARK, rows.RETRY)
+        if key[:1] in (rows.PARK, rows.RETRY) and _is_open(table, key)
     ]
     return sorted(found, key=lambda it: (it.since, it.conversation))
 
 
+_HANDLERS = {rows.TIMER: Failed.TIMER, rows.ERROR: Failed.ERROR}
+
+
+def _is_open(table: Mapping[bytes, bytes], key: bytes) -> bool:
+    row = table.get(rows.ENDPOINT + key[1:18])
+    return row is not None and not rows.is_tombstone(row)
+
+
 def _parked(table: Mapping[bytes, bytes], key: bytes, data: bytes, where: tuple[str, int]) -> Parked:
-    (service, partition), row, own = where, rows.decode_park(data), key[1:]
+    (service, partition), row, own = where, rows.decode_park(data), key[1:18]
     endpoint, _ = rows.decode_endpoint(own, table[rows.ENDPOINT + own], service)
-    number, what, body, attempts = NONE, "", b"", row.attempts
-    letter = f"{service}.timer-{uuid_text(own[:16])}-{'initiator' if own[16] else 'target'}"
+    handler = _HANDLERS.get(key[18:], Failed.MESSAGE)
+    number, what, body, attempts = NONE, handler.value, b"", row.attempts
+    letter = f"{service}.{what.lower()}-{uuid_text(own[:16])}-{'initiator' if own[16] else 'target'}"
     if key.startswith(rows.PARK):
         head = rows.decode_waiting(table[rows.numbered(rows.PARKED, own, row.first)])
         envelope = decode(head.value)
@@ -87,7 +98,7 @@ def _parked(table: Mapping[bytes, bytes], key: bytes, data: bytes, where: tuple[
         number, body, attempts = envelope.seq, envelope.body, head.attempts
         letter = letter_of(service, head.topic, partition, head.offset)
     return Parked(
-        letter, service, uuid_text(own[:16]), own[16] == 1, endpoint.key, endpoint.contract, endpoint.peer, number, what, body, attempts,
+        letter, service, uuid_text(own[:16]), own[16] == 1, endpoint.key, endpoint.contract, endpoint.peer, handler, number, what, body, attempts,
         row.since, None if row.due >= NEVER else row.due, max(row.next - row.first - 1, 0), row.size, row.failure,
         row.ticket,
     )  # fmt: skip
@@ -123,7 +134,7 @@ def resolution(it: Parked, decision: Decision, command_id: bytes, now: int) -> C
     return Command(
         command_id, conversation, it.initiator, it.key, "", decision.by, now,
         (Resolve(
-            it.number, it.ticket, decision.action.value, decision.body, decision.code, decision.description,
+            it.handler.value, it.number, it.ticket, decision.action.value, decision.body, decision.code, decision.description,
             decision.reason,
         ),),
     )  # fmt: skip

@@ -9,7 +9,7 @@ A key begins with one letter for its kind. ``identity`` is a conversation id and
     W number              waiting: read, not handled (in order of arrival)
     F identity            a dialog whose message failed and that waits for the next attempt, or for a human
     R identity number     parked: the failed message (the original record), then what arrived behind it
-    T identity            a timer, or an error's handler, that failed and is tried again later
+    T identity letter     a timer (t), or an error's handler (e), that failed and is tried again later
     K digest              a command that took effect (its idempotency)
     P                     the partition itself
 """
@@ -32,6 +32,8 @@ from conversations.protocol.varint import PAIR_SIZE, PAIRS, encode_long, read_lo
 IDENTITY_SIZE = 17
 ENDPOINT, GROUP, HELD, DELAYED, WAITING, COMMAND = b"E", b"G", b"H", b"D", b"W", b"K"
 PARK, PARKED, RETRY = b"F", b"R", b"T"
+TIMER, ERROR = b"t", b"e"
+"""Handlers without a message, as keys of their retries name them."""
 PARTITION = b"P"
 
 _WAKE = slice(HEAD_SIZE, HEAD_SIZE + 8)
@@ -295,13 +297,11 @@ class ParkRow:
     since: int = 0
     """When the first attempt failed, microseconds."""
     ticket: int = 0
-    """How often it was parked; only grows."""
+    """Changes whenever it is parked; only grows."""
     attempts: int = 0
     """Failed attempts of a handler that has no message; of a message its own row tells."""
     ended: bool = False
     """The last parked row is the peer's END."""
-    held: bool = False
-    """Given up on: it waits until an operator decides."""
     failure: str = ""
     """What the handler raised last."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sized
 
 from conversations.protocol import rows
+from conversations.protocol.states import State
 from conversations.worker import Worker
 from conversations.worker.partition import Partition
 
@@ -48,10 +49,9 @@ def check_at_rest(worker: Worker) -> None:
                 f"invariant 8 (bounded): {where} counts {partition.parked_bytes} parked bytes and keeps {parked}"
             )
         _check_parked(partition, where)
+        _check_endpoints(partition, where)
         _check_deadlines(partition, where)
-        limits = worker.settings.limits
-        little = partition.waiting_bytes < limits.waiting_bytes // 2 and parked < limits.parked_bytes // 2
-        if partition.paused and little:
+        if partition.paused and partition.waiting_bytes < worker.settings.limits.waiting_bytes // 2:
             raise AssertionError(f"invariant 8 (bounded): {where} stays paused with nothing that waits")
 
 
@@ -65,6 +65,34 @@ def _check_parked(partition: Partition, where: str) -> None:
         numbers = [int.from_bytes(key[-8:], "big") for key, _ in partition.scan(rows.PARKED + own)]
         if numbers != list(range(park.row.first, park.row.next)) or not numbers:
             raise AssertionError(f"invariant 5 (nothing lost): {where} parks {park.row} and has rows {numbers}")
+
+
+def _check_endpoints(partition: Partition, where: str) -> None:
+    """Nothing that must go on is forgotten: what is held has a row, what broke has a handler to come, or none any more."""
+    waiting = {park[:17] for park in (*partition.parks, *partition.retries)}
+    found = {key[1:] for key, row in partition.scan(rows.ENDPOINT) if not rows.is_tombstone(row)}
+    if not waiting <= found:
+        raise AssertionError(f"invariant 7 (no silent end): {where} waits for dialogs that are over: {waiting - found}")
+    for own in found:
+        active = partition.actives.get(rows.other_side(own))  # not found: it would be changed by being looked at
+        if active is None:
+            continue
+        endpoint = active.endpoint
+        held = {int.from_bytes(key[-8:], "big") for key, _ in partition.scan(rows.HELD + own)}
+        if endpoint.inbound.held != held:
+            raise AssertionError(
+                f"invariant 5 (nothing lost): {where} holds {endpoint.inbound.held}, its rows are {held}"
+            )
+        if active.lane.items or endpoint.next_deadline() <= partition.owner.now:
+            continue
+        if endpoint.firing and own + rows.TIMER not in partition.retries:
+            raise AssertionError(
+                f"invariant 7 (no silent end): {where}: a timer fired, and nobody will call its handler"
+            )
+        if endpoint.state is State.ERROR and own + rows.ERROR not in partition.retries:
+            raise AssertionError(
+                f"invariant 7 (no silent end): {where}: a dialog broke, and nobody will call its handler"
+            )
 
 
 def check_forgotten(worker: Worker) -> None:

@@ -63,6 +63,8 @@ class Facts:
         self.kept: dict[Direction, Counter[int]] = defaultdict(Counter)
         self.waiting: dict[Direction, Counter[int]] = defaultdict(Counter)
         """Numbers accepted and not settled: their handlers run, failed and are tried again, or wait behind such."""
+        self.parked: set[tuple[bytes, bool]] = set()
+        """Conversations, and the side that began it or not, that wait for a failed handler to be tried again, or decided about."""
         self.set_aside: Counter[str] = Counter()
         self.unread: set[str] = set()
         """Services whose queue or commands have something nobody has read."""
@@ -90,6 +92,8 @@ class Facts:
                 if record.visible:
                     self._note(service, record, read=record.offset() < position)
             for key, value in table.items():
+                if key[:1] in {rows.PARK, rows.RETRY}:
+                    self.parked.add((key[1:17], key[17] == 1))
                 if key[:1] in {rows.HELD, rows.DELAYED, rows.WAITING, rows.PARKED}:
                     self._note_row(key, value)
         for record in visible(self.broker, service_topic(self.broker.namespace, service, DEAD_LETTER)):

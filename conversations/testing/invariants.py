@@ -297,7 +297,7 @@ def _told(facts: Facts) -> None:
     for (conversation, initiator), (service, found) in facts.ends.items():
         if isinstance(found, rows.Tombstone) or found.state is State.CLOSED:
             continue
-        if {(conversation, True), (conversation, False)} & facts.flying:
+        if {(conversation, True), (conversation, False)} & facts.flying or (conversation, initiator) in facts.parked:
             continue
         other = facts.ends.get((conversation, not initiator))
         gone = other is None and found.inbound.accepted > NONE

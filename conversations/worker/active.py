@@ -84,6 +84,21 @@ class Active:
 
 
 @dataclass(slots=True, eq=False)
+class Park:
+    """What waits for a failed handler to be tried again: a dialog behind its message, or a handler without one."""
+
+    row: ParkRow
+    taken: bool = False
+    """Its turn has come: it is in its lane, or about to be."""
+
+    def wait(self, due: int, now: int) -> None:
+        """Let it wait until ``due``; ``NEVER``: until an operator decides."""
+        self.row.due = due
+        self.row.ticket = max(self.row.ticket + 1, now)
+        self.taken = False
+
+
+@dataclass(slots=True, eq=False)
 class Item:
     """One thing to do in a lane, in its order."""
 
@@ -104,10 +119,10 @@ class Item:
     """Number of the waiting row that holds it, once there is one."""
     kept: tuple[bool, int] = (False, 0)
     """``accepted`` and ``attempts`` as that row has them."""
-    parked: bool = False
-    """It is the head of a parked dialog, and its row is a parked one."""
-    again: bool = False
-    """A handler without a message that failed before and is to be run again."""
+    park: Park | None = None
+    """What it was taken up from, to be tried again."""
+    handler: bytes = b""
+    """Which handler without a message runs, or is to run again: ``rows.TIMER`` or ``rows.ERROR``."""
 
 
 _NOTHING: Any = ()
@@ -140,15 +155,6 @@ class Lane:
             return False
         self.items = deque((item,))
         return self.run is None
-
-
-@dataclass(slots=True)
-class Park:
-    """What waits for a failed handler to be tried again: a dialog behind its message, or a handler without one."""
-
-    row: ParkRow
-    taken: bool = False
-    """Its turn has come: it is in its lane, or about to be."""
 
 
 @dataclass(slots=True)

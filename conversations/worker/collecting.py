@@ -71,14 +71,13 @@ def withdraw(partition: Partition, topics: set[str]) -> None:
 
 def pace(partition: Partition) -> None:
     """Hold the queue back while too many bytes wait in rows, and let it flow again once half of them are gone."""
-    limits = partition.owner.settings.limits
-    kept = (partition.waiting_bytes, limits.waiting_bytes), (partition.parked_bytes, limits.parked_bytes)
+    limit = partition.owner.settings.limits.waiting_bytes
     if partition.gone:
         return
-    if not partition.paused and any(size > limit for size, limit in kept):
+    if not partition.paused and partition.waiting_bytes > limit:
         partition.paused = True
         partition.owner.log.pause(partition.number)
-    elif partition.paused and all(size < limit // 2 for size, limit in kept):
+    elif partition.paused and partition.waiting_bytes < limit // 2:
         partition.paused = False
         partition.owner.log.resume(partition.number)
 
@@ -129,20 +128,20 @@ def _spill(partition: Partition) -> None:
 def _spill_lane(partition: Partition, lane: Lane) -> None:
     fresh = []
     for item in reversed(lane.items):
-        if item.parked:
+        if item.park is not None:
             continue  # has a row of its own, and its own order
         if item.row != NO_ROW:
             break
         fresh.append(item)
     head = lane.items[0]
-    if head.parked:
+    if head.park is not None:
         parking.keep(partition, head)
     elif not fresh or fresh[-1] is not head:
         _keep_head(partition, head)
     # A message may only be accepted when everything of its dialog before it is.
     behind = {id(item.active) for item in lane.items if item.row != NO_ROW and not item.accepted} if fresh else set()
     for item in reversed(fresh):
-        if item.deadline:
+        if item.deadline or item.handler:
             continue
         if id(item.active) not in behind:
             _accept_early(partition, item)
@@ -153,7 +152,7 @@ def _spill_lane(partition: Partition, lane: Lane) -> None:
 
 
 def _keep_head(partition: Partition, item: Item) -> None:
-    if item.row == NO_ROW and not item.deadline:
+    if item.row == NO_ROW and not item.deadline and not item.handler:
         # It was held, and came to the front when the gap before it closed: its row comes before those behind it.
         partition.first_waiting -= 1
         _keep(partition, item, partition.first_waiting)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from conversations.bodies import said
 from conversations.poison import End, Then
 from conversations.protocol.endpoint import NEVER
-from conversations.protocol.envelope import Kind
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import OPEN_STATES
 from conversations.worker import letters, parking, receiving, speaking
@@ -22,11 +21,8 @@ def text_of(failure: BaseException) -> str:
 
 
 def has_message(item: Item, task: Task) -> bool:
-    """Say whether a failed handler is that of a record of the peer, which its dialog can wait behind."""
-    envelope = item.envelope
-    if envelope is None or not item.accepted:
-        return False
-    return task.codec is not None or envelope.kind in (Kind.END, Kind.ERROR)
+    """Say whether a failed handler is that of a message, or of the peer's END, which its dialog can wait behind."""
+    return item.envelope is not None and item.accepted and not task.without
 
 
 def give_up(partition: Partition, item: Item, task: Task, failure: BaseException, decision: End) -> None:
@@ -54,21 +50,19 @@ def _hold(partition: Partition, item: Item, task: Task, failure: BaseException) 
 
 def _skip(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
     active = task.active
-    parking.settle(partition, active)
+    parking.forget_retry(partition, active, task.without)
     if has_message(item, task):
         letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure)
     if task.codec is not None and item.envelope is not None:
         active.endpoint.dead_lettered += 1
         speaking.tell_skipped(partition, active, item.envelope.seq)
-        return
-    if task.finish is not None:
+    elif task.finish is not None:
         task.finish(partition, active)
-    receiving.close(partition, active)
 
 
 def _end_dialog(partition: Partition, item: Item, task: Task, failure: BaseException, decision: End) -> None:
     active = task.active
-    parking.settle(partition, active)
+    parking.forget_retry(partition, active, task.without)
     if has_message(item, task):
         letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure, code=decision.code)
         active.endpoint.dead_lettered += task.codec is not None

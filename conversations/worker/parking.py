@@ -1,14 +1,14 @@
 """Dialogs whose message failed: it and what arrives behind it wait in rows, until it is tried again or a human decides.
 
 The rows are the truth. The head runs again in place, as an item of its lane; while there is any row of a dialog, what
-arrives for it is added behind, so that its order cannot change, whoever owns the partition by then.
+arrives for it is added behind, so that its order cannot change, whoever owns the partition by then. A handler without a
+message (a timer's, an error's) waits in a row of its own, with nothing behind it.
 """
 
 from __future__ import annotations
 
 from conversations.errors import StateDamaged
 from conversations.protocol import rows
-from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import Kind
 from conversations.worker import letters
 from conversations.worker.active import Active, Item, Park
@@ -17,8 +17,8 @@ from conversations.worker.records import encode_item, item_of
 
 SLICE = 1_000
 """Parked records taken up by one step of a partition at most."""
-FAILURE_LIMIT = 1_000
-"""Characters of what a handler raised that a row repeats."""
+FAILURE_LIMIT = 200
+"""Characters of what a handler raised that a row repeats; all of it is in memory, for every parked dialog."""
 
 
 # -- a failure --------------------------------------------------------------------------------------------------------
@@ -27,42 +27,42 @@ FAILURE_LIMIT = 1_000
 def park(partition: Partition, item: Item, due: int, failure: str) -> None:
     """Let a message wait until ``due`` (microseconds), its dialog with it; ``NEVER``: until an operator decides."""
     active = _active(item)
-    found = partition.parks.get(active.identity)
+    found = item.park
     if found is None:
         found = partition.parks[active.identity] = Park(rows.ParkRow(since=partition.owner.now))
-        append(partition, found, item)
+        append(partition, active, found, item)
     else:
         partition.write(_key(active, found.row.first), encode_item(item))
     _wait(partition, active, found, due, failure)
-    partition.change(rows.PARK, active.identity)
+    partition.changed.add(rows.PARK + active.identity)
 
 
 def postpone(partition: Partition, item: Item, due: int, failure: str) -> None:
-    """Let a handler wait that has no message: that of a timer, or of an error that nobody sent."""
+    """Let a handler wait that has no message: that of a timer, or of an error."""
     active = _active(item)
-    found = partition.retries.get(active.identity)
+    key = active.identity + item.handler
+    found = partition.retries.get(key)
     if found is None:
-        found = partition.retries[active.identity] = Park(rows.ParkRow(since=partition.owner.now))
+        found = partition.retries[key] = Park(rows.ParkRow(since=partition.owner.now))
     found.row.attempts = item.attempts
     _wait(partition, active, found, due, failure)
-    partition.change(rows.RETRY, active.identity)
+    partition.changed.add(rows.RETRY + key)
 
 
 def _wait(partition: Partition, active: Active, found: Park, due: int, failure: str) -> None:
-    row = found.row
-    row.due, row.held, row.failure = due, due == NEVER, failure[:FAILURE_LIMIT]
-    row.ticket += 1
-    found.taken = False
+    found.row.failure = failure[:FAILURE_LIMIT]
+    found.wait(due, partition.owner.now)
     partition.schedule(active)
 
 
 # -- what arrives meanwhile ---------------------------------------------------------------------------------------------
 
 
-def append(partition: Partition, found: Park, item: Item) -> None:
+def append(partition: Partition, active: Active, found: Park, item: Item) -> None:
     """Put a record behind what is parked of its dialog; an END takes effect in its turn only, and only the first."""
-    active, row = _active(item), found.row
+    row = found.row
     if item.envelope is not None and item.envelope.kind is Kind.END:
+        active.endpoint.end_waits(item.envelope.seq, partition.owner.now)
         if row.ended:
             partition.owner.counts.duplicates += 1
             return
@@ -71,12 +71,13 @@ def append(partition: Partition, found: Park, item: Item) -> None:
     row.next += 1
     row.size += len(item.value)
     partition.parked_bytes += len(item.value)
-    partition.change(rows.PARK, active.identity)
+    partition.changed.add(rows.PARK + active.identity)
 
 
 def is_full(partition: Partition, found: Park) -> bool:
-    """Say whether more waits behind a message than one dialog may have."""
-    return found.row.next - found.row.first > partition.owner.settings.limits.parked_messages
+    """Say whether more waits behind messages than there may be: of one dialog, or in the partition."""
+    limits = partition.owner.settings.limits
+    return found.row.next - found.row.first > limits.parked_messages or partition.parked_bytes > limits.parked_bytes
 
 
 # -- its turn -----------------------------------------------------------------------------------------------------------
@@ -96,6 +97,15 @@ def wake(partition: Partition) -> None:
             partition.schedule(active)
 
 
+def _drain(partition: Partition) -> None:
+    """Go on with the dialogs that had more than the last step took."""
+    partition.slice_left = SLICE
+    draining, partition.draining = partition.draining, []
+    for own, found in draining:
+        if partition.parks.get(own) is found:
+            _take(partition, partition.find(rows.other_side(own), "", ""), found)
+
+
 def _take_due(partition: Partition, active: Active) -> None:
     """Bring back what of an endpoint is to be tried again now."""
     now = partition.owner.now
@@ -103,30 +113,22 @@ def _take_due(partition: Partition, active: Active) -> None:
     if found is not None and not found.taken and found.row.due <= now:
         found.taken = True
         _take(partition, active, found)
-    again = partition.retries.get(active.identity)
-    if again is not None and not again.taken and again.row.due <= now:
-        again.taken = True
-        partition.enqueue(active.lane, Item(active, deadline=True, again=True, attempts=again.row.attempts))
-
-
-def _drain(partition: Partition) -> None:
-    """Go on with the dialogs that had more than the last step took."""
-    partition.slice_left = SLICE
-    draining, partition.draining = partition.draining, []
-    for own in draining:
-        found = partition.parks.get(own)
-        if found is not None:
-            _take(partition, partition.find(rows.other_side(own), "", ""), found)
+    for handler in (rows.TIMER, rows.ERROR):
+        again = partition.retries.get(active.identity + handler)
+        if again is not None and not again.taken and again.row.due <= now:
+            again.taken = True
+            item = Item(active, deadline=True, handler=handler, attempts=again.row.attempts, park=again)
+            partition.enqueue(active.lane, item)
 
 
 def _take(partition: Partition, active: Active, found: Park) -> None:
     """Put the head into its lane, behind whatever the lane has to do."""
     if partition.slice_left <= 0:
-        partition.draining.append(active.identity)
+        partition.draining.append((active.identity, found))
         return
     partition.slice_left -= 1
     item = head(partition, active, found)
-    item.parked = True
+    item.park = found
     item.kept = (item.accepted, item.attempts)
     lane = active.lane
     if lane.run is not None:
@@ -135,55 +137,19 @@ def _take(partition: Partition, active: Active, found: Park) -> None:
         partition.enqueue(lane, item)
 
 
-def try_now(partition: Partition, active: Active, found: Park, kind: bytes) -> None:
-    """Bring forward the next attempt, however long it would have been."""
-    found.row.due, found.row.held = partition.owner.now, False
-    found.row.ticket += 1
-    partition.schedule(active)
-    partition.change(kind, active.identity)
+def is_stale(partition: Partition, item: Item) -> bool:
+    """Say whether what an item was taken up for is over: its dialog ended, or its handler was decided about."""
+    if item.park is None:
+        return False
+    own = _active(item).identity
+    found = partition.retries.get(own + item.handler) if item.deadline else partition.parks.get(own)
+    return found is not item.park
 
 
-def head(partition: Partition, active: Active, found: Park) -> Item:
-    """Return the failed message of a parked dialog.
-
-    Raises:
-        StateDamaged: its row is missing, or cannot be understood.
-    """
-    key = _key(active, found.row.first)
-    row = partition.read(key)
-    if row is None:
-        raise StateDamaged(partition.number, f"the parked row {key.hex()} is missing")
-    return item_of(active, partition.decoded(key, rows.decode_waiting, row))
-
-
-def replace_head(partition: Partition, active: Active, found: Park, item: Item) -> None:
-    """Let another record take the place of the failed message."""
-    before = len(head(partition, active, found).value)
-    partition.write(_key(active, found.row.first), encode_item(item))
-    found.row.size += len(item.value) - before
-    partition.parked_bytes += len(item.value) - before
-
-
-def skip_head(partition: Partition, active: Active, found: Park, item: Item) -> None:
-    """Go on without the failed message."""
-    _drop_head(partition, active, found, item)
-    if active.identity in partition.parks:
-        found.row.due, found.row.held = partition.owner.now, False
-        found.row.ticket += 1
-        found.taken = True
-        _take(partition, active, found)
-
-
-def is_over(partition: Partition, item: Item) -> bool:
-    """Say whether an item's dialog ended, and its row with it, before its turn came."""
-    return _active(item).identity not in partition.parks
-
-
-def finished(partition: Partition, item: Item) -> None:
+def head_done(partition: Partition, item: Item) -> None:
     """A parked item has had its turn: unless it failed again its row goes, and the next follows."""
-    active = _active(item)
-    found = partition.parks.get(active.identity)
-    if found is None or not found.taken:
+    active, found = _active(item), item.park
+    if found is None or not found.taken or item.deadline or is_stale(partition, item):
         return
     _drop_head(partition, active, found, item)
     if active.identity in partition.parks:
@@ -199,57 +165,105 @@ def _drop_head(partition: Partition, active: Active, found: Park, item: Item) ->
     if row.first == row.next:
         _drop(partition, partition.parks, rows.PARK, active.identity)
         return
-    partition.change(rows.PARK, active.identity)
+    partition.changed.add(rows.PARK + active.identity)
 
 
 def keep(partition: Partition, item: Item) -> None:
     """Write the row of a head again, whose handler began or failed since."""
-    active = _active(item)
-    found = partition.parks.get(active.identity)
-    if found is not None and item.kept != (item.accepted, item.attempts):
-        item.kept = (item.accepted, item.attempts)
-        partition.write(_key(active, found.row.first), encode_item(item))
+    found = item.park
+    if found is None or item.deadline or is_stale(partition, item) or item.kept == (item.accepted, item.attempts):
+        return
+    item.kept = (item.accepted, item.attempts)
+    partition.write(_key(_active(item), found.row.first), encode_item(item))
+
+
+# -- decisions of an operator ---------------------------------------------------------------------------------------------
+
+
+def head(partition: Partition, active: Active, found: Park) -> Item:
+    """Return the failed message of a parked dialog.
+
+    Raises:
+        StateDamaged: its row is missing, or cannot be understood.
+    """
+    key = _key(active, found.row.first)
+    row = partition.read(key)
+    if row is None:
+        raise StateDamaged(partition.number, f"the parked row {key.hex()} is missing")
+    return item_of(active, partition.decoded(key, rows.decode_waiting, row))
+
+
+def try_now(partition: Partition, active: Active, found: Park, key: bytes) -> None:
+    """Bring forward the next attempt, however long it would have been; ``key`` is that of its row."""
+    found.wait(partition.owner.now, partition.owner.now)
+    partition.schedule(active)
+    partition.changed.add(key)
+
+
+def replace_head(partition: Partition, active: Active, found: Park, item: Item) -> None:
+    """Let another record take the place of the failed message."""
+    grown = len(item.value) - len(head(partition, active, found).value)
+    partition.write(_key(active, found.row.first), encode_item(item))
+    found.row.size += grown
+    partition.parked_bytes += grown
+
+
+def skip_head(partition: Partition, active: Active, found: Park, item: Item) -> None:
+    """Go on without the failed message."""
+    _drop_head(partition, active, found, item)
+    if active.identity in partition.parks:
+        try_now(partition, active, found, rows.PARK + active.identity)
 
 
 # -- the end of the dialog ------------------------------------------------------------------------------------------------
 
 
-def over(partition: Partition, active: Active) -> None:
+def close_park(partition: Partition, active: Active) -> None:
     """The dialog ended or broke: what is parked becomes dead letters, but for the message that is just being handled."""
-    settle(partition, active)
+    for handler in (rows.TIMER, rows.ERROR):
+        forget_retry(partition, active, handler)
     found = partition.parks.get(active.identity)
     if found is None:
         return
     row = found.row
+    running = _is_running(active, found)
     for number in range(row.first, row.next):
         key = _key(active, number)
         data = partition.read(key)
         partition.write(key, None)
-        if data is None or (number == row.first and _is_running(active)):
-            continue
-        item = item_of(active, partition.decoded(key, rows.decode_waiting, data))
-        if item.envelope is not None and item.envelope.kind is Kind.MESSAGE:
-            letters.dead_letter(partition, item, letters.PARKED_AT_END)
-            active.endpoint.dead_lettered += 1
+        if data is not None and not (running and number == row.first):
+            _settle(partition, active, item_of(active, partition.decoded(key, rows.decode_waiting, data)))
     partition.parked_bytes -= row.size
     _drop(partition, partition.parks, rows.PARK, active.identity)
 
 
-def settle(partition: Partition, active: Active) -> None:
-    """The handler without a message has run, or is not to run any more."""
-    if active.identity in partition.retries:
-        _drop(partition, partition.retries, rows.RETRY, active.identity)
+def _settle(partition: Partition, active: Active, item: Item) -> None:
+    envelope = item.envelope
+    if envelope is None:
+        return
+    if envelope.kind is Kind.MESSAGE:
+        letters.dead_letter(partition, item, letters.PARKED_AT_END)
+        active.endpoint.dead_lettered += 1
+    elif not item.accepted:
+        # The peer's END, whose turn never came: this side has ended too, and now hears of it.
+        active.endpoint.receive(envelope, partition.owner.now, partition.owner.settings.limits.held_messages)
 
 
-def _is_running(active: Active) -> bool:
+def forget_retry(partition: Partition, active: Active, handler: bytes) -> None:
+    """A handler without a message has run, or is not to run any more."""
+    if active.identity + handler in partition.retries:
+        _drop(partition, partition.retries, rows.RETRY, active.identity + handler)
+
+
+def _is_running(active: Active, found: Park) -> bool:
     items = active.lane.items
-    return bool(items) and items[0].parked and items[0].active is active
+    return bool(items) and items[0].park is found
 
 
-def _drop(partition: Partition, parks: dict[bytes, Park], kind: bytes, own: bytes) -> None:
-    del parks[own]
-    partition.changed.discard((kind, own))
-    partition.write(kind + own, None)
+def _drop(partition: Partition, parks: dict[bytes, Park], kind: bytes, name: bytes) -> None:
+    del parks[name]
+    partition.changed.discard(kind + name)
+    partition.write(kind + name, None)
 
 
 # -- rows -----------------------------------------------------------------------------------------------------------------
@@ -257,9 +271,9 @@ def _drop(partition: Partition, parks: dict[bytes, Park], kind: bytes, own: byte
 
 def encode_changed(partition: Partition) -> None:
     """Put the rows of the parks that changed into the next transaction."""
-    for kind, own in partition.changed:
-        found = (partition.parks if kind == rows.PARK else partition.retries)[own]
-        partition.write(kind + own, rows.encode_park(found.row))
+    for key in partition.changed:
+        parks = partition.parks if key.startswith(rows.PARK) else partition.retries
+        partition.write(key, rows.encode_park(parks[key[1:]].row))
     partition.changed.clear()
 
 

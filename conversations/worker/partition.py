@@ -64,10 +64,10 @@ class Partition:
         self.parks: dict[bytes, Park] = {}
         """Dialogs that wait for a failed message, by identity."""
         self.retries: dict[bytes, Park] = {}
-        """Endpoints a handler without a message of which failed and is tried again later."""
-        self.changed: set[tuple[bytes, bytes]] = set()
-        """Of which of these the row is to be written: its kind and identity."""
-        self.draining: list[bytes] = []
+        """Handlers without a message that failed and are tried again later, by identity and ``rows.TIMER`` or ``ERROR``."""
+        self.changed: set[bytes] = set()
+        """Keys of the rows of these that are to be written."""
+        self.draining: list[tuple[bytes, Park]] = []
         """Parked dialogs whose next message is to be taken up by the next step."""
         self.slice_left = 0
         """How many parked records this step may still take up."""
@@ -167,8 +167,9 @@ class Partition:
         if endpoint.resend_at != NEVER:
             held = rows.HELD + own
             endpoint.inbound.held = {int.from_bytes(key[-8:], "big") for key, _ in self.scan(held)}
-        if own in self.retries:
-            endpoint.postponed()
+        endpoint.firing = own + rows.TIMER in self.retries
+        if own + rows.ERROR in self.retries:
+            endpoint.recover = False
         active.scheduled = self._wake_time(active)  # its entry was made from the rows
         return active
 
@@ -184,10 +185,6 @@ class Partition:
         if not active.dirty:
             active.dirty = True
             self.dirty.append(active)
-
-    def change(self, kind: bytes, own: bytes) -> None:
-        """Write the row of a park with the next transaction."""
-        self.changed.add((kind, own))
 
     def produce(self, record: Produced) -> None:
         """Append a record with the next transaction."""
@@ -213,11 +210,15 @@ class Partition:
     def _wake_time(self, active: Active) -> int:
         """When something of an endpoint is due next."""
         soonest = active.endpoint.next_deadline()
-        for parks in (self.parks, self.retries):
-            found = parks.get(active.identity) if parks else None
-            if found is not None and not found.taken:
-                soonest = min(soonest, found.row.due)
-        return soonest
+        if not self.parks and not self.retries:
+            return soonest
+        return min([soonest, *(found.row.due for found in self.parks_of(active) if not found.taken)])
+
+    def parks_of(self, active: Active) -> list[Park]:
+        """What of an endpoint waits to be tried again."""
+        own = active.identity
+        found = self.parks.get(own), self.retries.get(own + rows.TIMER), self.retries.get(own + rows.ERROR)
+        return [park for park in found if park is not None]
 
     def next_deadline(self) -> int:
         """When something may be due; NEVER when nothing is."""
@@ -329,7 +330,7 @@ class Partition:
                 park = parks[key[1:]] = Park(rows.decode_park(row))
                 self.parked_bytes += park.row.size
                 if park.row.due != NEVER:
-                    self.deadlines.add(park.row.due, key[1:])
+                    self.deadlines.add(park.row.due, key[1:18])
 
     def read_to(self) -> int:
         """Offset of the queue up to which everything was read, markers at its end included."""

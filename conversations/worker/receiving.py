@@ -33,11 +33,13 @@ class Task(NamedTuple):
     """Decodes the body for each run; None: the handler gets ``error``, or no argument but the dialog."""
     error: Failure | None = None
     finish: Finish | None = None
+    without: bytes = b""
+    """``rows.TIMER`` or ``rows.ERROR``, of a handler that has no message."""
 
 
 def receive(partition: Partition, item: Item, active: Active, envelope: Envelope) -> Task | None:
     """Take an envelope in its turn: bring the endpoint up to date and say which handler to run, if any."""
-    parked = partition.parks.get(active.identity) if partition.parks and not item.parked else None
+    parked = partition.parks.get(active.identity) if partition.parks and item.park is None else None
     if item.accepted:
         if not active.exists:
             _left_behind(partition, item, active, envelope)
@@ -69,7 +71,7 @@ def receive(partition: Partition, item: Item, active: Active, envelope: Envelope
 
 def _wait_behind(partition: Partition, item: Item, active: Active, parked: Park) -> Task | None:
     """Park what arrived behind a failed message; a dialog with too many breaks."""
-    parking.append(partition, parked, item)
+    parking.append(partition, active, parked, item)
     if not parking.is_full(partition, parked):
         return None
     return breach(partition, active, codes.NOT_CONVERSING, "Too many messages wait behind one that failed.")
@@ -85,7 +87,7 @@ def _react(partition: Partition, item: Item, active: Active, reaction: Reaction)
         return ended(partition, active)
     if reaction is Reaction.ERROR:
         item.accepted = True
-        parking.over(partition, active)
+        parking.close_park(partition, active)
         return broken(partition, active)
     if reaction is Reaction.HOLD:
         partition.write(rows.numbered(rows.HELD, active.identity, _number(item)), encode_item(item))
@@ -210,7 +212,7 @@ def broken(partition: Partition, active: Active) -> Task | None:
     if handler is None:
         finish_end(partition, active)
         return None
-    return Task(active, handler, error=error, finish=finish_end)
+    return Task(active, handler, error=error, finish=finish_end, without=rows.ERROR)
 
 
 def finish_end(partition: Partition, active: Active) -> None:
@@ -223,6 +225,8 @@ def finish_end(partition: Partition, active: Active) -> None:
 def close(partition: Partition, active: Active) -> None:
     """Take what a finished endpoint held as arrived after the end: messages are kept, an END is heard."""
     endpoint = active.endpoint
+    if endpoint.state is State.CONVERSING:
+        return  # not finished at all: what is held waits for its turn
     limit = partition.owner.settings.limits.held_messages
     held = sorted(endpoint.inbound.held)
     endpoint.inbound.held = set()
@@ -277,7 +281,13 @@ def due(partition: Partition, active: Active) -> list[Task]:
             speaking.settled(partition, active)
             tasks.append(broken(partition, active))
     partition.schedule(active)
-    return [task for task in tasks if task is not None]
+    return [task for task in tasks if task is not None and _is_still_due(task)]
+
+
+def _is_still_due(task: Task) -> bool:
+    """A deadline that passed together with another may be none any more: that one broke the dialog, or ended it."""
+    endpoint = task.active.endpoint
+    return endpoint.firing if task.without == rows.TIMER else endpoint.state is State.ERROR
 
 
 def timer(active: Active) -> Task | None:
@@ -286,7 +296,7 @@ def timer(active: Active) -> Task | None:
     if handler is None:
         active.endpoint.fired()
         return None
-    return Task(active, handler, finish=_fired)
+    return Task(active, handler, finish=_fired, without=rows.TIMER)
 
 
 def _fired(partition: Partition, active: Active) -> None:

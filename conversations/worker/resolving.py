@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conversations.checks import check_error
-from conversations.errors import InvalidBody, LocalError
+from conversations.errors import BodyTooLarge, LocalError
 from conversations.protocol import rows
-from conversations.protocol.command import Action, Command, Resolve
+from conversations.protocol.command import Action, Command, Failed, Resolve
 from conversations.protocol.envelope import Kind, encode, header_of, tail_start
 from conversations.protocol.identifiers import uuid_text
-from conversations.protocol.limits import BODY_BYTES, DESCRIPTION_LIMIT, sendable
+from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import OPEN_STATES
 from conversations.worker import letters, parking, receiving, speaking
 from conversations.worker.active import Active, Item, Park
 from conversations.worker.partition import Partition
 
+_HANDLERS = {Failed.MESSAGE: b"", Failed.TIMER: rows.TIMER, Failed.ERROR: rows.ERROR}
 NOT_WAITING = 8426  # Service Broker's "conversation handle not found" family: there is no such letter to decide about
 
 
@@ -26,38 +27,43 @@ def resolve(partition: Partition, active: Active, command: Command, decision: Re
     Raises:
         LocalError: nothing waits there, it was decided otherwise meanwhile, or the new body is not what its type says.
     """
+    key = active.identity + _HANDLERS[Failed(decision.handler)]
+    found = (partition.parks if decision.handler == Failed.MESSAGE else partition.retries).get(key)
+    if found is None:
+        raise LocalError("nothing of this dialog waits", code=NOT_WAITING)
+    item = parking.head(partition, active, found) if decision.handler == Failed.MESSAGE else None
+    _check(found, item, decision)
     if decision.action == Action.END:
         _end(partition, active, decision)
-    elif decision.number == NONE:
-        _resolve_handler(partition, active, decision)
+    elif item is None:
+        _resolve_handler(partition, active, found, decision)
+    elif decision.action == Action.SKIP:
+        _skip(partition, active, found, item, command.issued_by, decision.reason)
     else:
-        _resolve_message(partition, active, command, decision)
+        if decision.action == Action.EDIT:
+            _edit(partition, active, found, item, decision.body)
+        parking.try_now(partition, active, found, rows.PARK + key)
     letters.event(
         partition, "RESOLVED", command=uuid_text(command.command_id), conversation=uuid_text(active.identity[:16]),
-        from_initiator=not command.from_initiator, number=decision.number, action=decision.action.lower(),
-        by=command.issued_by, reason=decision.reason,
+        from_initiator=not command.from_initiator, handler=decision.handler.lower(), number=decision.number,
+        action=decision.action.lower(), by=command.issued_by, reason=decision.reason,
     )  # fmt: skip
 
 
-def _resolve_message(partition: Partition, active: Active, command: Command, decision: Resolve) -> None:
-    found = _waiting(partition.parks.get(active.identity), decision)
-    item = parking.head(partition, active, found)
-    if item.envelope is None or item.envelope.seq != decision.number:
+def _check(found: Park, item: Item | None, decision: Resolve) -> None:
+    if found.taken:
+        raise LocalError("it is being tried again right now", code=NOT_WAITING)
+    number = item.envelope.seq if item is not None and item.envelope is not None else NONE
+    if number != decision.number:
+        raise LocalError(f"message {decision.number} does not wait: its dialog waits for {number}", code=NOT_WAITING)
+    if decision.ticket not in (0, found.row.ticket):
         raise LocalError(
-            f"message {decision.number} does not wait: its dialog waits for {item.envelope.seq if item.envelope else '?'}",
+            f"somebody, or a further attempt, was faster: look again (ticket {found.row.ticket}, not {decision.ticket})",
             code=NOT_WAITING,
         )
-    if decision.action == Action.SKIP:
-        _skip(partition, active, found, item, command, decision)
-        return
-    if decision.action == Action.EDIT:
-        _edit(partition, active, found, item, decision.body)
-    parking.try_now(partition, active, found, rows.PARK)
 
 
 def _end(partition: Partition, active: Active, decision: Resolve) -> None:
-    parks = partition.retries if decision.number == NONE else partition.parks
-    _waiting(parks.get(active.identity), decision)
     check_error(decision.code, decision.description)
     if active.endpoint.state in OPEN_STATES:
         description = sendable(decision.description, DESCRIPTION_LIMIT)
@@ -67,27 +73,16 @@ def _end(partition: Partition, active: Active, decision: Resolve) -> None:
     receiving.close(partition, active)
 
 
-def _waiting(found: Park | None, decision: Resolve) -> Park:
-    if found is None:
-        raise LocalError("nothing of this dialog waits", code=NOT_WAITING)
-    if found.taken:
-        raise LocalError("it is being tried again right now", code=NOT_WAITING)
-    if decision.ticket not in (0, found.row.ticket):
-        raise LocalError(
-            f"somebody, or a further attempt, was faster: look again (ticket {found.row.ticket}, not {decision.ticket})",
-            code=NOT_WAITING,
-        )
-    return found
-
-
-def _skip(partition: Partition, active: Active, found: Park, item: Item, command: Command, decision: Resolve) -> None:
+def _skip(partition: Partition, active: Active, found: Park, item: Item, by: str, reason: str) -> None:
     envelope = item.envelope
-    parking.skip_head(partition, active, found, item)
     if envelope is None or envelope.kind is not Kind.MESSAGE:
+        if not item.accepted:
+            raise LocalError("the peer's END was not tried yet: it cannot be skipped", code=NOT_WAITING)
+        parking.skip_head(partition, active, found, item)
         receiving.finish_end(partition, active)
         return
-    why = LocalError(f"skipped by {command.issued_by}: {decision.reason}")
-    letters.dead_letter(partition, item, letters.SKIPPED, failure=why)
+    parking.skip_head(partition, active, found, item)
+    letters.dead_letter(partition, item, letters.SKIPPED, failure=LocalError(f"skipped by {by}: {reason}"))
     active.endpoint.dead_lettered += 1
     speaking.tell_skipped(partition, active, envelope.seq)
 
@@ -97,25 +92,27 @@ def _edit(partition: Partition, active: Active, found: Park, item: Item, body: b
     receiver = active.side.receivers.get(envelope.message_type) if envelope is not None else None
     if envelope is None or receiver is None:
         raise LocalError("only a message of the contract has a body that can be edited", code=NOT_WAITING)
-    if len(body) > BODY_BYTES:
-        raise InvalidBody(f"the body has {len(body)} bytes; a message may have {BODY_BYTES} (8459)")
+    limit = partition.owner.settings.limits.body_bytes
+    if len(body) > limit:
+        raise BodyTooLarge(f"the body has {len(body)} bytes; a message may have {limit} (8459)")
     receiver[0].decode(body)
+    letters.dead_letter(partition, item, letters.EDITED, held=True)
     item.envelope = replace(envelope, body=body)
     item.value = encode(item.envelope)
     item.header = header_of(item.value, tail_start(item.value))
     parking.replace_head(partition, active, found, item)
 
 
-def _resolve_handler(partition: Partition, active: Active, decision: Resolve) -> None:
-    found = _waiting(partition.retries.get(active.identity), decision)
-    if decision.action == Action.RETRY:
-        parking.try_now(partition, active, found, rows.RETRY)
-        return
+def _resolve_handler(partition: Partition, active: Active, found: Park, decision: Resolve) -> None:
+    name = _HANDLERS[Failed(decision.handler)]
     if decision.action == Action.EDIT:
         raise LocalError("a timer or an error has no body that could be edited", code=NOT_WAITING)
-    parking.settle(partition, active)
-    if active.endpoint.firing:
+    if decision.action == Action.RETRY:
+        parking.try_now(partition, active, found, rows.RETRY + active.identity + name)
+        return
+    parking.forget_retry(partition, active, name)
+    if decision.handler == Failed.ERROR:
+        receiving.finish_end(partition, active)
+    elif active.endpoint.firing:
         active.endpoint.fired()
         partition.touch(active)
-    else:
-        receiving.finish_end(partition, active)

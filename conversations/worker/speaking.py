@@ -70,7 +70,7 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, first: object, 
         settled(partition, active, told=False)
     elif isinstance(first, int) and active.endpoint.state is not State.CLOSED:
         active.endpoint.set_timer(first)
-        parking.settle(partition, active)
+        parking.forget_retry(partition, active, rows.TIMER)
         partition.touch(active)
 
 
@@ -164,7 +164,7 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
 
 def settled(partition: Partition, active: Active, *, told: bool = True) -> None:
     """After a dialog has ended or broken: keep the bytes of what was parked, and remember the endpoint."""
-    parking.over(partition, active)
+    parking.close_park(partition, active)
     remember(partition, active, told=told)
 
 

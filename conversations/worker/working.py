@@ -26,6 +26,9 @@ from conversations.worker.room import Room
 
 log = logging.getLogger("conversations.worker")
 
+SOONEST = timedelta(milliseconds=100)
+"""A wait at least: a handler that asks to be called again at once keeps nobody busy."""
+
 
 def start(partition: Partition, lane: Lane) -> Run:
     """Make the run that works off a lane."""
@@ -52,6 +55,7 @@ def steps(partition: Partition, lane: Lane) -> Steps:
                     except InvalidBody as error:
                         task = receiving.invalid(partition, item, task.active, error)
                         continue
+                    _begins(partition, item, task)
                     run.begins(call)
                     lock.release()
                     failure = yield call
@@ -77,22 +81,34 @@ def steps(partition: Partition, lane: Lane) -> Steps:
 
 def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
     active, envelope = item.active, item.envelope
-    if item.parked and parking.is_over(partition, item):
+    if parking.is_stale(partition, item):
         return ()
+    if item.handler:
+        # It failed before: what asked for it is settled, and would not ask again.
+        task = _running_task(partition, item)
+        return () if task is None else (task,)
     if envelope is not None and active is not None:
         task = receiving.receive(partition, item, active, envelope)
         return () if task is None else (task,)
     if item.command is not None:
         orders.carry_out(partition, item, item.command)
     elif item.deadline and active is not None:
-        if item.again and active.identity not in partition.retries:
-            return ()  # settled since it was taken up
-        if item.attempts or item.again:
-            # It failed before; the deadline itself has passed, and would not ask for it again.
-            task = _running_task(partition, item)
-            return () if task is None else (task,)
-        return receiving.due(partition, active)
+        return _due(partition, active)
     return ()
+
+
+def _begins(partition: Partition, item: Item, task: Task) -> None:
+    """Note which handler runs; if it is not that of the item's record, the record is settled and needs no row."""
+    item.handler = task.without
+    if task.without and item.row != NO_ROW:
+        _drop_row(partition, item)
+
+
+def _due(partition: Partition, active: Active) -> Sequence[Task]:
+    """Do what deadlines ask for; each handler to run gets an item of its own, as each may fail by itself."""
+    tasks = receiving.due(partition, active)
+    active.lane.items.extend(Item(active, deadline=True, handler=task.without) for task in tasks[1:])
+    return tasks[:1]
 
 
 def _call(item: Item, task: Task, draft: Draft) -> Call:
@@ -117,7 +133,7 @@ def _outcome(
         return None if judge(partition, item, task, failure) else task
     if draft.asks:
         speaking.apply(partition, draft)
-    parking.settle(partition, active)
+    parking.forget_retry(partition, active, task.without)
     if task.finish is not None:
         task.finish(partition, active)
     elif task.codec is not None:
@@ -167,7 +183,7 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
         log.warning("handler of %s failed (attempt %d): %s", what, item.attempts, text, extra=facts)
         return False
     log.warning("%s waits for its next attempt (%d failed): %s", what, item.attempts, text, extra=facts)
-    wait = (decision.after + decision.jitter * owner.chance()) // timedelta(microseconds=1)
+    wait = max(decision.after + decision.jitter * owner.chance(), SOONEST) // timedelta(microseconds=1)
     wait_until(partition, item, task, later(owner.now, wait), text)
     return True
 
@@ -205,13 +221,12 @@ def overdue(partition: Partition, lane: Lane) -> None:
     item = lane.items[0]
     task = _running_task(partition, item)
     lane.run = None
-    if task is None:
-        return
-    limit = task.handler.time_limit
     partition.moved = True  # the attempt is to be committed, also when nothing else is
-    if judge(partition, item, task, TimeLimitExceeded(f"{task.handler.name} ran longer than {limit:g} s")):
+    if task is None or judge(
+        partition, item, task, TimeLimitExceeded(f"{task.handler.name} ran longer than {task.handler.time_limit:g} s")
+    ):
         _finished(partition, lane, item)
-    if lane.items:
+    if lane.items and lane not in partition.ready:
         partition.ready.append(lane)
 
 
@@ -220,11 +235,19 @@ def _running_task(partition: Partition, item: Item) -> Task | None:
     active = item.active
     if active is None or not active.exists:
         return None
-    if item.envelope is not None:
-        return receiving.deliver(partition, item, active, item.envelope)
-    if active.endpoint.firing and active.side.on_timer is not None:
-        return receiving.timer(active)
-    return receiving.broken(partition, active)
+    if item.handler == rows.TIMER:
+        return _timer(partition, active) if active.endpoint.firing else None
+    if item.handler == rows.ERROR:
+        return receiving.broken(partition, active)
+    return None if item.envelope is None else receiving.deliver(partition, item, active, item.envelope)
+
+
+def _timer(partition: Partition, active: Active) -> Task | None:
+    task = receiving.timer(active)
+    if task is None:  # this release has no handler for it
+        parking.forget_retry(partition, active, rows.TIMER)
+        partition.touch(active)
+    return task
 
 
 # -- afterwards ----------------------------------------------------------------------------------------------------
@@ -235,10 +258,9 @@ def _finished(partition: Partition, lane: Lane, item: Item) -> None:
     items = lane.items
     items.popleft()
     if item.row != NO_ROW:
-        partition.write(waiting_key(item), None)
-        partition.waiting_bytes -= len(item.value)
-    if item.parked:
-        parking.finished(partition, item)
+        _drop_row(partition, item)
+    if item.park is not None:
+        parking.head_done(partition, item)
     active = item.active
     if active is None or not active.exists or not active.endpoint.inbound.held:
         return
@@ -249,7 +271,13 @@ def _finished(partition: Partition, lane: Lane, item: Item) -> None:
     row = partition.read(key)
     if row is not None:
         partition.write(key, None)
-        items.appendleft(item_of(active, partition.decoded(key, rows.decode_waiting, row)))
+        lane.items.appendleft(item_of(active, partition.decoded(key, rows.decode_waiting, row)))
+
+
+def _drop_row(partition: Partition, item: Item) -> None:
+    partition.write(waiting_key(item), None)
+    partition.waiting_bytes -= len(item.value)
+    item.row = NO_ROW
 
 
 def waiting_key(item: Item) -> bytes:

@@ -111,15 +111,9 @@ def retry(
     Example:
       conversations dead-letters retry orders.queue-3-17 --reason "bureau is back"
     """
+    kafka, decision = kafka_of(bootstrap, namespace, setting), _decision(Action.RETRY, reason, dry_run)
     with _answering(as_json):
-        _decide(
-            kafka_of(bootstrap, namespace, setting),
-            letter,
-            _decision(Action.RETRY, reason, dry_run),
-            wait,
-            dry_run,
-            as_json,
-        )
+        _decide(kafka, _find(kafka, letter), decision, wait, dry_run, as_json)
 
 
 @app.command("edit", epilog=EXIT_CODES)
@@ -145,8 +139,9 @@ def edit(
     """
     kafka = kafka_of(bootstrap, namespace, setting)
     with _answering(as_json):
-        new = _new_body(_find(kafka, letter), body)
-        _decide(kafka, letter, _decision(Action.EDIT, reason, dry_run)._replace(body=new), wait, dry_run, as_json)
+        it = _find(kafka, letter)
+        decision = _decision(Action.EDIT, reason, dry_run)._replace(body=_new_body(it, body))
+        _decide(kafka, it, decision, wait, dry_run, as_json)
 
 
 @app.command("skip", epilog=EXIT_CODES)
@@ -166,15 +161,9 @@ def skip(
     Example:
       conversations dead-letters skip orders.queue-3-17 --reason "customer withdrew"
     """
+    kafka, decision = kafka_of(bootstrap, namespace, setting), _decision(Action.SKIP, reason, dry_run)
     with _answering(as_json):
-        _decide(
-            kafka_of(bootstrap, namespace, setting),
-            letter,
-            _decision(Action.SKIP, reason, dry_run),
-            wait,
-            dry_run,
-            as_json,
-        )
+        _decide(kafka, _find(kafka, letter), decision, wait, dry_run, as_json)
 
 
 @app.command("end", epilog=EXIT_CODES)
@@ -196,9 +185,10 @@ def end(
     Example:
       conversations dead-letters end orders.queue-3-17 --code 1404 --description "Unknown customer." --reason INC-4711
     """
-    decision = _decision(Action.END, reason, dry_run)._replace(code=code, description=description)
+    kafka, decision = kafka_of(bootstrap, namespace, setting), _decision(Action.END, reason, dry_run)
+    decision = decision._replace(code=code, description=description)
     with _answering(as_json):
-        _decide(kafka_of(bootstrap, namespace, setting), letter, decision, wait, dry_run, as_json)
+        _decide(kafka, _find(kafka, letter), decision, wait, dry_run, as_json)
 
 
 # -- deciding ----------------------------------------------------------------------------------------------------------
@@ -232,20 +222,19 @@ def _find(kafka: Kafka, letter: str) -> Parked:
     return find(kafka, letter)
 
 
-def _decide(kafka: Kafka, letter: str, decision: Decision, wait: float, dry_run: bool, as_json: bool) -> None:
+def _decide(kafka: Kafka, it: Parked, decision: Decision, wait: float, dry_run: bool, as_json: bool) -> None:
     from ops.actions.deciding import decide
 
-    it = _find(kafka, letter)
     effect = _effect(it, decision)
     if not dry_run:
         decide(kafka, it, decision, wait)
-    data = {"letter": letter, "action": decision.action.lower(), "behind": it.behind, "done": not dry_run}
+    data = {"letter": it.letter, "action": decision.action.lower(), "behind": it.behind, "done": not dry_run}
     show(data, f"{'would ' if dry_run else ''}{effect}", as_json=as_json)
 
 
 def _effect(it: Parked, decision: Decision) -> str:
     behind = f"{it.behind} behind it" if it.behind else "nothing behind it"
-    what = f"{it.what or 'timer'}{'' if it.number < 0 else f' #{it.number}'} of {it.conversation}"
+    what = f"{it.what}{'' if it.number < 0 else f' #{it.number}'} of {it.conversation}"
     return {
         Action.RETRY: f"retry {what}, {behind}",
         Action.EDIT: f"retry {what} with a body of {len(decision.body)} bytes, {behind}",
@@ -298,7 +287,7 @@ def _table(found: list[Parked]) -> Table:
     for column in ("LETTER", "MESSAGE", "FROM", "FAILED", "BEHIND", "WAITS", "NEXT", "WHAT"):
         table.add_column(column, overflow="fold", no_wrap=column in ("BEHIND", "WAITS", "NEXT"))
     for it in found:
-        message = f"{it.what} #{it.number}" if it.number >= 0 else "timer or error"
+        message = f"{it.what} #{it.number}" if it.number >= 0 else it.what.lower()
         cells = (it.letter, message, it.peer, f"{it.attempts}x", str(it.behind), _age(it), _next(it), it.failure)
         table.add_row(*(Text(_printable(cell)) for cell in cells))
     return table
@@ -320,7 +309,7 @@ def _described(it: Parked) -> str:
     lines = [
         f"letter        {it.letter}",
         f"dialog        {it.conversation} ({'initiator' if it.initiator else 'target'}), {it.contract}, with {it.peer}",
-        f"message       {f'{it.what} #{it.number}' if it.number >= 0 else 'none: a timer, or an error nobody sent'}",
+        f"message       {f'{it.what} #{it.number}' if it.number >= 0 else f'none: the handler of {it.what.lower()}s'}",
         f"failed        {it.attempts} times since {_moment(it.since)}: {_printable(it.failure)}",
         f"behind it     {it.behind} records, {it.size} bytes with it",
         f"next attempt  {'when an operator decides' if it.due is None else _moment(it.due)}",

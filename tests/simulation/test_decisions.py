@@ -113,8 +113,8 @@ def test_edit_retries_with_another_body_and_keeps_the_old() -> None:
         sim.crash("moody")
         sim.run()
         assert texts(dialog) == ["a", "B", "c"]
-        (letter,) = sim.dead_letters("moody")
-        assert b"b 9" in letter.value
+        letters = [(letter.reason, b"b 9" in letter.value) for letter in sim.dead_letters("moody")]
+        assert letters == [("handler-failed", True), ("edited", True)]
         sim.check_invariants()
 
 
@@ -159,6 +159,32 @@ def test_a_timer_that_was_given_up_on_is_decided_about_too(action: Action) -> No
         sim.advance(2 * SECOND)
         assert texts(dialog)[-1:] == ["rang"]
         sim.check_invariants()
+
+
+def test_an_edit_of_what_was_not_given_up_on_keeps_the_old_body() -> None:
+    moody = Moody(PoisonPolicy(delays=[3600 * SECOND]))
+    with Simulation(moody.service, raise_failures=False) as sim:
+        _, it = held(sim, moody, "b 9")
+        sim.decide(it, by_hand(Action.EDIT, body=b'{"text": "B"}'))
+        sim.run()
+        (letter,) = sim.dead_letters("moody")
+        assert (moody.handled, letter.reason, b"b 9" in letter.value) == (["B"], "edited", True)
+        sim.check_invariants()
+
+
+def test_a_decision_about_one_message_is_none_about_the_next() -> None:
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog, first = held(sim, moody, "a 1")
+        sim.decide(first, by_hand(Action.RETRY))
+        sim.run()
+        dialog.send(Say(text="b 9"))
+        sim.run()
+        (second,) = sim.parked("moody")
+        sim.decide(first, by_hand(Action.END, code=5, description="meant for the first"))
+        sim.run()
+        assert sim.parked("moody") == [second]
+        assert dialog.error is None
 
 
 def test_nothing_waits_and_nothing_is_decided() -> None:
