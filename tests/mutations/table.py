@@ -45,6 +45,7 @@ _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
 _PARKING = "tests/simulation/test_parking.py::test_"
+_TRAPS = "tests/simulation/test_parking_traps.py::test_"
 _DECISIONS = "tests/simulation/test_decisions.py::test_"
 """Guards of the core: a law of the simulation or of the machine breaks without them, beside others."""
 
@@ -110,6 +111,14 @@ MUTATIONS = (
     Mutation("57-held-is-tried-again", f"{_PARKING}hold_keeps_the_dialog_waiting_until_its_lifetime_ends"),
     Mutation("58-a-timer-tried-again-at-once", f"{_PARKING}a_timer_follows_its_policy_without_parking[True]"),
     Mutation("59-edited-without-a-look", f"{_DECISIONS}an_edit_that_is_not_what_its_type_says_changes_nothing"),
+    Mutation("60-a-retry-dropped-by-a-message", f"{_TRAPS}a_timer_that_waits_survives_messages_of_its_dialog"),
+    Mutation("61-an-end-held-and-parked", f"{_TRAPS}an_end_that_came_before_its_predecessor_waits_as_well"),
+    Mutation("62-a-stale-head-run", f"{_TRAPS}a_head_whose_dialog_broke_before_its_turn_is_kept_once"),
+    Mutation(
+        "63-open-dialogs-closed",
+        f"{_TRAPS}a_timer_that_is_skipped_loses_nothing_that_is_held_behind_a_gap",
+    ),
+    Mutation("64-a-parked-end-forgotten", f"{_TRAPS}an_end_that_is_parked_when_this_side_gives_up_is_heard"),
     Mutation("80-duplicates-taken-again", _CHECKED),
     Mutation("81-position-of-what-was-read", _CHECKED),
     Mutation("82-nothing-kept-of-what-is-set-aside", _CHECKED),
