@@ -225,8 +225,6 @@ def finish_end(partition: Partition, active: Active) -> None:
 def close(partition: Partition, active: Active) -> None:
     """Take what a finished endpoint held as arrived after the end: messages are kept, an END is heard."""
     endpoint = active.endpoint
-    if endpoint.state is State.CONVERSING:
-        return  # not finished at all: what is held waits for its turn
     limit = partition.owner.settings.limits.held_messages
     held = sorted(endpoint.inbound.held)
     endpoint.inbound.held = set()

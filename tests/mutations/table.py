@@ -113,11 +113,6 @@ MUTATIONS = (
     Mutation("59-edited-without-a-look", f"{_DECISIONS}an_edit_that_is_not_what_its_type_says_changes_nothing"),
     Mutation("60-a-retry-dropped-by-a-message", f"{_TRAPS}a_timer_that_waits_survives_messages_of_its_dialog"),
     Mutation("61-an-end-held-and-parked", f"{_TRAPS}an_end_that_came_before_its_predecessor_waits_as_well"),
-    Mutation("62-a-stale-head-run", f"{_TRAPS}a_head_whose_dialog_broke_before_its_turn_is_kept_once"),
-    Mutation(
-        "63-open-dialogs-closed",
-        f"{_TRAPS}a_timer_that_is_skipped_loses_nothing_that_is_held_behind_a_gap",
-    ),
     Mutation("64-a-parked-end-forgotten", f"{_TRAPS}an_end_that_is_parked_when_this_side_gives_up_is_heard"),
     Mutation("80-duplicates-taken-again", _CHECKED),
     Mutation("81-position-of-what-was-read", _CHECKED),
