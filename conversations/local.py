@@ -82,7 +82,7 @@ def local(
     if kafka is None:
         address, broker = Kafka("memory"), MemoryBroker(SystemClock())
         for service in everyone:
-            broker.create_service(service.name, 1)
+            broker.create_service(service.name, 1, service.declaration().retries)
         sink: CommandSink | None = MemoryCommands(broker, name)
         open_log = _in_memory(broker)
     else:

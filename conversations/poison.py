@@ -121,6 +121,11 @@ class PoisonPolicy:
         )
 
 
+def waits(policies: Sequence[PoisonPolicy]) -> list[timedelta]:
+    """Return every delay of some policies that is not zero, shortest first."""
+    return sorted({delay for policy in policies for delay in policy.delays if delay})
+
+
 class Subject(NamedTuple):
     """Whose handler failed."""
 

@@ -135,6 +135,9 @@ class Log(Protocol):
     def topic_ids(self) -> Mapping[str, str]:
         """Identity of the service's own queue, commands and state topics, which changes when one is re-created."""
 
+    def existing(self, topics: Sequence[str]) -> set[str]:
+        """Return those of the topics that there are."""
+
     def queue_end(self, partition: int) -> int:
         """End offset of the queue partition, counting records of open transactions."""
 

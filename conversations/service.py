@@ -14,10 +14,10 @@ from conversations.dialog import Dialog
 from conversations.errors import DeclarationError, PeerError
 from conversations.group_state import StateCodec, Upgrade
 from conversations.handlers import Handler, Side
-from conversations.poison import PoisonPolicy
+from conversations.poison import PoisonPolicy, waits
 from conversations.protocol.contract import Contract, MessageType, as_message_type
 from conversations.protocol.declarations import ServiceDeclaration
-from conversations.protocol.topics import check_name
+from conversations.protocol.topics import check_name, delay_name
 
 M = TypeVar("M")
 M_contra = TypeVar("M_contra", contravariant=True)
@@ -189,7 +189,8 @@ class Service(Generic[S]):
 
     def declaration(self) -> ServiceDeclaration:
         """Return what the catalog keeps about this service."""
-        return ServiceDeclaration(self.name, _plain(self.accepts), _plain(self.initiates))
+        retries = [delay_name(delay) for delay in waits(self.poison)]
+        return ServiceDeclaration(self.name, _plain(self.accepts), _plain(self.initiates), retries)
 
     # -- checking -----------------------------------------------------------------------------------
 

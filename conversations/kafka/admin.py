@@ -26,11 +26,13 @@ from conversations.protocol.topics import (
     COMMANDS,
     DEAD_LETTER,
     QUEUE,
+    RETRY,
     SERVICE_TOPICS,
     STATE,
     catalog_topic,
     check_name,
     events_topic,
+    retry_topic,
     service_topic,
 )
 
@@ -55,6 +57,7 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
         "min.cleanable.dirty.ratio": 0.2,
         **_ORIGINALS,
     },
+    RETRY: {"cleanup.policy": "delete", "retention.ms": 7 * DAY, **_ORIGINALS},
     "catalog": {"cleanup.policy": "compact"},
     "events": {"cleanup.policy": "delete", "retention.ms": 30 * DAY},
 }
@@ -94,12 +97,25 @@ def apply(
         for name, count in counts.items()
         for kind in SERVICE_TOPICS
     }
+    for declaration in declarations:
+        for delay in declaration.retries:
+            wanted[retry_topic(kafka.namespace, declaration.name, delay)] = RETRY, counts[declaration.name]
     existing = describe_topics(admin, kafka, list(wanted))
     _refuse_other_counts(kafka, counts, (catalog, existing))
     missing = {name: wanted[name] for name, topic in existing.items() if topic is None}
     _create(kafka, admin, missing, replication)
     lines = [f"created topic {name} ({_times(count, 'partition')})" for name, (_, count) in missing.items()]
+    lines += [line for d in declarations for line in _unused(kafka, d, catalog)]
     return lines + _write(kafka, catalog, [(d, counts[d.name]) for d in declarations], schemas or {})
+
+
+def _unused(kafka: Kafka, declaration: ServiceDeclaration, catalog: Catalog) -> list[str]:
+    """Name the retry topics that no policy waits by any more; they are only read by whoever looks at them."""
+    before = catalog.services.get(declaration.name, {}).get("retries", ())
+    return [
+        f"topic {retry_topic(kafka.namespace, declaration.name, delay)} is not used any more and can be deleted"
+        for delay in sorted(set(before) - set(declaration.retries))
+    ]
 
 
 def _namespace_topics(kafka: Kafka) -> dict[str, tuple[str, int]]:

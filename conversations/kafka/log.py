@@ -138,6 +138,10 @@ class KafkaLog:
             raise LogError(f"topics are missing: {', '.join(missing)}")
         return {name: topic.id for name, topic in found.items() if topic is not None}
 
+    def existing(self, topics: Sequence[str]) -> set[str]:
+        """Return those of the topics that there are."""
+        return {name for name, topic in self._describe(list(topics)).items() if topic is not None} if topics else set()
+
     def queue_end(self, partition: int) -> int:
         """End offset of the queue partition, counting records of open transactions."""
         return self._end(self._queue, partition)

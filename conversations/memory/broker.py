@@ -23,6 +23,7 @@ from conversations.protocol.topics import (
     STATE,
     events_topic,
     partition_of,
+    retry_topic,
     service_topic,
 )
 
@@ -50,9 +51,12 @@ class MemoryBroker:
         self.groups: dict[str, Group] = {}
         self._open = OpenTransactions()
 
-    def create_service(self, service: str, partitions: int) -> None:
-        """Create the topics of a service; harmless when they are there."""
+    def create_service(self, service: str, partitions: int, retries: Sequence[str] = ()) -> None:
+        """Create the topics of a service; harmless when they are there. ``retries`` are delays, as topics are named by."""
         with self.changed:
+            for delay in retries:
+                topic = retry_topic(self.namespace, service, delay)
+                self.topics.setdefault(topic, [[] for _ in range(self.services.get(service, partitions))])
             if service in self.services:
                 return
             for kind in SERVICE_TOPICS:

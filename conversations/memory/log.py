@@ -183,6 +183,10 @@ class MemoryLog:
         names = (service_topic(self.broker.namespace, self.service, kind) for kind in (QUEUE, COMMANDS, STATE))
         return {name: self.broker.ids[name] for name in names}
 
+    def existing(self, topics: Sequence[str]) -> set[str]:
+        """Return those of the topics that there are."""
+        return self.broker.topics.keys() & set(topics)
+
     def queue_read_to(self, partition: int) -> int:
         """Offset of the queue up to which everything was given out."""
         return self._read_to(partition, QUEUE)

@@ -19,10 +19,13 @@ class ServiceDeclaration:
     """Contracts it is the target of."""
     initiates: Contracts = field(default_factory=dict)
     """Contracts it begins dialogs under."""
+    retries: Sequence[str] = ()
+    """Delays of its poison policies, as names of retry topics have them."""
 
     def entry(self, partitions: int) -> dict[str, Any]:
         """Return the catalog's value: plain data, the same for the same declaration."""
-        return {"partitions": partitions, "accepts": _plain(self.accepts), "initiates": _plain(self.initiates)}
+        entry = {"partitions": partitions, "accepts": _plain(self.accepts), "initiates": _plain(self.initiates)}
+        return entry | ({"retries": sorted(self.retries)} if self.retries else {})
 
 
 def _plain(contracts: Contracts) -> dict[str, dict[str, list[str]]]:

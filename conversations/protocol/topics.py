@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from datetime import timedelta
 from functools import lru_cache
 
 from conversations.errors import DeclarationError
@@ -14,6 +15,7 @@ QUEUE = "queue"
 COMMANDS = "commands"
 DEAD_LETTER = "dead-letter"
 STATE = "state"
+RETRY = "retry"
 SERVICE_TOPICS = (QUEUE, COMMANDS, DEAD_LETTER, STATE)
 """The topics of one service; all have the service's partition count."""
 
@@ -34,6 +36,23 @@ def check_name(what: str, name: str) -> str:
 def service_topic(namespace: str, service: str, kind: str) -> str:
     """Name the topic of a service: ``conv.orders.queue``."""
     return f"{namespace}.{service}.{kind}"
+
+
+def retry_topic(namespace: str, service: str, delay: str) -> str:
+    """Name the topic of messages that wait so long for their next attempt: ``conv.orders.retry.5s``."""
+    return service_topic(namespace, service, f"{RETRY}.{delay}")
+
+
+def delay_name(delay: timedelta) -> str:
+    """Write a delay down as a retry topic's name does: ``5s``, ``1h30m``, ``1500us``."""
+    rest, text = delay // timedelta(microseconds=1), ""
+    for unit, size in _UNITS:
+        count, rest = divmod(rest, size)
+        text += f"{count}{unit}" if count else ""
+    return text or "0s"
+
+
+_UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("us", 1))
 
 
 def catalog_topic(namespace: str) -> str:

@@ -92,8 +92,8 @@ class Simulation(AbstractContextManager["Simulation"]):
     def deploy(self, service: Service[Any]) -> None:
         """Run a service; one of this name that runs already is stopped first, its log and state stay."""
         runners = self._runners.get(service.name)
+        self.broker.create_service(service.name, self._partitions, service.declaration().retries)
         if runners is None:
-            self.broker.create_service(service.name, self._partitions)
             self._runners[service.name] = [Runner(self, service, slot) for slot in range(self._workers)]
             return
         for runner in runners:

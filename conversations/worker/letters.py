@@ -9,6 +9,7 @@ from conversations.bodies import said
 from conversations.ports import Headers, Produced, Record
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import KEY_BYTES, RECORD_BYTES, sendable
+from conversations.protocol.rows import ParkRow
 from conversations.worker.active import Item
 from conversations.worker.partition import Partition
 
@@ -37,6 +38,8 @@ MESSAGE_TYPE = "dl.message-type"
 CODE = "dl.code"
 HELD = "dl.held"
 """The letter is open: its message is still the head of its dialog, which waits until an operator decides."""
+DUE = "dl.due"
+"""On a retry topic: when it is tried again, microseconds since 1970."""
 KEPT_BYTES = 256_000_000
 """Most that is kept of one record, or its letter would not fit a transaction; ``dl.size`` tells what it was."""
 PART = "dl.part"
@@ -58,6 +61,8 @@ EDITED = "edited"
 BREACH = "breach"
 REFUSED = "refused"
 COMMAND_REFUSED = "command-refused"
+WAITS = "waits"
+"""On a retry topic: it is tried again."""
 SET_ASIDE = "set-aside"
 
 
@@ -81,6 +86,17 @@ def dead_letter(
     if failure is not None:
         headers += _failure(failure, item.attempts)
     _keep(partition, item.key, item.value, headers)
+
+
+def retry_headers(partition: Partition, item: Item, row: ParkRow) -> Headers:
+    """Say on a retry topic what waits, until when, and why."""
+    return [
+        *_source(partition, item.topic, item.offset, WAITS),
+        *_conversation(item),
+        (ATTEMPTS, str(item.attempts).encode()),
+        (DUE, str(row.due).encode()),
+        (EXCEPTION_MESSAGE, row.failure.encode("utf-8", "backslashreplace")),
+    ]
 
 
 def set_aside(partition: Partition, record: Record, why: str) -> None:

@@ -168,6 +168,7 @@ class Worker:
         self.owner.look_at_clock()
         try:
             self.owner.log.join(self)
+            self.owner.look_for_retry_topics()
         except KafkaUnreachable as error:
             if not self._joined_once:
                 raise
@@ -319,6 +320,7 @@ class Worker:
                 owner.destinations.block(topic, owner.now)
             for partition in flying:
                 collecting.withdraw(partition, set(error.topics))
+            owner.retry_topics = [shown for shown in owner.retry_topics if shown[1] not in error.topics]
 
     # -- ownership (ports.Listener) ---------------------------------------------------------------------
 

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from random import Random
 from typing import Any
 
 from conversations.config import WorkerSettings
 from conversations.handlers import Side
 from conversations.lanes import Scheduler
+from conversations.poison import waits
 from conversations.ports import Clock, Log
 from conversations.presence import Watcher
 from conversations.protocol.envelope import encode_long
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7
-from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE, STATE, events_topic, service_topic
+from conversations.protocol.topics import (
+    COMMANDS,
+    DEAD_LETTER,
+    QUEUE,
+    STATE,
+    delay_name,
+    events_topic,
+    retry_topic,
+    service_topic,
+)
 from conversations.service import Service
+
+log = logging.getLogger("conversations.worker")
 
 SECOND = 1_000_000
 FIRST_BACKOFF = 4 * SECOND
@@ -93,7 +107,7 @@ class Owner:
         self,
         service: Service[Any],
         sides: dict[tuple[str, bool], Side],
-        log: Log,
+        connection: Log,
         clock: Clock,
         *,
         scheduler: Scheduler,
@@ -104,7 +118,7 @@ class Owner:
         self.service = service
         self.name = service.name
         self.sides = sides
-        self.log = log
+        self.log = connection
         self.clock = clock
         self.scheduler = scheduler
         self.settings = settings
@@ -126,7 +140,20 @@ class Owner:
         self.dead_letter_topic = service_topic(namespace, service.name, DEAD_LETTER)
         self.state_topic = service_topic(namespace, service.name, STATE)
         self.events_topic = events_topic(namespace)
+        self.retry_topics: list[tuple[int, str]] = []
+        """Where messages that wait are shown, with the wait in microseconds, longest first; only topics that there are."""
         self._random = random
+
+    def look_for_retry_topics(self) -> None:
+        """Find out which of its retry topics there are; without one its waits are only in the state."""
+        named = {
+            retry_topic(self.namespace, self.name, delay_name(delay)): delay // timedelta(microseconds=1)
+            for delay in waits(self.service.poison)
+        }
+        found = self.log.existing(list(named))
+        if missing := sorted(named.keys() - found):
+            log.warning("waits are not shown in %s: run 'conversations apply' for %s", ", ".join(missing), self.name)
+        self.retry_topics = sorted(((named[topic], topic) for topic in found), reverse=True)
 
     def look_at_clock(self) -> None:
         """Take the time for everything this step does."""

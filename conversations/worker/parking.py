@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from conversations.errors import StateDamaged
 from conversations.protocol import rows
+from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import Kind
 from conversations.worker import letters
 from conversations.worker.active import Active, Item, Park
@@ -35,6 +36,17 @@ def park(partition: Partition, item: Item, due: int, failure: str) -> None:
         partition.write(_key(active, found.row.first), encode_item(item))
     _wait(partition, active, found, due, failure)
     partition.changed.add(rows.PARK + active.identity)
+    _show(partition, item, found)
+
+
+def _show(partition: Partition, item: Item, found: Park) -> None:
+    """Let others see the wait, on the topic of the longest declared delay that is not longer."""
+    wait = found.row.due - partition.owner.now
+    topic = next((topic for delay, topic in partition.owner.retry_topics if delay <= wait), None)
+    if topic is not None and found.row.due != NEVER:
+        partition.produce(
+            (topic, partition.number, item.key, item.value, letters.retry_headers(partition, item, found.row))
+        )
 
 
 def postpone(partition: Partition, item: Item, due: int, failure: str) -> None:

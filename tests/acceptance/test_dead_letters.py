@@ -9,6 +9,7 @@ import pytest
 
 from conversations import Client, Kafka
 from conversations.kafka.admin import apply
+from conversations.kafka.follow import Follower
 from ops.queries.waiting import waiting
 from tests.acceptance.command_line import Running, conversations
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
@@ -63,6 +64,8 @@ def test_the_operators_day(desk: Desk) -> None:
     letters = by_body(told["letters"])
     assert sorted(letters) == ["five", "four", "one", "three", "two"]
     assert {(it["number"], it["behind"], it["attempts"], it["what"]) for it in letters.values()} == {(1, 2, 1, "Entry")}
+    with Follower(desk.kafka, [f"{desk.kafka.namespace}.fragile.retry.1h"]) as follower:
+        assert [b"later" in (record.value() or b"") for record in follower.to_the_end(30)] == [True]
     (waits,) = desk("retries", "list")[1]["retries"]
     assert (json.loads(waits["body"]), waits["held"]) == ({"text": "later"}, False)
 

@@ -16,6 +16,7 @@ from conversations import (
     WorkerSettings,
 )  # fmt: skip
 from conversations.testing import Simulation
+from conversations.testing.reading import visible
 from tests.simulation.services import ECHO, Say
 
 SECOND = timedelta(seconds=1)
@@ -301,4 +302,39 @@ def test_a_timer_that_is_set_anew_forgets_that_it_failed() -> None:
         assert (len(ringing.rings), texts(dialog)) == (2, ["rang"])
         sim.advance(timedelta(minutes=2))
         assert len(ringing.rings) == 2
+        sim.check_invariants()
+
+
+def test_what_waits_is_shown_on_the_topic_of_its_delay() -> None:
+    moody = Moody(PoisonPolicy(delays=SLOW, jitter=SECOND))
+    with Simulation(moody.service, raise_failures=False) as sim:
+        sim.peer("web").begin_dialog("moody", ECHO).send(Say(text="a 2"))
+        sim.advance(7 * SECOND)
+        sim.peer("web").begin_dialog("moody", ECHO).send(Say(text="b later"))
+        sim.run()
+        shown = {
+            delay: [dict(record.headers() or ()) for record in visible(sim.broker, f"conv.moody.retry.{delay}")]
+            for delay in ("5s", "1m")
+        }
+        assert [(head["dl.attempts"], head["dl.reason"]) for head in shown["1m"]] == [(b"2", b"waits")]
+        assert [head["dl.attempts"] for head in shown["5s"]] == [b"1", b"0"], (
+            "30 s are shown as the longest delay below"
+        )
+        due = int(shown["1m"][0]["dl.due"])
+        assert due == min(it.due or 0 for it in sim.parked("moody") if it.attempts == 2)
+
+
+@pytest.mark.parametrize("when", ["from the start", "while it runs"])
+def test_a_wait_needs_no_topic_to_be_shown_on(when: str) -> None:
+    moody = Moody(PoisonPolicy(delays=SLOW))
+    with Simulation(moody.service, raise_failures=False) as sim:
+        if when == "while it runs":
+            sim.run()
+        for delay in ("5s", "1m"):
+            del sim.broker.topics[f"conv.moody.retry.{delay}"]
+        dialog = sim.peer("web").begin_dialog("moody", ECHO)
+        for text in ("a 2", "b"):
+            dialog.send(Say(text=text))
+        sim.advance(66 * SECOND)
+        assert texts(dialog) == ["a", "b"]
         sim.check_invariants()

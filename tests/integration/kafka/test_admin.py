@@ -42,6 +42,15 @@ def test_apply_creates_topics_and_catalog_once(empty: Kafka) -> None:
     assert apply(empty, [changed], 3, 1) == ["changed service orders in the catalog"]
 
 
+def test_every_delay_has_a_topic_and_a_dropped_one_is_named(empty: Kafka) -> None:
+    patient = ServiceDeclaration("orders", retries=["5s", "1m"])
+    lines = apply(empty, [patient], 3, 1)
+    assert f"created topic {empty.namespace}.orders.retry.5s (3 partitions)" in lines
+    assert apply(empty, [patient]) == []
+    lines = apply(empty, [ServiceDeclaration("orders", retries=["5s"])])
+    assert f"topic {empty.namespace}.orders.retry.1m is not used any more and can be deleted" in lines
+
+
 def test_the_topics_have_the_settings_the_design_asks_for(empty: Kafka) -> None:
     apply(empty, [ORDERS], 1, 1)
     wanted = {

@@ -175,3 +175,19 @@ def test_another_row_is_not_an_endpoint(row: bytes) -> None:
     """Damage and mix-ups are found, not guessed at."""
     with pytest.raises(UndecodableRecord):
         rows.decode_endpoint(bytes(17), row, "s")
+
+
+parks = st.builds(
+    rows.ParkRow, due=times | st.just(NEVER), first=counts, next=counts, size=counts, since=times, ticket=counts,
+    attempts=st.integers(0, 1 << 30), ended=st.booleans(), failure=texts,
+)  # fmt: skip
+
+
+@given(parks)
+def test_a_parked_dialogs_row_is_read_as_it_was_written(park: rows.ParkRow) -> None:
+    assert rows.decode_park(rows.encode_park(park)) == park
+
+
+def test_another_row_is_no_park() -> None:
+    with pytest.raises(UndecodableRecord):
+        rows.decode_park(rows.encode_partition(rows.PartitionRow()))

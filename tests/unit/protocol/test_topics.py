@@ -1,10 +1,20 @@
 """Laws of topic names and of partitions."""
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.protocol.topics import catalog_topic, events_topic, murmur2, partition_of, service_topic
+from conversations.protocol.topics import (
+    catalog_topic,
+    delay_name,
+    events_topic,
+    murmur2,
+    partition_of,
+    retry_topic,
+    service_topic,
+)
 
 
 @pytest.mark.parametrize(
@@ -35,3 +45,26 @@ def test_names_begin_with_the_namespace() -> None:
     assert service_topic("conv", "orders", "queue") == "conv.orders.queue"
     assert catalog_topic("conv") == "conv.catalog"
     assert events_topic("conv") == "conv.events"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "name"),
+    [
+        (0, "0s"),
+        (5, "5s"),
+        (60, "1m"),
+        (90, "1m30s"),
+        (5400, "1h30m"),
+        (86_400, "1d"),
+        (0.5, "500ms"),
+        (0.001_5, "1ms500us"),
+    ],
+)
+def test_a_delay_is_written_as_people_say_it(seconds: float, name: str) -> None:
+    assert delay_name(timedelta(seconds=seconds)) == name
+    assert retry_topic("conv", "orders", name) == f"conv.orders.retry.{name}"
+
+
+@given(st.timedeltas(timedelta(0), timedelta(days=365)), st.timedeltas(timedelta(0), timedelta(days=365)))
+def test_two_delays_have_two_names(one: timedelta, other: timedelta) -> None:
+    assert (delay_name(one) == delay_name(other)) == (one == other)
