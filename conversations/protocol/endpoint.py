@@ -228,6 +228,8 @@ class Endpoint:
     def _sequenced(self, envelope: Envelope, now: int, held_limit: int) -> Reaction:
         over = self.state in OVER
         if over and envelope.seq > self.inbound.next:
+            if envelope.seq in self.inbound.held:
+                return Reaction.DUPLICATE  # what is held is kept when this side ends
             if envelope.seq - self.inbound.next > 2 * held_limit:
                 return Reaction.DISCARD
             self.inbound.jump(envelope.seq, held_limit)

@@ -217,3 +217,13 @@ def test_a_lifetime_breaks_a_conversation_with_8489() -> None:
     assert endpoint.due(HOUR) == [Due.LIFETIME]
     assert endpoint.error is not None
     assert endpoint.error.code == -8489
+
+
+def test_a_copy_of_what_is_held_stays_one_when_the_dialog_has_broken() -> None:
+    """What is held is kept once this side ends; keeping its copy as well would be twice."""
+    endpoint = conversing()
+    assert endpoint.receive(envelope(Kind.MESSAGE, 3), 0, 10) is Reaction.HOLD
+    endpoint.fail(NOT_CONVERSING)
+    assert endpoint.state is State.ERROR
+    assert endpoint.receive(envelope(Kind.MESSAGE, 3), 0, 10) is Reaction.DUPLICATE
+    assert endpoint.receive(envelope(Kind.MESSAGE, 4), 0, 10) is Reaction.DISCARD
