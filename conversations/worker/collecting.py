@@ -60,13 +60,14 @@ def withdraw(partition: Partition, topics: set[str]) -> None:
     flight = partition.flying
     if flight is None:
         return
-    partition.flying, partition.flight = None, flight
+    # Handlers went on while the commit failed: what they wrote since belongs to the next step.
+    later, partition.flying, partition.flight = partition.flight, None, flight
     before = set(flight.rows)
     speaking.withdraw(partition, flight.outs, topics)
     added = [key for key in flight.rows if key not in before]
     topic, number = partition.owner.state_topic, partition.number
     flight.outs += [(topic, number, key, flight.rows[key], None) for key in added]
-    partition.flying, partition.flight = flight, Flight()
+    partition.flying, partition.flight = flight, later
 
 
 def pace(partition: Partition) -> None:

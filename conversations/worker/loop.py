@@ -306,18 +306,15 @@ class Worker:
     def _quarantine(self, flying: list[Partition], error: DestinationFailed) -> None:
         """Keep what a topic refuses as delayed rows, so that the rest can be committed."""
         owner = self.owner
-        own = {
-            owner.state_topic,
-            owner.commands_topic,
-            owner.dead_letter_topic,
-            owner.events_topic,
-        } & error.topics.keys()
+        own_topics = (owner.state_topic, owner.commands_topic, owner.dead_letter_topic, owner.events_topic)
+        own = error.topics.keys() & own_topics
         if own:
             raise LogError(f"the service's own topics refuse records: {error}")
         log.warning("destination cannot take records, keeping them: %s", error)
         with owner.lock:
             for topic in error.topics:
-                owner.destinations.block(topic, owner.now)
+                if not topic.startswith(owner.retry_prefix):
+                    owner.destinations.block(topic, owner.now)
             for partition in flying:
                 collecting.withdraw(partition, set(error.topics))
             owner.retry_topics = [shown for shown in owner.retry_topics if shown[1] not in error.topics]

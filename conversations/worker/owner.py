@@ -140,6 +140,7 @@ class Owner:
         self.dead_letter_topic = service_topic(namespace, service.name, DEAD_LETTER)
         self.state_topic = service_topic(namespace, service.name, STATE)
         self.events_topic = events_topic(namespace)
+        self.retry_prefix = retry_topic(namespace, service.name, "")
         self.retry_topics: list[tuple[int, str]] = []
         """Where messages that wait are shown, with the wait in microseconds, longest first; only topics that there are."""
         self._random = random

@@ -114,6 +114,10 @@ MUTATIONS = (
     Mutation("60-a-retry-dropped-by-a-message", f"{_TRAPS}a_timer_that_waits_survives_messages_of_its_dialog"),
     Mutation("61-an-end-held-and-parked", f"{_TRAPS}an_end_that_came_before_its_predecessor_waits_as_well"),
     Mutation("64-a-parked-end-forgotten", f"{_TRAPS}an_end_that_is_parked_when_this_side_gives_up_is_heard"),
+    Mutation(
+        "68-a-copy-of-what-is-held",
+        "tests/unit/protocol/test_endpoint.py::test_a_copy_of_what_is_held_stays_one_when_the_dialog_has_broken",
+    ),
     Mutation("80-duplicates-taken-again", _CHECKED),
     Mutation("81-position-of-what-was-read", _CHECKED),
     Mutation("82-nothing-kept-of-what-is-set-aside", _CHECKED),

@@ -1,0 +1,39 @@
+"""A commit that a destination refuses is made again without it; what handlers did meanwhile belongs to the next one."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from conversations.errors import DestinationFailed
+from conversations.ports import Produced
+from conversations.protocol import rows
+from tests.crashes.house import House, Job, until
+
+
+def test_what_a_handler_writes_while_a_commit_is_refused_is_committed_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House()
+    house.send(Job(n=0, stuck=True))
+    worker = house.worker()
+    until(house.begun.is_set, worker)
+    until(lambda: bool(worker.partitions[0].waiting_bytes) and not worker.step(), worker)
+    (run,) = worker.partitions[0].slow.values()
+    commit = worker.owner.log.commit
+    refused: list[bool] = []
+
+    def refuse_once(outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+        if not refused:
+            refused.append(True)
+            house.let_go.set()
+            until(lambda: run.done)
+            raise DestinationFailed({"conv.other.queue": "it takes nothing"})
+        return commit(outs, offsets)
+
+    monkeypatch.setattr(worker.owner.log, "commit", refuse_once)
+    house.send(Job(n=1))
+    until(lambda: sorted(house.handled) == [0, 1] and not worker.busy(), worker)
+    until(lambda: not worker.step())
+    partition = worker.partitions[0]
+    assert (list(partition.store.scan(rows.WAITING)), partition.waiting_bytes) == ([], 0)
+    worker.close()
+    house.opened().step()
+    assert sorted(house.handled) == [0, 1]
