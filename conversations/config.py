@@ -69,6 +69,8 @@ class WorkerSettings:
     """How long a partition that moves away waits for its running handlers."""
     time_limit: timedelta = timedelta(seconds=60)
     """How long a handler may run unless its declaration says otherwise."""
+    deaths: int = 3
+    """Deaths of the process, while a handler ran and nothing else that was suspect, after which its message is given up on."""
     limits: Limits = Limits()
     slot: str | None = None
     """Names this worker across restarts, so that a restart ends the transaction its predecessor left open."""

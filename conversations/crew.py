@@ -15,6 +15,7 @@ from conversations.memory.store import MemoryStores
 from conversations.ports import Stores
 from conversations.service import Service
 from conversations.worker import Worker
+from conversations.worker.suspicion import Stage
 from conversations.worker.presence import Presence
 
 
@@ -68,6 +69,9 @@ class Crew:
 
     def __init__(self, workers: Sequence[Worker], kafka: Kafka) -> None:
         self._workers = workers
+        stage = Stage()
+        for worker in workers:
+            worker.owner.stage = stage
         self._presences = [Presence(worker, f"{kafka.bootstrap}/{kafka.namespace}") for worker in workers]
         self._threads = [
             threading.Thread(target=self._run, args=(worker,), name=f"{worker.owner.name}-worker", daemon=True)

@@ -172,6 +172,10 @@ class TimeLimitExceeded(TimeoutError):
     """A handler ran longer than its time limit."""
 
 
+class ProcessDied(RuntimeError):
+    """Every process died that ran the handler of a message: what the message failed with."""
+
+
 class Verdict(BaseException):
     """What a handler says of its message; its effects are undone. No ``Exception``: ``except Exception`` lets it pass."""
 

@@ -162,7 +162,7 @@ def decide(failure: BaseException, attempts: int, policies: Sequence[PoisonPolic
         subject: whose handler it was.
     """
     found = list(members(failure))
-    policy = next(policy for policy in policies if _matches(policy, found, subject))
+    policy = _policy(found, policies, subject)
     if not any(isinstance(member, GiveUp) for member in found):
         postponed = [member.after for member in found if isinstance(member, RetryLater)]
         if postponed:
@@ -170,6 +170,16 @@ def decide(failure: BaseException, attempts: int, policies: Sequence[PoisonPolic
         if attempts <= len(policy.delays):
             return Retry(policy.delays[attempts - 1], policy.jitter)
     return End(policy.then, policy.code, policy.description)
+
+
+def last(failure: BaseException, policies: Sequence[PoisonPolicy], subject: Subject) -> End:
+    """Decide what follows a failure that no further attempt may follow."""
+    policy = _policy(list(members(failure)), policies, subject)
+    return End(policy.then, policy.code, policy.description)
+
+
+def _policy(found: Sequence[BaseException], policies: Sequence[PoisonPolicy], subject: Subject) -> PoisonPolicy:
+    return next(policy for policy in policies if _matches(policy, found, subject))
 
 
 def _matches(policy: PoisonPolicy, found: Sequence[BaseException], subject: Subject) -> bool:

@@ -16,7 +16,7 @@ VERSIONS: dict[str, tuple[int, ...]] = {
     "group": (1,),
     "waiting": (1,),
     "park": (1,),
-    "partition": (1,),
+    "partition": (1, 2),
 }
 """Every schema of this package with its versions, oldest first."""
 

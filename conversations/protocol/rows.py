@@ -336,6 +336,14 @@ class PartitionRow:
     unclean_starts: int = 0
     rollbacks: int = 0
     state_version: int = 0
+    announced: list[str] = field(default_factory=list)
+    """What is being handled since an unclean start, committed before it runs."""
+    alone: bool = False
+    """It runs alone."""
+    process: str = ""
+    """Which process announced it."""
+    deaths: dict[str, int] = field(default_factory=dict)
+    """Of what was announced when a process died: how often it died with nothing else at work."""
 
 
 def encode_partition(row: PartitionRow) -> bytes:

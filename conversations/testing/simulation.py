@@ -29,6 +29,8 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 PARTITIONS = 3
 STRIDE = 3_600_000_000
 """Microseconds that ``advance`` passes at a time at most while tombstones wait for time to pass."""
+ANY = 1_000_000
+"""Deaths of a worker here are no message's fault."""
 ENDLESS = 100_000
 """Steps after which a run that does not come to rest is given up."""
 GLANCE = 100
@@ -68,7 +70,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         self.chance = Chance(faults)
         self.broker = FaultyBroker(self.clock, self.chance)
         # Nothing runs beside the step, so there is nothing to wait for.
-        self.settings = settings or WorkerSettings(patience=timedelta(0), revocation=timedelta(0))
+        self.settings = settings or WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=ANY)
         self._invariants = invariants.Invariants(self.broker, self.settings.limits.held_messages)
         self._partitions = partitions
         self._workers = workers

@@ -119,6 +119,8 @@ class Item:
     """Number of the waiting row that holds it, once there is one."""
     kept: tuple[bool, int] = (False, 0)
     """``accepted`` and ``attempts`` as that row has them."""
+    suspect: bool = False
+    """It is from before an unclean start, and must be announced before its handler is called."""
     park: Park | None = None
     """What it was taken up from, to be tried again."""
     handler: bytes = b""

@@ -26,6 +26,8 @@ def collect(partition: Partition) -> bool:
     _note_slow(partition)
     _sweep(partition)
     _pass_bound(partition)
+    if partition.suspicion is not None and partition.suspicion.announce():
+        partition.moved = True
     if not partition.pending():
         return False
     flight = partition.flight
@@ -51,6 +53,8 @@ def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], No
         flight.rows.items(), checkpoint if checkpoint is not None else partition.store.checkpoint() or 0
     )
     partition.flying = None
+    if partition.suspicion is not None:
+        partition.suspicion.committed()
     _evict(partition)
     return flight.notices
 
@@ -124,6 +128,11 @@ def _spill(partition: Partition) -> None:
         _spill_lane(partition, lane)
     for lane in partition.ready:
         _spill_lane(partition, lane)
+    if partition.suspicion is not None:
+        unspilled, partition.suspicion.unspilled = partition.suspicion.unspilled, set()
+        for lane in unspilled:
+            if lane.items:
+                _spill_lane(partition, lane)
 
 
 def _spill_lane(partition: Partition, lane: Lane) -> None:
@@ -233,6 +242,8 @@ def _pass_bound(partition: Partition) -> None:
     """Once everything from before an unclean start is settled, the start no longer counts."""
     if partition.row.unclean_starts and partition.settled():
         partition.row.unclean_starts = 0
+        partition.row.announced, partition.row.deaths = [], {}
+        partition.trust()
         partition.moved = True
 
 

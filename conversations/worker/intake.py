@@ -54,6 +54,10 @@ def take(partition: Partition, record: Record) -> None:
         return
     item = Item(active, envelope, None, False, record.topic(), offset, log_time, active.key, header, value)
     lane = active.lane
+    if partition.suspicion is not None:
+        if offset < partition.row.bound:
+            partition.suspicion.mark(item)
+        partition.suspicion.unspilled.add(lane)
     if lane.put(item):
         partition.ready.append(lane)
 
@@ -186,7 +190,7 @@ def restore_waiting(partition: Partition) -> None:
         item = partition.decoded(row_key, lambda _, row=row: _waiting_item(partition, row), data)  # type: ignore[misc]  # the default binds the loop's row
         item.row, item.kept = number, (row.accepted, row.attempts)
         if item.active is not None:
-            partition.enqueue(item.active.lane, item)
+            partition.enqueue(item.active.lane, partition.suspect(item))
 
 
 def _waiting_item(partition: Partition, row: rows.WaitingRow) -> Item:

@@ -183,9 +183,7 @@ class Worker:
 
     def busy(self) -> bool:
         """True while something is under way that the next step would carry on."""
-        return bool(
-            self._restoring or self._backlog or any(p.slow or p.ready or p.draining for p in self.partitions.values())
-        )
+        return bool(self._restoring or self._backlog or any(p.is_busy() for p in self.partitions.values()))
 
     # -- reading ----------------------------------------------------------------------------------------
 
@@ -229,8 +227,7 @@ class Worker:
     def _start(self) -> Mark:
         mark = Mark()
         for partition in self.partitions.values():
-            ready, partition.ready = partition.ready, []
-            for lane in ready:
+            for lane in partition.take_ready():
                 if lane.run is None and lane.items:
                     run = working.start(partition, lane)
                     partition.running.append(run)
@@ -336,6 +333,7 @@ class Worker:
                 self._drain(partition, deadline)
                 with self.owner.lock:
                     partition.row.clean = partition.moved = True
+                    partition.row.announced = []
             self._giving_back = True
             try:
                 self._commit(owned)

@@ -29,6 +29,7 @@ from conversations.protocol.topics import (
     service_topic,
 )
 from conversations.service import Service
+from conversations.worker.suspicion import PROCESS, Stage
 
 log = logging.getLogger("conversations.worker")
 
@@ -130,6 +131,9 @@ class Owner:
         self.stamp = b""
         """The same, encoded as envelopes carry it."""
         self.look_at_clock()
+        self.stage = Stage()
+        """Shared by all workers of a process."""
+        self.process = PROCESS
         self.failure: BaseException | None = None
         """A bug in a lane's own code, to be raised by the polling thread."""
         self.destinations = Destinations(namespace, self._count_partitions)

@@ -104,7 +104,9 @@ def wake(partition: Partition) -> None:
     for active in partition.pop_due(now):
         _take_due(partition, active)
         if active.endpoint.next_deadline() <= now:
-            partition.enqueue(active.lane, Item(active, deadline=True))  # schedules it, once it has run
+            partition.enqueue(
+                active.lane, partition.suspect(Item(active, deadline=True))
+            )  # schedules it, once it has run
         else:
             partition.schedule(active)
 
@@ -130,7 +132,7 @@ def _take_due(partition: Partition, active: Active) -> None:
         if again is not None and not again.taken and again.row.due <= now:
             again.taken = True
             item = Item(active, deadline=True, handler=handler, attempts=again.row.attempts, park=again)
-            partition.enqueue(active.lane, item)
+            partition.enqueue(active.lane, partition.suspect(item))
 
 
 def _take(partition: Partition, active: Active, found: Park) -> None:
@@ -142,6 +144,7 @@ def _take(partition: Partition, active: Active, found: Park) -> None:
     item = head(partition, active, found)
     item.park = found
     item.kept = (item.accepted, item.attempts)
+    partition.suspect(item)
     lane = active.lane
     if lane.run is not None:
         lane.items.append(item)  # its run goes on as long as there is something

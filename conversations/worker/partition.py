@@ -20,6 +20,7 @@ from conversations.worker.active import Active, Flight, Item, Lane, Park
 from conversations.worker.buckets import Buckets
 from conversations.worker.deadlines import Deadlines
 from conversations.worker.owner import Owner
+from conversations.worker.suspicion import Suspicion
 
 R = TypeVar("R")
 
@@ -78,6 +79,8 @@ class Partition:
         """Offset of the commands up to which a crash may lie; of the queue it is ``row.bound``."""
         self.opened_at = 0
         """When it was opened: deadlines up to here are from before."""
+        self.suspicion: Suspicion | None = None
+        """What may run, since an unclean start; None: anything."""
         self.paused = False
         self.gone = False
         """Belongs to somebody else: whatever still runs for it is refused."""
@@ -177,8 +180,32 @@ class Partition:
 
     def enqueue(self, lane: Lane, item: Item) -> None:
         """Put an item at the end of a lane."""
+        if self.suspicion is not None:
+            self.suspicion.unspilled.add(lane)
         if lane.put(item):
             self.ready.append(lane)
+
+    def suspect(self, item: Item) -> Item:
+        """Put an item from before an unclean start under suspicion; return it."""
+        if self.suspicion is not None:
+            self.suspicion.mark(item)
+        return item
+
+    def is_busy(self) -> bool:
+        """Say whether something is under way that the next step would carry on."""
+        stirring = self.suspicion is not None and self.suspicion.stirring
+        return bool(self.slow or self.ready or self.draining or stirring)
+
+    def take_ready(self) -> list[Lane]:
+        """Take the lanes to be worked on now."""
+        ready, self.ready = self.ready, []
+        return ready if self.suspicion is None else self.suspicion.admit(ready)
+
+    def trust(self) -> None:
+        """Let anything run again."""
+        if self.suspicion is not None:
+            self.owner.stage.leave(self.suspicion)
+            self.suspicion = None
 
     def touch(self, active: Active) -> None:
         """Write the endpoint's row with the next transaction."""
@@ -277,6 +304,10 @@ class Partition:
         self.commands_bound = self.owner.log.commands_end(self.number)
         self.opened_at = self.owner.clock.now()
         self.row.clean = False
+        if self.row.unclean_starts:
+            self.suspicion = Suspicion(self.row, self.owner.stage, self.owner.settings.deaths, self.owner.process)
+        else:
+            self.row.announced, self.row.deaths = [], {}
         self.moved = True
         try:
             self._rebuild()
@@ -339,8 +370,7 @@ class Partition:
     def settled(self) -> bool:
         """True when everything from before the partition was opened is handled: records, rows, commands and deadlines."""
         return (
-            not self.slow
-            and not self.ready
+            (self.suspicion is None or not self.suspicion.left)
             and not self.draining
             and self.next_deadline() > self.opened_at
             and self.read_to() >= self.row.bound
@@ -362,6 +392,7 @@ class Partition:
     def stop(self) -> None:
         """Refuse whatever still runs for this partition, and close its store."""
         self.gone = True
+        self.trust()
         for run in (*self.slow.values(), *self.running):
             if not run.done:
                 self.owner.scheduler.abandon(run)

@@ -10,9 +10,9 @@ from datetime import timedelta
 from conversations.calls import Call
 from conversations.checks import later
 from conversations.dialog import Dialog, Draft
-from conversations.errors import InvalidBody, PeerError, StateDamaged, TimeLimitExceeded, Verdict
+from conversations.errors import InvalidBody, PeerError, ProcessDied, StateDamaged, TimeLimitExceeded, Verdict
 from conversations.lanes import Run, Steps
-from conversations.poison import Retry, Subject, decide, members
+from conversations.poison import Retry, Subject, decide, last, members
 from conversations.protocol import rows
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import STATE_BYTES
@@ -49,13 +49,15 @@ def steps(partition: Partition, lane: Lane) -> Steps:
             for first in _tasks(partition, item):
                 task: Task | None = first
                 while task is not None:
+                    _begins(partition, item, task)
+                    if partition.suspicion is not None and not _may_run(partition, lane, item, task):
+                        return
                     draft = Draft(room, task.active)
                     try:
                         call = _call(item, task, draft)
                     except InvalidBody as error:
                         task = receiving.invalid(partition, item, task.active, error)
                         continue
-                    _begins(partition, item, task)
                     run.begins(call)
                     lock.release()
                     failure = yield call
@@ -81,6 +83,9 @@ def steps(partition: Partition, lane: Lane) -> Steps:
 
 def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
     active, envelope = item.active, item.envelope
+    if item.handler and not item.deadline:
+        task = _running_task(partition, item)  # its record is settled, but not the error it was
+        return () if task is None else (task,)
     if parking.is_stale(partition, item):
         return ()
     if item.handler:
@@ -97,6 +102,30 @@ def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
     return ()
 
 
+def _may_run(partition: Partition, lane: Lane, item: Item, task: Task) -> bool:
+    """Say whether a handler may be called; if not, its lane waits until it is announced, or goes on without it."""
+    suspicion = partition.suspicion
+    died = suspicion.doom(item) if suspicion is not None else None
+    if suspicion is None or (died is None and suspicion.may_run(item)):
+        return True
+    if died is not None:
+        _give_up_on_killer(partition, item, task, died)
+        _finished(partition, lane, item)
+    lane.run = None
+    if lane.items:
+        partition.ready.append(lane)
+    else:
+        lane.rest()
+    return False
+
+
+def _give_up_on_killer(partition: Partition, item: Item, task: Task, died: ProcessDied) -> None:
+    partition.owner.counts.failures += 1
+    item.attempts += 1
+    log.error("giving up on %s without calling it: %s", task.handler.name, died)
+    giving_up.give_up(partition, item, task, died, last(died, partition.owner.service.poison, _subject(item, task)))
+
+
 def _begins(partition: Partition, item: Item, task: Task) -> None:
     """Note which handler runs; if it is not that of the item's record, the record is settled and needs no row."""
     item.handler = task.without
@@ -107,7 +136,7 @@ def _begins(partition: Partition, item: Item, task: Task) -> None:
 def _due(partition: Partition, active: Active) -> Sequence[Task]:
     """Do what deadlines ask for; each handler to run gets an item of its own, as each may fail by itself."""
     tasks = receiving.due(partition, active)
-    active.lane.items.extend(Item(active, deadline=True, handler=task.without) for task in tasks[1:])
+    active.lane.items.extend(partition.suspect(Item(active, deadline=True, handler=task.without)) for task in tasks[1:])
     return tasks[:1]
 
 
@@ -259,6 +288,8 @@ def _finished(partition: Partition, lane: Lane, item: Item) -> None:
     items.popleft()
     if item.row != NO_ROW:
         _drop_row(partition, item)
+    if partition.suspicion is not None:
+        partition.suspicion.finished(item)
     if item.park is not None:
         parking.head_done(partition, item)
     active = item.active

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 from functools import partial
+from uuid import uuid4
 
 from pydantic import BaseModel
 
@@ -69,7 +70,9 @@ class House:
     def worker(self, service: Service | None = None, *, batch: int = 100) -> Worker:
         service = service or self.slow
         settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), batch=batch)
-        return Worker(service, lambda: MemoryLog(self.broker, service.name), MemoryStores(), settings=settings)
+        worker = Worker(service, lambda: MemoryLog(self.broker, service.name), MemoryStores(), settings=settings)
+        worker.owner.process = uuid4().hex  # each is a process of its own, and dies
+        return worker
 
     def opened(self, *, batch: int = 100) -> Worker:
         """A worker that has taken its partitions up; nothing else of it has happened."""

@@ -45,6 +45,7 @@ _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
 _PARKING = "tests/simulation/test_parking.py::test_"
+_KILLERS = "tests/crashes/test_killers.py::test_"
 _TRAPS = "tests/simulation/test_parking_traps.py::test_"
 _DECISIONS = "tests/simulation/test_decisions.py::test_"
 """Guards of the core: a law of the simulation or of the machine breaks without them, beside others."""
@@ -114,6 +115,11 @@ MUTATIONS = (
     Mutation("60-a-retry-dropped-by-a-message", f"{_TRAPS}a_timer_that_waits_survives_messages_of_its_dialog"),
     Mutation("61-an-end-held-and-parked", f"{_TRAPS}an_end_that_came_before_its_predecessor_waits_as_well"),
     Mutation("64-a-parked-end-forgotten", f"{_TRAPS}an_end_that_is_parked_when_this_side_gives_up_is_heard"),
+    Mutation("65-nothing-announced", f"{_KILLERS}a_message_that_kills_is_given_up_on_after_its_deaths[5]"),
+    Mutation("66-deaths-not-counted", f"{_KILLERS}a_message_that_kills_is_given_up_on_after_its_deaths[5]"),
+    Mutation("67-a-suspect-not-alone", f"{_KILLERS}the_innocent_of_another_partition_are_not_charged"),
+    Mutation("69-the-living-charged", f"{_KILLERS}a_process_that_lives_has_not_died_of_anything"),
+    Mutation("70-all-are-suspect", f"{_KILLERS}what_arrives_after_the_start_is_not_suspect"),
     Mutation(
         "68-a-copy-of-what-is-held",
         "tests/unit/protocol/test_endpoint.py::test_a_copy_of_what_is_held_stays_one_when_the_dialog_has_broken",

@@ -35,7 +35,7 @@ GRUMBLE = f"{services.Grumble.__module__}.{services.Grumble.__qualname__}"
 
 def settings(**limits: int) -> WorkerSettings:
     """Settings of a simulated worker, with other limits."""
-    return WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Limits(**limits))
+    return WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=1_000_000, limits=Limits(**limits))
 
 
 # -- what services do ------------------------------------------------------------------------------------------------

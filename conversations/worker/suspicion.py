@@ -1,0 +1,184 @@
+"""Finding the message that kills the process: after an unclean start nothing from before it runs that was not announced.
+
+A partition that was not given back in order has crashed somebody, perhaps. What is from before its start is suspect: before its
+handler is called it is **announced**, named in the partition's row, and committed. What was announced when a process died runs alone
+after the next start, beside nothing else that is suspect in the process; what processes die of when it runs alone, too often, is
+given up on without being run again. What arrives after the start runs as always.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from threading import Lock
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from conversations.errors import ProcessDied
+from conversations.protocol.rows import PartitionRow
+
+if TYPE_CHECKING:
+    from conversations.worker.active import Item, Lane  # they are made by what asks here
+
+TOGETHER = 64
+"""How many are announced at a time, while none of them is known to have been there when a process died."""
+PROCESS = uuid4().hex
+"""Tells this process from those before it: one that lives has not been killed, however its partitions moved."""
+
+
+class Stage:
+    """The suspect partitions of one process: what runs alone on one of them has all the others wait."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self._suspicions: set[Suspicion] = set()
+        self._asked: Suspicion | None = None
+        """Has something at its head that is to run alone: nobody announces anything before it could."""
+
+    def enter(self, suspicion: Suspicion) -> None:
+        """A partition is suspect."""
+        with self.lock:
+            self._suspicions.add(suspicion)
+
+    def leave(self, suspicion: Suspicion) -> None:
+        """A partition is not suspect any more, or went away."""
+        with self.lock:
+            self._suspicions.discard(suspicion)
+            if self._asked is suspicion:
+                self._asked = None
+
+    def admits(self, suspicion: Suspicion, *, alone: bool) -> bool:
+        """Say whether a suspect may be announced now; one that is to be alone is waited for."""
+        with self.lock:
+            if self._asked not in (None, suspicion) or any(other.alone for other in self._suspicions):
+                return False
+            if not alone:
+                return True
+            self._asked = suspicion
+            if any(other.busy for other in self._suspicions):
+                return False
+            self._asked = None
+            suspicion.alone = True
+            return True
+
+
+class Suspicion:
+    """What of a partition may run after an unclean start."""
+
+    def __init__(self, row: PartitionRow, stage: Stage, limit: int, process: str) -> None:
+        self._row, self._stage, self._limit = row, stage, limit
+        self.left = 0
+        """Suspects that have not had their turn."""
+        self.alone = False
+        """What is announced runs alone."""
+        self.unspilled: set[Lane] = set()
+        """Lanes that wait for their turn, and got something since they were last kept as rows."""
+        self._waiting: deque[Lane] = deque()
+        self._wanted: dict[str, Lane] = {}
+        """To be announced with the next commit."""
+        self._flying: dict[str, Lane] = {}
+        """Announced by the commit under way."""
+        self._coming: list[Lane] = []
+        """Whose head may run now."""
+        self._allowed: set[str] = set()
+        """Announced, and not finished."""
+        if row.process != process:
+            for name in row.announced:
+                row.deaths[name] = row.deaths.get(name, 0) + row.alone
+        row.announced, row.alone, row.process = [], False, process
+        stage.enter(self)
+
+    @property
+    def busy(self) -> bool:
+        """Something is announced, or about to be."""
+        return bool(self._allowed or self._wanted or self._flying)
+
+    @property
+    def stirring(self) -> bool:
+        """The next step has something to do for it."""
+        return bool(self._wanted or self._coming or self._waiting)
+
+    def mark(self, item: Item) -> None:
+        """Put an item under suspicion."""
+        item.suspect = True
+        self.left += 1
+
+    # -- a step --------------------------------------------------------------------------------------------------------
+
+    def admit(self, lanes: list[Lane]) -> list[Lane]:
+        """Say which lanes to work on now; those with a suspect at their head wait until it is announced."""
+        free = []
+        for lane in lanes:
+            if lane.items and lane.items[0].suspect and name_of(lane.items[0]) not in self._allowed:
+                self._waiting.append(lane)
+                self.unspilled.add(lane)
+            else:
+                free.append(lane)
+        self._invite()
+        coming, self._coming = self._coming, []
+        return free + coming
+
+    def _invite(self) -> None:
+        """Let those who wait longest be announced, as far as there is room."""
+        while self._waiting:
+            lane = self._waiting[0]
+            name = name_of(lane.items[0])
+            deaths = self._row.deaths.get(name)
+            if deaths is not None and deaths >= self._limit:
+                self._coming.append(self._waiting.popleft())  # it is not run
+                continue
+            if len(self._wanted) + len(self._flying) + len(self._allowed) >= TOGETHER:
+                return
+            if not self._stage.admits(self, alone=deaths is not None):
+                return
+            self._wanted[name] = self._waiting.popleft()
+
+    def announce(self) -> bool:
+        """Bring the row up to date; True when it changed, and is to be committed."""
+        self._flying |= self._wanted
+        self._wanted = {}
+        announced = sorted(self._allowed | self._flying.keys())
+        if (announced, self.alone) == (self._row.announced, self._row.alone):
+            return False
+        self._row.announced, self._row.alone = announced, self.alone
+        return True
+
+    def committed(self) -> None:
+        """The row is committed: what it names may run."""
+        self._allowed |= self._flying.keys()
+        self._coming += self._flying.values()
+        self._flying = {}
+
+    # -- an item ---------------------------------------------------------------------------------------------------------
+
+    def may_run(self, item: Item) -> bool:
+        """Say whether the handler of an item may be called."""
+        return not item.suspect or name_of(item) in self._allowed
+
+    def doom(self, item: Item) -> ProcessDied | None:
+        """Return what an item has failed with that killed too many processes, None for all others."""
+        deaths = self._row.deaths.get(name_of(item), 0) if item.suspect else 0
+        if deaths < self._limit:
+            return None
+        return ProcessDied(f"{deaths} processes died while its handler ran, and nothing else")
+
+    def finished(self, item: Item) -> None:
+        """An item had its turn, and nobody died."""
+        if not item.suspect:
+            return
+        self.left -= 1
+        for name in {name_of(item), _record_of(item)}:  # it is called otherwise once its record is settled
+            self._allowed.discard(name)
+            self._row.deaths.pop(name, None)
+        if not self.busy:
+            self.alone = False
+
+
+def name_of(item: Item) -> str:
+    """Name an item by what stays the same in every process that takes it up."""
+    if item.topic and not item.handler:
+        return _record_of(item)
+    return f"{item.active.identity.hex() if item.active is not None else ''}-deadline"
+
+
+def _record_of(item: Item) -> str:
+    return f"{item.topic.rpartition('.')[2]}-{item.offset}"

@@ -1,0 +1,216 @@
+"""A message that kills the process that handles it is found, and given up on, while everything else is handled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from conversations import Contract, Dialog, Service, WorkerSettings
+from conversations.errors import InDoubt
+from conversations.memory.log import MemoryLog
+from conversations.ports import Produced
+from conversations.protocol.command import Send
+from conversations.protocol.topics import events_topic
+from conversations.testing import Simulation
+from conversations.testing.reading import dead_letters, visible
+from tests.crashes.house import House, Job, die, until
+from tests.simulation.services import ECHO, Heard, Say
+
+BOTH = Contract("Both", sent_by_initiator=[Say, Heard])
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    made = House()
+    yield made
+    made.let_go.set()
+
+
+def send_many(house: House, killer: int, of: int) -> None:
+    for number in range(of):
+        house.send(Job(n=number, stuck=number == killer))
+
+
+def send_row(house: House) -> None:
+    """The killer waits as a row, behind which others wait."""
+    house.send(Job(n=3, stuck=True), Job(n=4))
+    for number in range(3):
+        house.send(Job(n=number))
+    worker = house.worker()
+    until(house.begun.is_set, worker)
+    until(lambda: any(p.waiting_bytes for p in worker.partitions.values()) and not worker.step(), worker)
+    worker.close()
+
+
+def live_and_die(house: House, settled: Callable[[], Any], look: Callable[[], None] = lambda: None) -> int:
+    """Run workers that die when a stuck handler begins, until one lives to see all settled; return how many died."""
+    for deaths in range(20):
+        house.begun.clear()
+        worker = house.worker()
+        until(lambda: house.begun.is_set() or settled(), worker)
+        if not house.begun.is_set():
+            worker.close()
+            return deaths
+        look()
+        die(worker)
+    raise AssertionError("it dies on and on")
+
+
+@pytest.mark.parametrize("of", [1, 5, 200])
+def test_a_message_that_kills_is_given_up_on_after_its_deaths(house: House, of: int) -> None:
+    send_many(house, of // 2, of)
+    deaths = live_and_die(house, lambda: dead_letters(house.broker, "slow") and len(set(house.handled)) == of - 1)
+    (letter,) = dead_letters(house.broker, "slow")
+    assert letter.exception == "conversations.errors.ProcessDied"
+    assert letter.code == 500
+    assert deaths <= WorkerSettings().deaths + 2, (
+        "one that nobody expected, one among others, and those it is charged with"
+    )
+    assert set(house.handled) == set(range(of)) - {of // 2}
+    assert all(row.announced for row in house.rows_seen[1:]), "committed before the handler began"
+    worker = house.opened()
+    until(lambda: house.row().unclean_starts == 0 and not house.row().deaths, worker)
+    worker.close()
+
+
+def test_a_row_that_kills_is_given_up_on_too(house: House) -> None:
+    send_row(house)
+    live_and_die(house, lambda: len(dead_letters(house.broker, "slow")) == 2)
+    assert [(it.sequence, it.reason) for it in dead_letters(house.broker, "slow")] == [
+        (0, "handler-failed"), (1, "after-end"),
+    ]  # fmt: skip
+
+
+def test_two_that_kill_are_both_found(house: House) -> None:
+    for number in range(30):
+        house.send(Job(n=number, stuck=number in (7, 19)))
+    live_and_die(house, lambda: len(dead_letters(house.broker, "slow")) == 2 and len(set(house.handled)) == 28)
+    assert set(house.handled) == set(range(30)) - {7, 19}
+
+
+def test_a_timer_that_kills_is_given_up_on(house: House) -> None:
+    house.send(Job(n=1, timer=True))
+    events = events_topic(house.broker.namespace)
+    live_and_die(house, lambda: any(b"GAVE_UP" in (it.value() or b"") for it in visible(house.broker, events)))
+    worker = house.opened()
+    until(lambda: house.row().unclean_starts == 0, worker)
+    worker.close()
+
+
+def test_the_innocent_of_another_partition_are_not_charged() -> None:
+    """What runs alone has every suspect partition of the process wait, or it would be there whenever the killer is."""
+    house = House(2)
+    send_many(house, 20, 40)
+    alone: list[int] = []
+
+    def look() -> None:
+        found = [row for row in (house.row(0), house.row(1)) if row.announced]
+        if any(row.alone for row in found):
+            alone.append(sum(len(row.announced) for row in found))
+
+    live_and_die(house, lambda: dead_letters(house.broker, "slow") and len(set(house.handled)) == 39, look)
+    assert alone == [1] * WorkerSettings().deaths
+    assert len(dead_letters(house.broker, "slow")) == 1
+    house.let_go.set()
+
+
+def test_a_handler_that_returns_while_a_commit_is_under_way_has_had_its_turn(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.send(Job(n=0, stuck=True))
+    for _ in range(2):
+        house.begun.clear()
+        worker = house.worker()
+        until(house.begun.is_set, worker)
+        die(worker)
+    house.begun.clear()
+    worker = house.worker()
+    until(house.begun.is_set, worker)
+    (run,) = [*worker.partitions[0].slow.values(), *worker.partitions[0].running]
+    commit = worker.owner.log.commit
+
+    def slowly(outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+        house.let_go.set()
+        until(lambda: run.done)
+        return commit(outs, offsets)
+
+    monkeypatch.setattr(worker.owner.log, "commit", slowly)
+    house.send(Job(n=1))
+    until(lambda: house.row().unclean_starts == 0 and 1 in house.handled, worker)
+    worker.close()
+
+
+def test_a_process_that_lives_has_not_died_of_anything(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It forgets everything when a commit is in doubt, and takes its partitions up again, unclean."""
+    house.let_go.set()
+    house.send(Job(n=0))
+    worker = house.worker()
+    doubts: list[int] = []
+    real = MemoryLog.commit
+
+    def doubtful(log: MemoryLog, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+        if log.service == "slow" and len(house.handled) > len(doubts) and len(doubts) < 8:
+            doubts.append(1)
+            raise InDoubt("it took too long")
+        return real(log, outs, offsets)
+
+    monkeypatch.setattr(MemoryLog, "commit", doubtful)
+    until(lambda: len(house.handled) == 9 and house.row().unclean_starts == 0, worker)
+    assert dead_letters(house.broker, "slow") == []
+    worker.close()
+
+
+def test_what_arrives_after_the_start_is_not_suspect() -> None:
+    """However much arrives, what was there before is settled, and the partition is trusted again."""
+    handled: list[str] = []
+    service: Service[dict[str, Any]] = Service("moody", accepts=[ECHO])
+
+    @service.on(Say)
+    def say(body: Say, _dialog: Dialog) -> None:
+        handled.append(body.text)
+
+    with Simulation(service, partitions=1) as sim:
+        web = sim.peer("web")
+        for number in range(300):
+            web.begin_dialog("moody", ECHO).send(Say(text=f"{number}"))
+        sim.worker("web").step()
+        sim.worker("web").step()
+        sim.crash("moody")
+        unclean = []
+        for number in range(30):
+            for extra in range(100):
+                web.begin_dialog("moody", ECHO).send(Say(text=f"later {number}-{extra}"))
+            sim.worker("web").step()
+            sim.worker("moody").step()
+            unclean.append(any(it.row.unclean_starts for it in sim.worker("moody").partitions.values()))
+        assert not unclean[-1]
+        sim.run()
+        assert len(handled) == 3_300
+
+
+@pytest.mark.parametrize("rounds", range(9))
+def test_a_breach_is_kept_once_and_heard_of_when_its_handler_waits_to_be_announced(rounds: int) -> None:
+    errors: list[int] = []
+    service: Service[dict[str, Any]] = Service("moody", accepts=[BOTH], ignores=[Heard])
+    service.on(Say)(lambda body, dialog: None)
+    service.on_error()(lambda error, dialog: errors.append(error.code))
+    with Simulation(service, raise_failures=False, partitions=1) as sim:
+        web = sim.peer("web")
+        web.begin_dialog("moody", BOTH).send(Say(text="hello"))
+        sim.run()
+        dialog = web.begin_dialog("moody", BOTH)
+        dialog.send(Say(text="a"))
+        web.post(UUID(dialog.id).bytes, True, dialog.id, (Send("Heard", "application/json", b'{"nope": 1}'),))
+        sim.crash("moody")
+        for _ in range(rounds):
+            sim.worker("web").step()
+            sim.worker("moody").step()
+        sim.crash("moody")
+        sim.advance(timedelta(minutes=20))
+        assert [(it.sequence, it.reason) for it in sim.dead_letters("moody")] == [(1, "breach")]
+        assert errors[-1:] == [-9615]
+        sim.check_invariants()
