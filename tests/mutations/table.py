@@ -117,7 +117,10 @@ MUTATIONS = (
     Mutation("64-a-parked-end-forgotten", f"{_TRAPS}an_end_that_is_parked_when_this_side_gives_up_is_heard"),
     Mutation("65-nothing-announced", f"{_KILLERS}a_message_that_kills_is_given_up_on_after_its_deaths[5]"),
     Mutation("66-deaths-not-counted", f"{_KILLERS}a_message_that_kills_is_given_up_on_after_its_deaths[5]"),
-    Mutation("67-a-suspect-not-alone", f"{_KILLERS}the_innocent_of_another_partition_are_not_charged"),
+    Mutation(
+        "67-a-suspect-not-alone",
+        "tests/unit/worker/test_suspicion.py::test_what_runs_alone_waits_for_every_other_partition",
+    ),
     Mutation("69-the-living-charged", f"{_KILLERS}a_process_that_lives_has_not_died_of_anything"),
     Mutation("70-all-are-suspect", f"{_KILLERS}what_arrives_after_the_start_is_not_suspect"),
     Mutation(

@@ -1,0 +1,105 @@
+"""Laws of what may run after an unclean start, apart from any worker."""
+
+from __future__ import annotations
+
+from conversations.protocol.rows import PartitionRow
+from conversations.worker.active import Item, Lane
+from conversations.worker.suspicion import TOGETHER, Stage, Suspicion
+
+
+def row(*announced: str, alone: bool = False, **deaths: int) -> PartitionRow:
+    return PartitionRow(
+        announced=list(announced), alone=alone, deaths={k.replace("_", "-"): v for k, v in deaths.items()}
+    )
+
+
+def suspicion(stage: Stage, found: PartitionRow | None = None) -> Suspicion:
+    return Suspicion(found or row(), stage, 3, "this process")
+
+
+def lanes(of: Suspicion, *offsets: int) -> list[Lane]:
+    found = []
+    for offset in offsets:
+        lane = Lane(("", f"{offset}"))
+        item = Item(None, topic="conv.s.queue", offset=offset)
+        of.mark(item)
+        lane.put(item)
+        found.append(lane)
+    return found
+
+
+def step(of: Suspicion, new: list[Lane] | None = None) -> list[int]:
+    """One step: who may run, by offset; what is announced is committed."""
+    run = [lane.items[0].offset for lane in of.admit(new or [])]
+    of.announce()
+    of.committed()
+    return run
+
+
+def test_nothing_runs_before_it_is_announced_and_committed() -> None:
+    found = suspicion(Stage())
+    assert step(found, lanes(found, 1, 2)) == []
+    assert step(found) == [1, 2]
+
+
+def test_some_are_announced_at_a_time() -> None:
+    found = suspicion(Stage())
+    many = lanes(found, *range(TOGETHER + 5))
+    step(found, many)
+    assert step(found) == list(range(TOGETHER))
+    assert step(found) == []
+    found.finished(many[7].items[0])
+    step(found)
+    assert step(found) == [TOGETHER]
+
+
+def test_what_was_there_at_a_death_runs_alone() -> None:
+    found = suspicion(Stage(), row("queue-1", "queue-2"))
+    first, second, third = lanes(found, 1, 2, 3)
+    step(found, [first, second, third])
+    assert step(found) == [1]
+    assert step(found) == []
+    found.finished(first.items[0])
+    step(found)
+    assert step(found) == [2]
+
+
+def test_what_runs_alone_waits_for_every_other_partition() -> None:
+    stage = Stage()
+    one, other = suspicion(stage, row(queue_1=1)), suspicion(stage)
+    (busy, late) = lanes(other, 8, 9)
+    step(other, [busy])
+    assert step(other) == [8]
+    step(one, lanes(one, 1))
+    assert step(one) == []
+    step(other, [late])
+    assert step(other) == [], "what wants to run alone is let in first"
+    other.finished(busy.items[0])
+    step(one)
+    assert step(one) == [1]
+
+
+def test_a_partition_that_goes_away_holds_up_nobody() -> None:
+    stage = Stage()
+    one, other = suspicion(stage, row(queue_1=1)), suspicion(stage)
+    step(one, lanes(one, 1))
+    step(one)
+    waiting = lanes(other, 8)
+    step(other, waiting)
+    assert step(other) == []
+    stage.leave(one)
+    step(other)
+    assert step(other) == [8]
+
+
+def test_one_death_alone_is_charged_and_one_among_others_is_not() -> None:
+    assert suspicion(Stage(), row("queue-1", alone=True))._row.deaths == {"queue-1": 1}
+    assert suspicion(Stage(), row("queue-1"))._row.deaths == {"queue-1": 0}
+
+
+def test_what_died_too_often_is_not_run_but_let_through_to_be_given_up_on() -> None:
+    found = suspicion(Stage(), row(queue_1=3))
+    (doomed,) = lanes(found, 1)
+    assert step(found, [doomed]) == [1]
+    assert not found.may_run(doomed.items[0])
+    assert "3 processes died" in str(found.doom(doomed.items[0]))
