@@ -15,8 +15,8 @@ from conversations.memory.store import MemoryStores
 from conversations.ports import Stores
 from conversations.service import Service
 from conversations.worker import Worker
-from conversations.worker.suspicion import Stage
 from conversations.worker.presence import Presence
+from conversations.worker.suspicion import Stage
 
 
 def kafka_worker(
