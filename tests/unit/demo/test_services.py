@@ -47,10 +47,11 @@ class World:
         asyncio.run(Sender(self.client, flights).send_all(lambda: False))
 
     def run(self) -> None:
-        """Step until nothing is left to read."""
+        """Step until nothing is left to read, or under way."""
         idle = 0
         while idle < 3:
-            idle = 0 if sum(worker.step() for worker in self.workers) else idle + 1
+            read = sum(worker.step() for worker in self.workers)
+            idle = 0 if read or any(worker.busy() for worker in self.workers) else idle + 1
 
     def records(self, service: Service[Any], kind: str) -> list[MemoryRecord]:
         topic = service_topic(self.broker.namespace, service.name, kind)
