@@ -23,7 +23,9 @@ LogError                      Kafka failed for good
  └─ InputLost                 an input position can no longer be read
      └─ StateDamaged          a row of a partition's state cannot be understood
 TimeLimitExceeded            a handler ran longer than it may; a TimeoutError
+ProcessDied                  every process died that ran the handler
 Verdict                      what a handler says of its message, and no Exception
+ ├─ RetryLater                 not now, and this was no failed attempt
  └─ GiveUp                     do not try it again
 UndecodableRecord            bytes of a topic are not a record of a schema we know
 """

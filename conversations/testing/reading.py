@@ -18,7 +18,7 @@ class DeadLetter:
     """One record that was given up on, with its bytes."""
 
     reason: str
-    """Why: "handler-failed", "after-end", "held-at-end", "breach", "refused", "command-refused", "set-aside"."""
+    """Why: the reasons of ``conversations.worker.letters``, "handler-failed" for one."""
     exception: str
     """Class of what the handler raised, with its module; empty when none did."""
     message: str

@@ -319,10 +319,9 @@ def _drop_delayed(partition: Partition, active: Active) -> None:
 def withdraw(partition: Partition, outs: list[tuple[object, ...]], topics: set[str]) -> None:
     """Turn envelopes to topics that refused them into delayed rows; the rest of ``outs`` stays."""
     kept = []
-    retries = partition.owner.retry_prefix
     for out in outs:
         topic, _, key, value, headers = out
-        if topic in topics and str(topic).startswith(retries):
+        if topic in topics and str(topic).startswith(partition.owner.retry_prefix):
             continue  # only shows what the state keeps
         if topic in topics and headers and isinstance(value, bytes) and isinstance(key, bytes):
             delay_row(partition, value[IDENTITY], str(topic), key, value)

@@ -83,13 +83,11 @@ def steps(partition: Partition, lane: Lane) -> Steps:
 
 def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
     active, envelope = item.active, item.envelope
-    if item.handler and not item.deadline:
-        task = _running_task(partition, item)  # its record is settled, but not the error it was
-        return () if task is None else (task,)
-    if parking.is_stale(partition, item):
+    is_owed = item.handler and not item.deadline  # the record is settled, but not the error it was
+    if not is_owed and parking.is_stale(partition, item):
         return ()
     if item.handler:
-        # It failed before: what asked for it is settled, and would not ask again.
+        # It failed before, or waited to be announced: what asked for it is settled, and would not ask again.
         task = _running_task(partition, item)
         return () if task is None else (task,)
     if envelope is not None and active is not None:
