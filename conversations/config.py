@@ -37,8 +37,8 @@ class Limits:
     """Messages of one dialog that wait behind one that failed; a dialog with more breaks."""
     parked_bytes: int = 64_000_000
     """Bytes of such messages per partition; beyond it the dialog that another one arrives for breaks."""
-    cached_endpoints: int = 25_000
-    """Endpoints kept decoded in memory per partition, about 2 KB each."""
+    cached_endpoints: int = 50_000
+    """Endpoints a worker keeps decoded in memory, about 3 KB each with their dialogs' lanes; its partitions share them."""
 
     def __post_init__(self) -> None:
         """Refuse limits that would stop a worker later.

@@ -44,8 +44,8 @@ def collect(partition: Partition) -> bool:
     return True
 
 
-def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], None]]:
-    """Apply a committed step to the local store; return whom to tell."""
+def landed(partition: Partition, checkpoint: int | None, room: int) -> list[Callable[[], None]]:
+    """Apply a committed step to the local store and keep ``room`` endpoints in memory at most; return whom to tell."""
     flight = partition.flying
     if flight is None or partition.gone:
         return []
@@ -55,7 +55,7 @@ def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], No
     partition.flying = None
     if partition.suspicion is not None:
         partition.suspicion.committed()
-    _evict(partition)
+    _evict(partition, room)
     return flight.notices
 
 
@@ -247,8 +247,7 @@ def _pass_bound(partition: Partition) -> None:
         partition.moved = True
 
 
-def _evict(partition: Partition) -> None:
-    limit = partition.owner.settings.limits.cached_endpoints
+def _evict(partition: Partition, limit: int) -> None:
     if len(partition.actives) <= limit:
         return
     lanes: dict[Lane, list[bytes]] = {}

@@ -261,7 +261,8 @@ class Worker:
             self._committing = False
         self.owner.counts.commits += 1
         with self.owner.lock:
-            notices = [notice for p in flying for notice in collecting.landed(p, checkpoints.get(p.number))]
+            room = self.settings.limits.cached_endpoints // max(1, len(self.partitions))
+            notices = [notice for p in flying for notice in collecting.landed(p, checkpoints.get(p.number), room)]
         for partition in flying:
             collecting.pace(partition)
         for notice in notices:

@@ -132,16 +132,16 @@ def test_a_slow_handler_costs_neither_the_partition_nor_the_transaction(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It runs longer than a transaction may last and longer than the polling thread may stay away."""
-    monkeypatch.setitem(transactions.SAFE, "transaction.timeout.ms", 1500)
-    monkeypatch.setitem(transactions.SAFE, "message.timeout.ms", 1500)
+    monkeypatch.setitem(transactions.SAFE, "transaction.timeout.ms", 6000)
+    monkeypatch.setitem(transactions.SAFE, "message.timeout.ms", 6000)
     let_go = Event()
 
     def slow(ask: Ask, dialog: Dialog[Tally]) -> None:
         answer(ask, dialog)
         if ask.n == 1:
-            let_go.wait(5)
+            let_go.wait(9)
 
-    worker = house.open(house.worker(house.service(slow), kafka=MORTAL))
+    worker = house.open(house.worker(house.service(slow), kafka={"max.poll.interval.ms": 6500}))
     partition = worker.partitions[0]
     Asking(house).ask(1)
     other = Asking(house)

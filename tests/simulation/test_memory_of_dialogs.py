@@ -235,6 +235,18 @@ def test_an_endpoint_dropped_from_memory_shares_its_groups_lane() -> None:
         sim.check_invariants()
 
 
+def test_the_partitions_of_a_worker_share_the_room_for_endpoints() -> None:
+    settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Limits(cached_endpoints=40))
+    with Simulation(services.counter(), settings=settings, partitions=8) as sim:
+        for _ in range(200):
+            sim.peer("web").begin_dialog("counter", COUNTING).send(Add(amount=1))
+        sim.run()
+        sim.advance(timedelta(minutes=1))
+        sizes = [len(partition.actives) for partition in sim.worker("counter").partitions.values()]
+        assert len(sizes) == 8
+        assert 8 <= sum(sizes) <= 40
+
+
 def test_members_of_a_group_share_a_lane_after_one_of_them_is_forgotten() -> None:
     """A tombstone that goes leaves the lane to the endpoints that stay."""
     hub = Service("hub", accepts=[COUNTING], initiates=[NOTICES])
