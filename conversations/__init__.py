@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the lazy names below, for type checkers and editors
+    from conversations.brake import Brake
     from conversations.client import Client, ClientDialog
     from conversations.config import Kafka, Limits, WorkerSettings
     from conversations.dialog import Dialog, Group, MessageInfo
@@ -40,9 +41,10 @@ if TYPE_CHECKING:  # the lazy names below, for type checkers and editors
     from conversations.poison import PoisonPolicy, Then
     from conversations.protocol.contract import Contract, MessageType, message_type
     from conversations.run import run
-    from conversations.service import Service
+    from conversations.service import QueueDisabled, Service
 
 _HOMES = {
+    "brake": ("Brake",),
     "client": ("Client", "ClientDialog"),
     "config": ("Kafka", "Limits", "WorkerSettings"),
     "dialog": ("Dialog", "Group", "MessageInfo"),
@@ -72,14 +74,14 @@ _HOMES = {
     "poison": ("PoisonPolicy", "Then"),
     "protocol.contract": ("Contract", "MessageType", "message_type"),
     "run": ("run",),
-    "service": ("Service",),
+    "service": ("QueueDisabled", "Service"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "BodyTooLarge", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError", "Dialog", "DialogEnded",
+    "BodyTooLarge", "Brake", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError", "Dialog", "DialogEnded",
     "GiveUp", "Group", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NoWorkerHere",
-    "NotAccepted", "NotInContract", "PeerError", "Pending", "PoisonPolicy", "RequestTimeout", "RetryLater", "Service", "StateUpgradeError",
+    "NotAccepted", "NotInContract", "PeerError", "Pending", "PoisonPolicy", "QueueDisabled", "RequestTimeout", "RetryLater", "Service", "StateUpgradeError",
     "Then", "TimeLimitExceeded", "UnknownContract", "WorkerSettings", "WrongDirection", "local", "message_type", "run",
 ]  # fmt: skip
 

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 
+from conversations.brake import Brake
 from conversations.protocol.limits import BODY_BYTES
 from conversations.protocol.topics import DEFAULT_NAMESPACE
+
+_BRAKE = Brake()
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,10 @@ class WorkerSettings:
     """How long a handler may run unless its declaration says otherwise."""
     deaths: int = 3
     """Deaths of the process, while a handler ran and nothing else that was suspect, after which its message is given up on."""
+    rollbacks: int | None = 5
+    """Steps in a row that fail outside a handler after which the queue of a partition goes off; None: never does by itself."""
+    brake: Brake | None = _BRAKE
+    """When so many dialogs fail that nothing more is given up on; None: never."""
     limits: Limits = Limits()
     slot: str | None = None
     """Names this worker across restarts, so that a restart ends the transaction its predecessor left open."""

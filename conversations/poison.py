@@ -36,6 +36,8 @@ class Then(Enum):
     """The dialog goes on with the next message; the peer's operators are told which it did without."""
     HOLD = "hold"
     """The dialog waits behind the message until an operator decides, or its lifetime ends."""
+    DISABLE_QUEUE = "disable-queue"
+    """The queue of its partition goes off: everything waits, in order, until an operator turns it on again."""
 
 
 @dataclass(frozen=True, kw_only=True)

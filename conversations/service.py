@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
 
 from typing_extensions import TypeVar as DefaultTypeVar
 
@@ -24,6 +24,19 @@ M_contra = TypeVar("M_contra", contravariant=True)
 S = DefaultTypeVar("S", default=dict[str, Any])
 
 DEFAULT_TIME_LIMIT = timedelta(seconds=60)
+
+
+class QueueDisabled(NamedTuple):
+    """A queue went off: it takes messages and handles none, until ``conversations queue on``."""
+
+    service: str
+    partition: int
+    cause: str
+    """``operator``, ``policy`` or ``rollbacks``."""
+    by: str
+    """The operator, or the message type whose policy said so."""
+    reason: str
+    """The operator's reason, or the last failure."""
 
 
 class OnMessage(Protocol[M, S]):
@@ -106,6 +119,8 @@ class Service(Generic[S]):
         self.poison = (*poison, PoisonPolicy.service_broker())
         self.temporary = False
         """Its contracts differ from run to run: what is left of a dialog under another one is refused, not a reason to stop."""
+        self.queue_disabled: Callable[[QueueDisabled], object] | None = None
+        """Called when the queue of a partition went off; see ``on_queue_disabled``."""
         self._messages: dict[tuple[str | None, str], Handler] = {}
         self._events: dict[tuple[str, str | None], Handler] = {}
 
@@ -182,6 +197,17 @@ class Service(Generic[S]):
             return function
 
         return register
+
+    def on_queue_disabled(self, hook: Callable[[QueueDisabled], None]) -> Callable[[QueueDisabled], None]:
+        """Register what is called, in the worker, once a queue went off: to alert somebody; it should be quick.
+
+        Raises:
+            DeclarationError: there is one already.
+        """
+        if self.queue_disabled is not None:
+            raise DeclarationError(f"service {self.name!r} has an on_queue_disabled already")
+        self.queue_disabled = hook
+        return hook
 
     def upgrade_state(self, version: int) -> Callable[[Upgrade], Upgrade]:
         """Register the function that turns stored state of ``version`` (as plain JSON) into that of ``version + 1``."""

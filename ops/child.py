@@ -251,6 +251,7 @@ def condition(worker: Worker) -> dict[str, Any]:
         "restoring": worker.restoring,
         "idle_seconds": max(0.0, (owner.clock.now() - owner.now) / 1_000_000),
         "partitions": partitions,
+        "brake_on": owner.braking.on,
         "counts": counts,
     }
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import schemas
 from conversations.errors import UndecodableRecord
 from conversations.protocol.registry import DEFAULT, Registry, Schema
+from conversations.protocol.topics import key_in
 
 __all__ = [
     "Action",
@@ -26,10 +27,12 @@ __all__ = [
     "Resolve",
     "Send",
     "SetTimer",
+    "Switch",
     "Tick",
     "UndecodableRecord",
     "decode_command",
     "encode_command",
+    "switch",
 ]
 
 CURRENT = Schema(schemas.load("command", schemas.newest("command")))
@@ -122,12 +125,20 @@ class Resolve:
     reason: str = ""
 
 
-Operation: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer | Tick | Resolve
+@dataclass(slots=True)
+class Switch:
+    """Turn the queue of the command's partition on or off; stands alone in its command, which names no conversation."""
+
+    on: bool
+    reason: str = ""
+
+
+Operation: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer | Tick | Resolve | Switch
 
 _NAMESPACE = "conversations."
 _OPERATIONS: dict[str, type[Operation]] = {
     _NAMESPACE + operation.__name__: operation
-    for operation in (Begin, Send, End, EndWithError, Cleanup, SetTimer, Tick, Resolve)
+    for operation in (Begin, Send, End, EndWithError, Cleanup, SetTimer, Tick, Resolve, Switch)
 }
 
 
@@ -143,6 +154,11 @@ class Command:
     issued_by: str
     issued_at: int
     operations: tuple[Operation, ...]
+
+
+def switch(where: tuple[int, int], operation: Switch, by: str, command_id: bytes, now: int) -> Command:
+    """Make the command that turns the queue of a partition on or off; ``where``: its number, and how many there are."""
+    return Command(command_id, bytes(16), True, key_in(*where), "", by, now, (operation,))
 
 
 def encode_command(command: Command) -> bytes:

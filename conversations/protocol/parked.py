@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from conversations.protocol import rows
 from conversations.protocol.command import Action, Command, Failed, Resolve
-from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import Kind, decode
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.sequencing import NONE
@@ -41,7 +40,7 @@ class Parked(NamedTuple):
     since: int
     """When it failed first, microseconds since 1970."""
     due: int | None
-    """When it is tried again; None: when an operator says so."""
+    """When it is tried again; None: when an operator says so, or its queue is on again."""
     behind: int
     """Records that wait behind it."""
     size: int
@@ -50,11 +49,13 @@ class Parked(NamedTuple):
     """What the handler raised last."""
     ticket: int
     """Tells whether it was parked again since."""
+    queue_off: bool = False
+    """It waits for its queue to be on again."""
 
     @property
     def held(self) -> bool:
         """It was given up on, and an operator must decide."""
-        return self.due is None
+        return self.due is None and not self.queue_off
 
 
 def letter_of(service: str, topic: str, partition: int, offset: int) -> str:
@@ -99,20 +100,9 @@ def _parked(table: Mapping[bytes, bytes], key: bytes, data: bytes, where: tuple[
         letter = letter_of(service, head.topic, partition, head.offset)
     return Parked(
         letter, service, uuid_text(own[:16]), own[16] == 1, endpoint.key, endpoint.contract, endpoint.peer, handler, number, what, body, attempts,
-        row.since, None if row.due >= NEVER else row.due, max(row.next - row.first - 1, 0), row.size, row.failure,
-        row.ticket,
+        row.since, None if row.due >= rows.QUEUE_ON else row.due, max(row.next - row.first - 1, 0), row.size, row.failure,
+        row.ticket, row.due == rows.QUEUE_ON,
     )  # fmt: skip
-
-
-def merge(changes: Iterable[tuple[bytes, bytes | None]], table: dict[bytes, bytes]) -> None:
-    """Bring a table of the needed rows up to date with records of a state topic, in their order."""
-    for key, value in changes:
-        if key[:1] not in NEEDED:
-            continue
-        if value is None:
-            table.pop(key, None)
-        else:
-            table[key] = value
 
 
 class Decision(NamedTuple):

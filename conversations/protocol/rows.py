@@ -282,12 +282,16 @@ def decode_waiting(row: bytes) -> WaitingRow:
     return WaitingRow(**DEFAULT.decode(row, _WAITING))
 
 
+QUEUE_ON = NEVER - 1
+"""A due time of what waits because its queue is off: when it is on again."""
+
+
 @dataclass(slots=True)
 class ParkRow:
     """A dialog that waits for a failed handler to be tried again, or for a human."""
 
     due: int = NEVER
-    """When it is tried again, microseconds; ``NEVER``: nobody but a human decides."""
+    """When it is tried again, microseconds; ``NEVER``: nobody but a human decides; ``QUEUE_ON``: with its queue."""
     first: int = 0
     """Number of its first parked row: the failed message."""
     next: int = 0
@@ -303,7 +307,7 @@ class ParkRow:
     ended: bool = False
     """The last parked row is the peer's END."""
     failure: str = ""
-    """What the handler raised last."""
+    """What the handler raised last; empty: it was not called, because its queue is off."""
 
 
 def encode_park(row: ParkRow) -> bytes:
@@ -344,6 +348,11 @@ class PartitionRow:
     """Which process announced it."""
     deaths: dict[str, int] = field(default_factory=dict)
     """Of what was announced when a process died: how often it died with nothing else at work."""
+    off: str = ""
+    """Why its queue is off; empty while it is on."""
+    off_since: int = 0
+    off_by: str = ""
+    off_reason: str = ""
 
 
 def encode_partition(row: PartitionRow) -> bytes:

@@ -81,6 +81,13 @@ def murmur2(key: bytes) -> int:
     return (h ^ (h >> 15)) & 0x7FFFFFFF
 
 
+def key_in(partition: int, count: int) -> str:
+    """Find a key that belongs to a partition, of ``count``: for what concerns the partition and no conversation."""
+    return next(
+        key for key in map("partition-{}".format, range(1 << 20)) if partition_of(key.encode(), count) == partition
+    )
+
+
 def partition_of(key: bytes, count: int) -> int:
     """Return the partition, of ``count``, that every record of ``key`` goes to."""
     return murmur2(key) % count

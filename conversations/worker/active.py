@@ -10,7 +10,7 @@ from conversations.handlers import Side
 from conversations.protocol.command import Command
 from conversations.protocol.endpoint import NEVER, Endpoint, prefix_of
 from conversations.protocol.envelope import Envelope, Prefix, encode_prefix
-from conversations.protocol.rows import GroupRow, ParkRow, Tombstone, encode_constant
+from conversations.protocol.rows import QUEUE_ON, GroupRow, ParkRow, Tombstone, encode_constant
 from conversations.protocol.sequencing import NONE
 
 NO_ROW = -1
@@ -91,8 +91,13 @@ class Park:
     taken: bool = False
     """Its turn has come: it is in its lane, or about to be."""
 
+    @property
+    def wakes(self) -> int:
+        """When time alone brings its turn; NEVER when it does not."""
+        return self.row.due if self.row.due < QUEUE_ON else NEVER
+
     def wait(self, due: int, now: int) -> None:
-        """Let it wait until ``due``; ``NEVER``: until an operator decides."""
+        """Let it wait until ``due``; ``NEVER``: until an operator decides; ``QUEUE_ON``: until its queue is on."""
         self.row.due = due
         self.row.ticket = max(self.row.ticket + 1, now)
         self.taken = False

@@ -9,7 +9,7 @@ from conversations.protocol.command import Command, Tick, encode_command
 from conversations.protocol.envelope import Kind
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
-from conversations.protocol.topics import partition_of
+from conversations.protocol.topics import key_in
 from conversations.worker import groups, letters, parking, speaking
 from conversations.worker.active import NO_ROW, Flight, Item, Lane
 from conversations.worker.partition import SECOND, Partition
@@ -76,13 +76,16 @@ def withdraw(partition: Partition, topics: set[str]) -> None:
 
 def pace(partition: Partition) -> None:
     """Hold the queue back while too many bytes wait in rows, and let it flow again once half of them are gone."""
-    limit = partition.owner.settings.limits.waiting_bytes
+    limits = partition.owner.settings.limits
     if partition.gone:
         return
-    if not partition.paused and partition.waiting_bytes > limit:
+    parked = partition.parked_bytes if partition.row.off else 0  # else the dialogs they are of are dealt with
+    if not partition.paused and (partition.waiting_bytes > limits.waiting_bytes or parked > limits.parked_bytes):
         partition.paused = True
         partition.owner.log.pause(partition.number)
-    elif partition.paused and partition.waiting_bytes < limit // 2:
+    elif (
+        partition.paused and partition.waiting_bytes < limits.waiting_bytes // 2 and parked <= limits.parked_bytes // 2
+    ):
         partition.paused = False
         partition.owner.log.resume(partition.number)
 
@@ -227,15 +230,9 @@ def _tick(partition: Partition) -> None:
     if last == 0:
         return  # nobody ever wrote to this queue: its hour begins
     owner = partition.owner
-    key = _key_of(partition)
+    key = key_in(partition.number, owner.destinations.partitions(owner.name) or 1)
     command = Command(owner.new_conversation(), bytes(16), True, key, "", owner.name, now, (Tick(),))
     partition.produce((owner.commands_topic, partition.number, key.encode(), encode_command(command), None))
-
-
-def _key_of(partition: Partition) -> str:
-    """Find a key that belongs to this partition, as every command needs one."""
-    count = partition.owner.destinations.partitions(partition.owner.name) or 1
-    return next(f"tick-{i}" for i in range(1 << 20) if partition_of(f"tick-{i}".encode(), count) == partition.number)
 
 
 def _pass_bound(partition: Partition) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from conversations.bodies import said
 from conversations.poison import End, Then
+from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import OPEN_STATES
-from conversations.worker import letters, parking, receiving, speaking
+from conversations.worker import letters, parking, receiving, speaking, switching
 from conversations.worker.active import Item
 from conversations.worker.partition import Partition
 from conversations.worker.receiving import Task
@@ -20,11 +21,6 @@ def text_of(failure: BaseException) -> str:
     return f"{type(failure).__name__}: {said(failure)[:TEXT_LIMIT]}"
 
 
-def has_message(item: Item, task: Task) -> bool:
-    """Say whether a failed handler is that of a message, or of the peer's END, which its dialog can wait behind."""
-    return item.envelope is not None and item.accepted and not task.without
-
-
 def give_up(partition: Partition, item: Item, task: Task, failure: BaseException, decision: End) -> None:
     """Keep the record as a dead letter, and do what its policy says."""
     then = decision.then
@@ -32,6 +28,8 @@ def give_up(partition: Partition, item: Item, task: Task, failure: BaseException
         _hold(partition, item, task, failure)
     elif then is Then.SKIP:
         _skip(partition, item, task, failure)
+    elif then is Then.DISABLE_QUEUE:
+        _disable_queue(partition, item, task, failure)
     else:
         _end_dialog(partition, item, task, failure, decision)
     conversation = uuid_text(task.active.identity[:16])
@@ -41,17 +39,25 @@ def give_up(partition: Partition, item: Item, task: Task, failure: BaseException
 
 def _hold(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
     """Nothing is settled: the message waits as the head of its dialog, and its letter is open."""
-    if not has_message(item, task):
+    if not parking.has_message(item, task.without):
         parking.postpone(partition, item, NEVER, text_of(failure))
         return
     letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure, held=True)
     parking.park(partition, item, NEVER, text_of(failure))
 
 
+def _disable_queue(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
+    """The message stays the head of its dialog, without a letter, and is tried again once the queue is on."""
+    parking.let_wait(partition, item, task.without, rows.QUEUE_ON, text_of(failure))
+    envelope = item.envelope
+    what = envelope.message_type if envelope is not None and envelope.message_type else task.handler.name
+    switching.turn_off(partition, switching.POLICY, what, text_of(failure))
+
+
 def _skip(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
     active = task.active
     parking.forget_retry(partition, active, task.without)
-    if has_message(item, task):
+    if parking.has_message(item, task.without):
         letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure)
     if task.codec is not None and item.envelope is not None:
         active.endpoint.dead_lettered += 1
@@ -63,7 +69,7 @@ def _skip(partition: Partition, item: Item, task: Task, failure: BaseException) 
 def _end_dialog(partition: Partition, item: Item, task: Task, failure: BaseException, decision: End) -> None:
     active = task.active
     parking.forget_retry(partition, active, task.without)
-    if has_message(item, task):
+    if parking.has_message(item, task.without):
         letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure, code=decision.code)
         active.endpoint.dead_lettered += task.codec is not None
     if active.endpoint.state in OPEN_STATES:

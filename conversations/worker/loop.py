@@ -27,7 +27,7 @@ from conversations.ports import Clock, Log, Record, Stores
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import DEFAULT_NAMESPACE
 from conversations.service import Service
-from conversations.worker import collecting, intake, letters, parking, speaking, working
+from conversations.worker import collecting, intake, letters, parking, rollbacks, speaking, working
 from conversations.worker.owner import Counts, Owner
 from conversations.worker.partition import Partition
 from conversations.worker.restoring import OUTAGE, Restoring
@@ -219,6 +219,7 @@ class Worker:
     def _wake(self) -> None:
         owner = self.owner
         again = owner.destinations.try_again(owner.now)
+        owner.braking.wake(self.partitions.values(), owner.now)
         for partition in self.partitions.values():
             parking.wake(partition)
             if partition.delayed and (again or not owner.destinations.blocked):
@@ -246,6 +247,9 @@ class Worker:
         chosen = [p for p in (partitions or self.partitions.values()) if not p.gone]
         with self.owner.lock:
             if self.owner.failure is not None:
+                partition = self.partitions.get(self.owner.failed_in)
+                if partition is not None:
+                    rollbacks.count(partition, self.owner.failure)
                 raise self.owner.failure  # what its lane did until then is half done: nothing of it may be committed
             flying = [partition for partition in chosen if self._collect(partition)]
         if flying:

@@ -25,6 +25,7 @@ from conversations.protocol.command import (
     Resolve,
     Send,
     SetTimer,
+    Switch,
     Tick,
     encode_command,
 )
@@ -33,7 +34,7 @@ from conversations.protocol.envelope import message_run
 from conversations.protocol.identifiers import drawn_at, uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.states import Event
-from conversations.worker import letters, resolving, speaking
+from conversations.worker import letters, resolving, speaking, switching
 from conversations.worker.active import Active, Item
 from conversations.worker.partition import COMMAND_LIFE, Partition
 from conversations.worker.room import Room
@@ -50,6 +51,9 @@ def carry_out(partition: Partition, item: Item, command: Command) -> None:
     partition.owner.counts.commands += 1
     if all(isinstance(operation, Tick) for operation in command.operations):
         tick(partition, item)
+        return
+    if isinstance(command.operations[0], Switch) and len(command.operations) == 1:
+        _switch(partition, command, command.operations[0])
         return
     try:
         _check_age(partition, item, command)
@@ -76,6 +80,15 @@ def _resolve(partition: Partition, command: Command) -> None:
         raise LocalError("a decision about a failed message stands alone in its command", code=_REPEATED)
     own = rows.identity(command.conversation_id, command.from_initiator)
     resolving.resolve(partition, partition.find(rows.other_side(own), command.key, ""), command, decision)
+
+
+def _switch(partition: Partition, command: Command, operation: Switch) -> None:
+    """Turn the queue of this partition on or off; repeating it changes nothing."""
+    by, number = command.issued_by, uuid_text(command.command_id)
+    if operation.on:
+        switching.turn_on(partition, by, operation.reason, command=number)
+    else:
+        switching.turn_off(partition, switching.OPERATOR, by, operation.reason, command=number)
 
 
 def tick(partition: Partition, item: Item) -> None:
@@ -167,6 +180,8 @@ def _ask(draft: Draft, active: Active, operation: object) -> None:
         case Cleanup():
             draft.move(active, Event.CLEANUP)
             draft.asks.append(Ask(Verb.CLEANUP, active))
+        case Switch():
+            raise LocalError("turning a queue on or off stands alone in its command", code=_REPEATED)
         case Tick() | Resolve():
             pass
 

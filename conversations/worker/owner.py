@@ -18,6 +18,7 @@ from conversations.ports import Clock, Log
 from conversations.presence import Watcher
 from conversations.protocol.envelope import encode_long
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7
+from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import (
     COMMANDS,
     DEAD_LETTER,
@@ -29,6 +30,7 @@ from conversations.protocol.topics import (
     service_topic,
 )
 from conversations.service import Service
+from conversations.worker.braking import Braking
 from conversations.worker.suspicion import PROCESS, Stage
 
 log = logging.getLogger("conversations.worker")
@@ -134,8 +136,11 @@ class Owner:
         self.stage = Stage()
         """Shared by all workers of a process."""
         self.process = PROCESS
+        self.braking = Braking(settings.brake)
         self.failure: BaseException | None = None
         """A bug in a lane's own code, to be raised by the polling thread."""
+        self.failed_in = NONE
+        """The partition that lane is of."""
         self.destinations = Destinations(namespace, self._count_partitions)
         self.watchers: dict[bytes, Watcher] = {}
         """Requests of this process that wait for what arrives on a conversation."""

@@ -36,14 +36,18 @@ def park(partition: Partition, item: Item, due: int, failure: str) -> None:
         partition.write(_key(active, found.row.first), encode_item(item))
     _wait(partition, active, found, due, failure)
     partition.changed.add(rows.PARK + active.identity)
-    _show(partition, item, found)
+    if failure:
+        partition.backlog.discard(active.identity)
+        _show(partition, item, found)
+    else:
+        partition.backlog.add(active.identity)
 
 
 def _show(partition: Partition, item: Item, found: Park) -> None:
     """Let others see the wait, on the topic of the longest declared delay that is not longer."""
     wait = found.row.due - partition.owner.now
     topic = next((topic for delay, topic in partition.owner.retry_topics if delay <= wait), None)
-    if topic is not None and found.row.due != NEVER:
+    if topic is not None and found.wakes != NEVER:
         partition.produce(
             (topic, partition.number, item.key, item.value, letters.retry_headers(partition, item, found.row))
         )
@@ -59,6 +63,19 @@ def postpone(partition: Partition, item: Item, due: int, failure: str) -> None:
     found.row.attempts = item.attempts
     _wait(partition, active, found, due, failure)
     partition.changed.add(rows.RETRY + key)
+
+
+def has_message(item: Item, handler: bytes) -> bool:
+    """Say whether a handler is that of a message, or of the peer's END, which its dialog can wait behind."""
+    return item.envelope is not None and item.accepted and not handler
+
+
+def let_wait(partition: Partition, item: Item, handler: bytes, due: int, failure: str) -> None:
+    """Let a handler wait: with its message, and its dialog behind it, if it has one."""
+    if has_message(item, handler):
+        park(partition, item, due, failure)
+    else:
+        postpone(partition, item, due, failure)
 
 
 def _wait(partition: Partition, active: Active, found: Park, due: int, failure: str) -> None:
@@ -87,9 +104,15 @@ def append(partition: Partition, active: Active, found: Park, item: Item) -> Non
 
 
 def is_full(partition: Partition, found: Park) -> bool:
-    """Say whether more waits behind messages than there may be: of one dialog, or in the partition."""
+    """Say whether more waits behind messages than there may be: of one dialog, or in the partition.
+
+    What waits, or waited, for a queue that is off is no failure of its dialog: the queue's input pauses instead.
+    """
+    if partition.row.off or not found.row.failure:
+        return False
     limits = partition.owner.settings.limits
-    return found.row.next - found.row.first > limits.parked_messages or partition.parked_bytes > limits.parked_bytes
+    too_many = found.row.next - found.row.first > limits.parked_messages
+    return too_many or (partition.parked_bytes > limits.parked_bytes and not partition.backlog)
 
 
 # -- its turn -----------------------------------------------------------------------------------------------------------
@@ -277,6 +300,8 @@ def _is_running(active: Active, found: Park) -> bool:
 
 def _drop(partition: Partition, parks: dict[bytes, Park], kind: bytes, name: bytes) -> None:
     del parks[name]
+    if kind == rows.PARK:
+        partition.backlog.discard(name)
     partition.changed.discard(kind + name)
     partition.write(kind + name, None)
 

@@ -68,6 +68,8 @@ class Partition:
         """Handlers without a message that failed and are tried again later, by identity and ``rows.TIMER`` or ``ERROR``."""
         self.changed: set[bytes] = set()
         """Keys of the rows of these that are to be written."""
+        self.backlog: set[bytes] = set()
+        """Dialogs, by identity, of which nothing failed: they wait because the queue is off, or was."""
         self.draining: list[tuple[bytes, Park]] = []
         """Parked dialogs whose next message is to be taken up by the next step."""
         self.slice_left = 0
@@ -239,7 +241,7 @@ class Partition:
         soonest = active.endpoint.next_deadline()
         if not self.parks and not self.retries:
             return soonest
-        return min([soonest, *(found.row.due for found in self.parks_of(active) if not found.taken)])
+        return min([soonest, *(found.wakes for found in self.parks_of(active) if not found.taken)])
 
     def parks_of(self, active: Active) -> list[Park]:
         """What of an endpoint waits to be tried again."""
@@ -250,7 +252,8 @@ class Partition:
     def next_deadline(self) -> int:
         """When something may be due; NEVER when nothing is."""
         soonest = self.deadlines.next()
-        return NEVER if soonest is None else soonest
+        probe = self.owner.braking.next_probe
+        return probe if soonest is None else min(soonest, probe)
 
     def pop_due(self, now: int) -> Iterator[Active]:
         """Yield endpoints whose deadline has passed, no more than a step reads records."""
@@ -265,6 +268,14 @@ class Partition:
                 yield active
             elif active.endpoint.state is not State.CLOSED:
                 self.schedule(active)
+
+    def release(self, now: int) -> None:
+        """Give everything its turn that waits for the queue to be on, or for the brake."""
+        for parks in (self.parks, self.retries):
+            for name, park in parks.items():
+                if park.row.due == rows.QUEUE_ON:
+                    park.row.due = now
+                    self.deadlines.add(now, name[:17])
 
     def is_open(self, own: bytes) -> bool:
         """Tell whether there is an endpoint that is not closed."""
@@ -360,8 +371,12 @@ class Partition:
             for key, row in self.store.scan(kind):
                 park = parks[key[1:]] = Park(rows.decode_park(row))
                 self.parked_bytes += park.row.size
-                if park.row.due != NEVER:
-                    self.deadlines.add(park.row.due, key[1:18])
+                if kind == rows.PARK and not park.row.failure:
+                    self.backlog.add(key[1:])
+                if park.row.due == rows.QUEUE_ON and not self.row.off:
+                    park.row.due = self.opened_at
+                if park.wakes != NEVER:
+                    self.deadlines.add(park.wakes, key[1:18])
 
     def read_to(self) -> int:
         """Offset of the queue up to which everything was read, markers at its end included."""
@@ -407,6 +422,7 @@ class Partition:
             "tombstones": len(self.tombstones),
             "waiting": sum(len(lane.items) for lane in self.slow),
             "parked": sum(park.row.next - park.row.first for park in self.parks.values()),
+            "queue_off": self.row.off,
             "unclean_starts": self.row.unclean_starts,
             "rollbacks": self.row.rollbacks,
         }

@@ -10,14 +10,22 @@ from datetime import timedelta
 from conversations.calls import Call
 from conversations.checks import later
 from conversations.dialog import Dialog, Draft
-from conversations.errors import InvalidBody, PeerError, ProcessDied, StateDamaged, TimeLimitExceeded, Verdict
+from conversations.errors import (
+    InvalidBody,
+    PeerError,
+    ProcessDied,
+    RetryLater,
+    StateDamaged,
+    TimeLimitExceeded,
+    Verdict,
+)
 from conversations.lanes import Run, Steps
 from conversations.poison import Retry, Subject, decide, last, members
 from conversations.protocol import rows
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import STATE_BYTES
 from conversations.protocol.states import State
-from conversations.worker import giving_up, groups, orders, parking, receiving, speaking
+from conversations.worker import giving_up, groups, letters, orders, parking, receiving, speaking, switching
 from conversations.worker.active import NO_ROW, Active, Item, Lane
 from conversations.worker.partition import Partition
 from conversations.worker.receiving import Task
@@ -39,7 +47,7 @@ def start(partition: Partition, lane: Lane) -> Run:
 
 def steps(partition: Partition, lane: Lane) -> Steps:
     """Work off a lane; yields each handler to call, is sent what it raised. Holds the owner's lock in between."""
-    lock = partition.owner.lock
+    lock, braking = partition.owner.lock, partition.owner.braking
     items, room = lane.items, Room(partition)
     lock.acquire()
     run = lane.run
@@ -50,6 +58,9 @@ def steps(partition: Partition, lane: Lane) -> Steps:
                 task: Task | None = first
                 while task is not None:
                     _begins(partition, item, task)
+                    if partition.row.off or (braking.on and not braking.tries(item)):
+                        switching.hold_back(partition, item, task.without)
+                        break
                     if partition.suspicion is not None and not _may_run(partition, lane, item, task):
                         return
                     draft = Draft(room, task.active)
@@ -76,7 +87,7 @@ def steps(partition: Partition, lane: Lane) -> Steps:
         lock.acquire()
         raise
     except BaseException as error:  # noqa: BLE001 - a bug of ours must reach the polling thread, whatever it is
-        partition.owner.failure = error
+        partition.owner.failure, partition.owner.failed_in = error, partition.number
     finally:
         lock.release()
 
@@ -158,6 +169,9 @@ def _outcome(
         failure = _keep_state(partition, active, draft.state)
     if failure is not None:
         return None if judge(partition, item, task, failure) else task
+    partition.row.rollbacks = 0
+    if partition.owner.braking.tries(item):
+        _brake_off(partition)
     if draft.asks:
         speaking.apply(partition, draft)
     parking.forget_retry(partition, active, task.without)
@@ -199,6 +213,8 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
     owner.counts.failures += 1
     facts = {"conversation": uuid_text(active.identity[:16]), "attempt": item.attempts + 1}
     what = item.envelope.message_type if item.envelope is not None and item.envelope.message_type else task.handler.name
+    if _is_braked(partition, item, task, failure):
+        return True
     decision = decide(failure, item.attempts + 1, owner.service.poison, _subject(item, task))
     item.attempts += not isinstance(decision, Retry) or decision.counts
     if not isinstance(decision, Retry):
@@ -211,16 +227,31 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
         return False
     log.warning("%s waits for its next attempt (%d failed): %s", what, item.attempts, text, extra=facts)
     wait = max(decision.after + decision.jitter * owner.chance(), SOONEST) // timedelta(microseconds=1)
-    wait_until(partition, item, task, later(owner.now, wait), text)
+    parking.let_wait(partition, item, task.without, later(owner.now, wait), text)
     return True
 
 
-def wait_until(partition: Partition, item: Item, task: Task, due: int, failure: str) -> None:
-    """Let a failed handler wait: with its message, and its dialog behind it, if it has one."""
-    if giving_up.has_message(item, task):
-        parking.park(partition, item, due, failure)
-    else:
-        parking.postpone(partition, item, due, failure)
+def _is_braked(partition: Partition, item: Item, task: Task, failure: BaseException) -> bool:
+    """While the brake is on, and when this failure puts it on, a message waits as if it had not been tried."""
+    owner = partition.owner
+    if any(isinstance(member, RetryLater) for member in members(failure)):
+        return False
+    text = giving_up.text_of(failure)
+    count = owner.braking.failed(task.active.identity, owner.now, owner.counts.handled)
+    if count:
+        log.error("%s: %d dialogs failed within a short time, going on one by one: %s", owner.name, count, text)
+        letters.event(partition, "BRAKE_ON", dialogs=count, failure=text)
+    if owner.braking.on:
+        parking.let_wait(partition, item, task.without, rows.QUEUE_ON, text)
+    return owner.braking.on
+
+
+def _brake_off(partition: Partition) -> None:
+    owner = partition.owner
+    if owner.braking.on:
+        owner.braking.over()
+        log.warning("%s: a message was handled again, going on with all", owner.name)
+        letters.event(partition, "BRAKE_OFF")
 
 
 def _subject(item: Item, task: Task) -> Subject:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ops.cli import broker, dead_letters, declared, demo
+from ops.cli import broker, dead_letters, declared, demo, queue
 from ops.cli import run as running
 from ops.cli.output import EXIT_CODES
 
@@ -24,6 +24,7 @@ app.add_typer(declared.app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(dead_letters.retries, name="retries")
+app.add_typer(queue.app, name="queue")
 app.command("demo")(demo.demo)
 
 

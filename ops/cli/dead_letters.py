@@ -8,7 +8,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +22,7 @@ from conversations.config import Kafka
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision, Parked
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
-from ops.cli.output import EXIT_CODES, Exit, Json, failures, show, show_error
+from ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, printable, show, show_error
 
 app = typer.Typer(
     help="Messages that were given up on and that their dialogs wait behind, until somebody decides.",
@@ -57,7 +57,7 @@ def list_letters(
 
     Exit codes: 0 nothing waits, 1 something waits for a person, 2 no such service, 3 Kafka unreachable.
     """
-    found = _list(kafka_of(bootstrap, namespace, setting), service, lambda it: it.held, "letters", as_json)
+    found = _list(kafka_of(bootstrap, namespace, setting), service, _is_letter, "letters", as_json)
     if found:
         raise typer.Exit(Exit.HUMAN)
 
@@ -77,7 +77,13 @@ def list_retries(
       conversations retries list --bootstrap localhost:9092
       conversations retries list orders --json | jq '.retries[].due'
     """
-    _list(kafka_of(bootstrap, namespace, setting), service, lambda it: not it.held, "retries", as_json)
+    _list(
+        kafka_of(bootstrap, namespace, setting),
+        service,
+        lambda it: not it.held and not it.queue_off,
+        "retries",
+        as_json,
+    )
 
 
 @app.command("show", epilog=EXIT_CODES)
@@ -197,7 +203,7 @@ def end(
 @contextmanager
 def _answering(as_json: bool) -> Iterator[None]:
     """Turn what an operator may run into a message and an exit code."""
-    from ops.actions.deciding import Refused
+    from ops.actions.asking import Refused
 
     with failures(as_json=as_json):
         try:
@@ -282,6 +288,11 @@ def _list(kafka: Kafka, service: str, wanted: Callable[[Parked], bool], name: st
         return found
 
 
+def _is_letter(it: Parked) -> bool:
+    """Held, or what its policy turned the queue off for."""
+    return it.held or bool(it.queue_off and it.failure)
+
+
 def _table(found: list[Parked]) -> Table:
     table = Table(box=None, header_style="bold")
     for column in ("LETTER", "MESSAGE", "FROM", "FAILED", "BEHIND", "WAITS", "NEXT", "WHAT"):
@@ -289,7 +300,7 @@ def _table(found: list[Parked]) -> Table:
     for it in found:
         message = f"{it.what} #{it.number}" if it.number >= 0 else it.what.lower()
         cells = (it.letter, message, it.peer, f"{it.attempts}x", str(it.behind), _age(it), _next(it), it.failure)
-        table.add_row(*(Text(_printable(cell)) for cell in cells))
+        table.add_row(*(Text(printable(cell)) for cell in cells))
     return table
 
 
@@ -298,6 +309,8 @@ def _age(it: Parked) -> str:
 
 
 def _next(it: Parked) -> str:
+    if it.queue_off:
+        return "queue is off"
     return "you decide" if it.due is None else f"in {_short(it.due / 1_000_000 - time.time())}"
 
 
@@ -310,28 +323,25 @@ def _described(it: Parked) -> str:
         f"letter        {it.letter}",
         f"dialog        {it.conversation} ({'initiator' if it.initiator else 'target'}), {it.contract}, with {it.peer}",
         f"message       {f'{it.what} #{it.number}' if it.number >= 0 else f'none: the handler of {it.what.lower()}s'}",
-        f"failed        {it.attempts} times since {_moment(it.since)}: {_printable(it.failure)}",
+        f"failed        {it.attempts} times since {moment(it.since)}: {printable(it.failure)}",
         f"behind it     {it.behind} records, {it.size} bytes with it",
-        f"next attempt  {'when an operator decides' if it.due is None else _moment(it.due)}",
+        f"next attempt  {_when(it)}",
     ]
     if it.number >= 0:
-        lines += ["body", _printable(it.body.decode("utf-8", "backslashreplace"))]
+        lines += ["body", printable(it.body.decode("utf-8", "backslashreplace"))]
     lines.append(f"next: conversations dead-letters retry {it.letter} --reason WHY   (or edit, skip, end)")
     return "\n".join(lines)
 
 
-def _printable(text: str) -> str:
-    """Text from outside, without what would steer a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
-
-
-def _moment(at: int) -> str:
-    return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(timespec="seconds")
+def _when(it: Parked) -> str:
+    if it.queue_off:
+        return "when its queue is on"
+    return "when an operator decides" if it.due is None else moment(it.due)
 
 
 def _plain(it: Parked) -> dict[str, Any]:
-    fields = {**it._asdict(), "held": it.held, "since": _moment(it.since)}
-    fields["due"] = None if it.due is None else _moment(it.due)
+    fields = {**it._asdict(), "held": it.held, "since": moment(it.since)}
+    fields["due"] = None if it.due is None else moment(it.due)
     try:
         fields["body"] = it.body.decode()
     except UnicodeDecodeError:

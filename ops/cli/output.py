@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Annotated
 
@@ -55,3 +56,13 @@ def show_error(text: str, kind: str, *, as_json: bool) -> None:
         typer.echo(json.dumps({"error": text, "kind": kind}))
     else:
         typer.secho(f"error: {text}", err=True, fg=typer.colors.RED)
+
+
+def printable(text: str) -> str:
+    """Text from outside, without what would steer a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+def moment(at: int) -> str:
+    """Write microseconds since 1970 down, in UTC."""
+    return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(timespec="seconds")

@@ -2,31 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
-from conversations.kafka.catalog import read_catalog
-from conversations.kafka.follow import Follower
-from conversations.protocol.parked import Parked, merge, parked
-from conversations.protocol.topics import STATE, service_topic
-
-PATIENCE = 120.0
-"""Seconds the reading of one service's state may take."""
-
-
-def services(kafka: Kafka, wanted: str = "") -> Sequence[str]:
-    """Name the services of a namespace, or only the wanted one.
-
-    Raises:
-        DeclarationError: there is no such service.
-        LogError: the catalog cannot be read.
-    """
-    known = sorted(read_catalog(kafka).services)
-    if wanted and wanted not in known:
-        raise DeclarationError(f"there is no service {wanted!r} in namespace {kafka.namespace!r}; there is: {known}")
-    return [wanted] if wanted else known
+from conversations.protocol.parked import NEEDED, Parked, parked
+from ops.queries.state import services, tables
 
 
 def waiting(kafka: Kafka, service: str = "") -> list[Parked]:
@@ -66,9 +45,4 @@ def find(kafka: Kafka, letter: str) -> Parked:
 
 
 def _of(kafka: Kafka, service: str) -> list[Parked]:
-    tables: dict[int, dict[bytes, bytes]] = defaultdict(dict)
-    with Follower(kafka, [service_topic(kafka.namespace, service, STATE)]) as follower:
-        for records in follower.parts_to_the_end(PATIENCE):
-            for record in records:
-                merge([(record.key() or b"", record.value())], tables[record.partition()])
-    return [it for number, table in tables.items() for it in parked(table, service, number)]
+    return [it for number, table in tables(kafka, service, NEEDED).items() for it in parked(table, service, number)]

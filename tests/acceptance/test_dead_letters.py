@@ -11,34 +11,12 @@ from conversations import Client, Kafka
 from conversations.kafka.admin import apply
 from conversations.kafka.follow import Follower
 from ops.queries.waiting import waiting
-from tests.acceptance.command_line import Running, conversations
+from tests.acceptance.command_line import Running
+from tests.acceptance.desk import Desk
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.timeout(240)]
-
-
-class Desk:
-    """An operator's terminal."""
-
-    def __init__(self, kafka: Kafka, out: Path) -> None:
-        self.kafka, self.out = kafka, out
-
-    def __call__(self, *arguments: str) -> tuple[int, dict[str, Any]]:
-        where = ["--bootstrap", self.kafka.bootstrap, "--namespace", self.kafka.namespace, "--json"]
-        done = conversations(*arguments, *where, out=self.out)
-        assert done.stdout, done.stderr
-        return done.returncode, json.loads(done.stdout)
-
-    def letters(self) -> list[dict[str, Any]]:
-        _, told = self("dead-letters", "list")
-        return list(told["letters"])
-
-    def text(self, *arguments: str) -> str:
-        done = conversations(
-            *arguments, "--bootstrap", self.kafka.bootstrap, "--namespace", self.kafka.namespace, out=self.out
-        )
-        return done.stdout + done.stderr
 
 
 @pytest.fixture

@@ -1,0 +1,41 @@
+"""Steps that failed outside a handler: what else they did is forgotten, but how many there were in a row is kept."""
+
+from __future__ import annotations
+
+import logging
+
+from conversations.errors import DestinationFailed, Fenced, Interrupted, LogError, StateDamaged
+from conversations.ports import Produced
+from conversations.protocol import rows
+from conversations.worker import switching
+from conversations.worker.partition import Partition
+
+log = logging.getLogger("conversations.worker")
+
+
+def count(partition: Partition, failure: BaseException) -> None:
+    """Count a rollback in the partition's row, as far as Kafka lets it; one too many turns its queue off.
+
+    The step is the process's last: whoever takes up the partition reads the row. State that is damaged is no rollback: its
+    partition is set aside.
+    """
+    stored = partition.store.get(rows.PARTITION)
+    if stored is None or partition.gone or partition.flying is not None or isinstance(failure, StateDamaged):
+        return
+    owner, row = partition.owner, rows.decode_partition(stored)
+    partition.row = row
+    row.rollbacks += 1
+    limit, was_on = owner.settings.rollbacks, not row.off
+    records: list[Produced] = []
+    if limit is not None and row.rollbacks >= limit and was_on:
+        by = f"{row.rollbacks} rollbacks in a row"
+        switching.note(partition, switching.ROLLBACKS, by, f"{type(failure).__name__}: {failure}")
+        records.append(switching.disabled(partition))
+    records.append((owner.state_topic, partition.number, rows.PARTITION, rows.encode_partition(row), None))
+    try:
+        owner.log.commit(records, {partition.number: row.queue})
+    except (LogError, Fenced, Interrupted, DestinationFailed) as error:
+        log.warning("the rollback of partition %d was not counted: %s", partition.number, error)
+        return
+    if row.off and was_on:
+        switching.tell(partition)

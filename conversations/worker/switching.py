@@ -1,0 +1,77 @@
+"""The queue switch of a partition: off, it takes and keeps what arrives, in order, and calls no handler.
+
+Nothing is refused and no sender hears of it. What would call a handler waits as what is parked does, until the queue is on;
+acknowledgements, errors, commands and lifetimes take effect meanwhile. Service Broker turns a queue off by itself after five
+rollbacks in a row; so does a worker, unless ``WorkerSettings.rollbacks`` is None.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from conversations.ports import Produced
+from conversations.protocol import rows
+from conversations.service import QueueDisabled
+from conversations.worker import letters, parking
+from conversations.worker.active import Item
+from conversations.worker.partition import Partition
+
+log = logging.getLogger("conversations.worker")
+
+OPERATOR, POLICY, ROLLBACKS = "operator", "policy", "rollbacks"
+
+
+def turn_off(partition: Partition, cause: str, by: str, reason: str, **facts: object) -> None:
+    """Turn the queue off with the next transaction; the first cause stays."""
+    row = partition.row
+    if not row.off:
+        note(partition, cause, by, reason)
+        partition.notify(lambda: tell(partition))
+        log.error(
+            "queue of %s, partition %d, is off: %s: %s", partition.owner.name, partition.number, by, row.off_reason
+        )
+    partition.produce(disabled(partition, **facts))
+
+
+def disabled(partition: Partition, **facts: object) -> Produced:
+    """Make the event that tells that the queue is off."""
+    row = partition.row
+    return letters.event_record(
+        partition, "QUEUE_DISABLED", cause=row.off, by=row.off_by, reason=row.off_reason, **facts
+    )
+
+
+def turn_on(partition: Partition, by: str, reason: str, **facts: object) -> None:
+    """Turn the queue on with the next transaction: what waited for it goes on, in its order."""
+    row = partition.row
+    if row.off:
+        row.off = row.off_by = row.off_reason = ""
+        row.off_since = row.rollbacks = 0
+        partition.moved = True
+        partition.release(partition.owner.now)
+    letters.event(partition, "QUEUE_ENABLED", by=by, reason=reason, **facts)
+
+
+def hold_back(partition: Partition, item: Item, handler: bytes) -> None:
+    """Let what would call a handler wait for the queue."""
+    found = item.park
+    parking.let_wait(partition, item, handler, rows.QUEUE_ON, found.row.failure if found is not None else "")
+
+
+def note(partition: Partition, cause: str, by: str, reason: str) -> None:
+    """Write down that the queue is off, and why."""
+    row = partition.row
+    row.off, row.off_since = cause, partition.owner.now
+    row.off_by, row.off_reason = by[: letters.TEXT_LIMIT], reason[: letters.TEXT_LIMIT]
+    partition.moved = True
+
+
+def tell(partition: Partition) -> None:
+    """Call the service's hook; what it raises is only logged."""
+    hook, row = partition.owner.service.queue_disabled, partition.row
+    if hook is None or not row.off:
+        return
+    try:
+        hook(QueueDisabled(partition.owner.name, partition.number, row.off, row.off_by, row.off_reason))
+    except Exception:
+        log.exception("on_queue_disabled of %s failed", partition.owner.name)

@@ -1,0 +1,60 @@
+"""Which queues are off, and what waits for them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from conversations.config import Kafka
+from conversations.kafka.catalog import read_catalog
+from conversations.protocol import rows
+from conversations.protocol.parked import NEEDED, parked
+from ops.queries.state import services, tables
+
+
+class Queue(NamedTuple):
+    """The queue of one partition of a service."""
+
+    service: str
+    partition: int
+    off: str
+    """Why it is off: ``operator``, ``policy`` or ``rollbacks``; empty while it is on."""
+    since: int
+    """When it went off, microseconds since 1970; 0 while it is on."""
+    by: str
+    reason: str
+    rollbacks: int
+    """Steps in a row that failed outside a handler."""
+    dialogs: int
+    """Dialogs that wait for it to be on."""
+    messages: int
+    """Records of theirs."""
+
+
+def queues(kafka: Kafka, service: str = "") -> list[Queue]:
+    """List the queue of every partition, in order.
+
+    Args:
+        kafka: where.
+        service: of this one only; empty: of all in the catalog.
+
+    Raises:
+        DeclarationError: there is no such service.
+        LogError: a topic cannot be read.
+    """
+    counts = {name: read_catalog(kafka).partitions(name) or 0 for name in services(kafka, service)}
+    return [queue for name, count in counts.items() for queue in _of(kafka, name, count)]
+
+
+def _of(kafka: Kafka, service: str, count: int) -> list[Queue]:
+    found = tables(kafka, service, (rows.PARTITION, *NEEDED))
+    return [_queue(found.get(number, {}), service, number) for number in range(count)]
+
+
+def _queue(table: dict[bytes, bytes], service: str, number: int) -> Queue:
+    data = table.get(rows.PARTITION)
+    row = rows.PartitionRow() if data is None else rows.decode_partition(data)
+    waits = [it for it in parked(table, service, number) if it.queue_off]
+    return Queue(
+        service, number, row.off, row.off_since, row.off_by, row.off_reason, row.rollbacks,
+        len(waits), sum(it.behind + (it.number >= 0) for it in waits),
+    )  # fmt: skip

@@ -1,0 +1,48 @@
+"""What services keep: rows of their state topics, as they are now."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from conversations.config import Kafka
+from conversations.errors import DeclarationError
+from conversations.kafka.catalog import read_catalog
+from conversations.kafka.follow import Follower
+from conversations.protocol.topics import STATE, service_topic
+
+PATIENCE = 120.0
+"""Seconds the reading of one service's state may take."""
+
+
+def services(kafka: Kafka, wanted: str = "") -> Sequence[str]:
+    """Name the services of a namespace, or only the wanted one.
+
+    Raises:
+        DeclarationError: there is no such service.
+        LogError: the catalog cannot be read.
+    """
+    known = sorted(read_catalog(kafka).services)
+    if wanted and wanted not in known:
+        raise DeclarationError(f"there is no service {wanted!r} in namespace {kafka.namespace!r}; there is: {known}")
+    return [wanted] if wanted else known
+
+
+def tables(kafka: Kafka, service: str, kinds: Sequence[bytes]) -> dict[int, dict[bytes, bytes]]:
+    """Read the rows of some kinds, by partition.
+
+    Raises:
+        LogError: the topic cannot be read.
+    """
+    found: dict[int, dict[bytes, bytes]] = defaultdict(dict)
+    with Follower(kafka, [service_topic(kafka.namespace, service, STATE)]) as follower:
+        for records in follower.parts_to_the_end(PATIENCE):
+            for record in records:
+                key, value, table = record.key() or b"", record.value(), found[record.partition()]
+                if key[:1] not in kinds:
+                    continue
+                if value is None:
+                    table.pop(key, None)
+                else:
+                    table[key] = value
+    return found
