@@ -1,7 +1,8 @@
 """What becomes of a message whose handler fails: policies as data, and one pure decision made from them.
 
-The default is Service Broker's sample "Handling Poison Messages": tried again at once, and the fourth failure ends the dialog
-with error 500.
+The default tries again at once, three times, and holds the dialog at the fourth failure until an operator decides: nothing is
+lost, and nothing is skipped. ``PoisonPolicy.service_broker()`` is Service Broker's sample "Handling Poison Messages", whose fourth
+failure ends the dialog with error 500.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ class PoisonPolicy:
     """How long to wait before each further attempt, so one entry for each; none: the first failure is the last."""
     jitter: timedelta = AT_ONCE
     """Most that is added to each wait, by chance, so that what failed together is not tried again together."""
-    then: Then = Then.END_DIALOG
+    then: Then = Then.HOLD
     code: int = POISON
-    """Positive: the error a dialog ends with."""
+    """Of ``END_DIALOG``: the error the dialog ends with, positive."""
     description: str = POISON_DESCRIPTION
 
     def __post_init__(self) -> None:
@@ -88,6 +89,8 @@ class PoisonPolicy:
             raise DeclarationError(
                 f"a poison policy: the description is a text of at most {DESCRIPTION_LIMIT} characters"
             )
+        if self.then is not Then.END_DIALOG and (self.code, self.description) != (POISON, POISON_DESCRIPTION):
+            raise DeclarationError("a poison policy: an error is told where then is Then.END_DIALOG only")
 
     def _check_classes(self) -> None:
         classes = _classes(self.exception)

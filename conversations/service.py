@@ -71,7 +71,7 @@ class Service(Generic[S]):
         state: class of ``group.state``: a Pydantic model (or anything Pydantic can validate); without it, a dict.
         state_version: goes up when stored state must be upgraded; see ``upgrade_state``.
         poison: what becomes of a message whose handler fails; the first that matches. Behind them, and without any, stands
-            ``PoisonPolicy.service_broker()``.
+            ``PoisonPolicy()``: three more attempts at once, then its dialog waits until an operator decides.
         ignores: message types (class or name) it may receive and does nothing about.
 
     Raises:
@@ -116,7 +116,7 @@ class Service(Generic[S]):
         self.initiates = _by_name(name, initiates)
         self.ignores = frozenset(t if isinstance(t, str) else as_message_type(t).name for t in ignores)
         self.state = StateCodec(name, state, state_version)
-        self.poison = (*poison, PoisonPolicy.service_broker())
+        self.poison = (*poison, PoisonPolicy())
         self.temporary = False
         """Its contracts differ from run to run: what is left of a dialog under another one is refused, not a reason to stop."""
         self.queue_disabled: Callable[[QueueDisabled], object] | None = None

@@ -8,6 +8,7 @@ from datetime import timedelta
 from itertools import takewhile
 from pathlib import Path
 from time import time
+from typing import NamedTuple
 
 from rocksdict import (
     BlockBasedOptions,
@@ -17,6 +18,7 @@ from rocksdict import (
     Options,
     Rdict,
     WriteBatch,
+    WriteBufferManager,
     WriteOptions,
 )
 
@@ -25,6 +27,9 @@ from conversations.errors import LogError
 CACHE = 64 * 1024 * 1024
 """Bytes of blocks kept in memory, shared by all partitions of a process."""
 WRITE_BUFFER = 8 * 1024 * 1024
+"""Bytes of writes that one partition keeps in memory until it makes a file of them."""
+WRITE_BUFFERS = 64 * 1024 * 1024
+"""The same for all partitions of a process: beyond it they make smaller files."""
 DELETES_KEPT = timedelta(hours=24)
 """Kafka's default ``delete.retention.ms``: so long a compacted topic shows that a row was deleted."""
 
@@ -43,12 +48,19 @@ class StoreInUse(LogError):
         )
 
 
+class Memory(NamedTuple):
+    """What the partitions of a process share."""
+
+    cache: Cache
+    buffers: WriteBufferManager
+
+
 class RocksStore:
     """The rows of one state partition, and the offset up to which they are complete, written together."""
 
-    def __init__(self, path: Path, topic_id: str, cache: Cache, clock: Callable[[], float]) -> None:
+    def __init__(self, path: Path, topic_id: str, memory: Memory, clock: Callable[[], float]) -> None:
         self._topic_id, self._clock = topic_id, clock
-        self._db = _opened(path, cache)
+        self._db = _opened(path, memory)
         # RocksDB's own log would write every row a third time; memory is flushed in the order of writing, so what a
         # crash leaves is a state this copy once had.
         self._unlogged = WriteOptions()
@@ -132,7 +144,7 @@ class RocksStores:
         self._directory = Path(directory)
         self._oldest = deletes_kept.total_seconds() / 2
         self._state_start, self._clock = state_start, clock
-        self._cache = Cache(CACHE)
+        self._memory = Memory(Cache(CACHE), WriteBufferManager(WRITE_BUFFERS, False))
 
     def open(self, partition: int, state_topic_id: str) -> RocksStore:
         """Open the local copy; one made from another topic id, or too old to trust, comes back empty.
@@ -140,7 +152,7 @@ class RocksStores:
         Raises:
             StoreInUse: another process has it open.
         """
-        store = RocksStore(self._directory / str(partition), state_topic_id, self._cache, self._clock)
+        store = RocksStore(self._directory / str(partition), state_topic_id, self._memory, self._clock)
         if not self._trusted(store, partition, state_topic_id):
             store.clear()
         return store
@@ -156,24 +168,25 @@ class RocksStores:
         return self._state_start is None or checkpoint >= self._state_start(partition)
 
 
-def _opened(path: Path, cache: Cache) -> Rdict:
+def _opened(path: Path, memory: Memory) -> Rdict:
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        return Rdict(str(path), _options(cache))
+        return Rdict(str(path), _options(memory))
     except Exception as failure:  # rocksdict raises plain Exception
         if "lock" in str(failure).lower():
             raise StoreInUse(path) from failure
         raise LogError(f"the local state {path} cannot be opened: {failure}; delete the directory") from failure
 
 
-def _options(cache: Cache) -> Options:
+def _options(memory: Memory) -> Options:
     blocks = BlockBasedOptions()
-    blocks.set_block_cache(cache)
+    blocks.set_block_cache(memory.cache)
     blocks.set_bloom_filter(10, block_based=False)
     blocks.set_cache_index_and_filter_blocks(True)  # else they grow outside the bound of the cache
     options = Options(raw_mode=True)
     options.set_block_based_table_factory(blocks)
     options.set_write_buffer_size(WRITE_BUFFER)
+    options.set_write_buffer_manager(memory.buffers)
     options.set_max_write_buffer_number(2)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_keep_log_file_num(2)

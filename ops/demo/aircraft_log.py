@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from pydantic import BaseModel
 
-from conversations import Dialog, Service
+from conversations import Dialog, PoisonPolicy, Service
 from ops.demo.messages import ENQUIRY, FLIGHTS, SUMMARIES, Enquiry, Leg, Logged, Summary
 
 
@@ -34,7 +34,9 @@ class NeverArrived(Exception):
     """The flight departed, and the data say nothing of an arrival."""
 
 
-aircraft_log = Service("aircraft-log", accepts=[FLIGHTS, ENQUIRY], initiates=[SUMMARIES], state=Log)
+aircraft_log = Service(
+    "aircraft-log", accepts=[FLIGHTS, ENQUIRY], initiates=[SUMMARIES], state=Log, poison=[PoisonPolicy.service_broker()]
+)
 
 
 @aircraft_log.on(Leg)

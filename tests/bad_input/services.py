@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, field_validator
 
-from conversations import Contract, Dialog, MessageType, PeerError, Service
+from conversations import Contract, Dialog, MessageType, PeerError, PoisonPolicy, Service
 
 PARTITIONS = 2
 """Everything is thrown at partition 0; the other one only exists, so that a record can be in the wrong one."""
@@ -53,7 +53,7 @@ class Seen(BaseModel):
 
 def shop() -> Service[Seen]:
     """Answers each order with a receipt of its number, remembers which it saw, and ends with its peer."""
-    service = Service("shop", accepts=[TRADE], state=Seen)
+    service = Service("shop", accepts=[TRADE], state=Seen, poison=[PoisonPolicy.service_broker()])
 
     @service.on(Order)
     def order(body: Order, dialog: Dialog[Seen]) -> None:

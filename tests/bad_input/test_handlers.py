@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from conversations import Dialog, Service
+from conversations import Dialog, PoisonPolicy, Service
 from conversations.config import WorkerSettings
 from conversations.protocol.topics import DEAD_LETTER
 from conversations.testing import Simulation
@@ -129,7 +129,12 @@ ROWS = [
 def clumsy(handler: Handler) -> Service[Big]:
     """Does it for order 13, and what it should for others."""
     service = Service(
-        "shop", accepts=[TRADE], initiates=[GOSSIP], state=Big, ignores=[*(t.name for t in (BLOB, PING, LEDGER))]
+        "shop",
+        accepts=[TRADE],
+        initiates=[GOSSIP],
+        state=Big,
+        ignores=[*(t.name for t in (BLOB, PING, LEDGER))],
+        poison=[PoisonPolicy.service_broker()],
     )
 
     def order(body: Order, dialog: Dialog[Big]) -> Any:
@@ -184,7 +189,12 @@ def test_a_body_over_the_limit_raises_in_the_handler() -> None:
             raise
 
     service = Service(
-        "both", accepts=[TRADE], initiates=[TRADE], state=Big, ignores=["Blob", "Ping", "Ledger", "Receipt"]
+        "both",
+        accepts=[TRADE],
+        initiates=[TRADE],
+        state=Big,
+        ignores=["Blob", "Ping", "Ledger", "Receipt"],
+        poison=[PoisonPolicy.service_broker()],
     )
     service.on(Order)(send_large)
     with Simulation(service, partitions=1, raise_failures=False) as sim:

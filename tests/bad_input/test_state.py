@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from conversations import DeclarationError, Dialog, Service, StateUpgradeError
+from conversations import DeclarationError, Dialog, PoisonPolicy, Service, StateUpgradeError
 from conversations.ports import Out
 from conversations.protocol import rows
 from conversations.protocol.topics import COMMANDS, STATE
@@ -27,7 +27,14 @@ class Stricter(BaseModel):
 
 
 def stricter(**fields: Any) -> Service[Stricter]:
-    service = Service("shop", accepts=[TRADE], state=Stricter, ignores=[t.name for t in (BLOB, PING, LEDGER)], **fields)
+    service = Service(
+        "shop",
+        accepts=[TRADE],
+        state=Stricter,
+        ignores=[t.name for t in (BLOB, PING, LEDGER)],
+        poison=[PoisonPolicy.service_broker()],
+        **fields,
+    )
 
     @service.on(Order)
     def answer(body: Order, dialog: Dialog[Stricter]) -> None:

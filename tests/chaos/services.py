@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from conversations import Contract, Dialog, MessageType, PoisonPolicy, Service
+from conversations import Contract, Dialog, MessageType, PoisonPolicy, Service, Then
 
 TELLER, LEDGER = "chaos-teller", "chaos-ledger"
 SLOW, UNWELL = 97, 61
@@ -59,7 +59,10 @@ class Unwell(Exception):
 
 
 PATIENT = PoisonPolicy(
-    exception=Unwell, delays=[timedelta(seconds=wait) for wait in (0, 0.2, 0.5, 1, 3, 3)], jitter=timedelta(seconds=0.5)
+    then=Then.END_DIALOG,
+    exception=Unwell,
+    delays=[timedelta(seconds=wait) for wait in (0, 0.2, 0.5, 1, 3, 3)],
+    jitter=timedelta(seconds=0.5),
 )
 """Waits longer than workers live."""
 

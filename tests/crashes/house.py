@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel
 
-from conversations import Contract, Dialog, Service, WorkerSettings
+from conversations import Contract, Dialog, PoisonPolicy, Service, WorkerSettings
 from conversations.config import Kafka
 from conversations.local import LocalClient, MemoryCommands
 from conversations.memory.broker import MemoryBroker
@@ -45,7 +45,7 @@ class House:
         self.rows_seen: list[PartitionRow] = []
         """The committed row of partition 0, as each stuck handler found it."""
         self.sender = Service("sender", initiates=[JOBS])
-        self.slow = Service("slow", accepts=[JOBS])
+        self.slow = Service("slow", accepts=[JOBS], poison=[PoisonPolicy.service_broker()])
         self.slow.on(Job)(self.work)
         self.slow.on_timer()(self.ring)
         for name in ("sender", "slow"):

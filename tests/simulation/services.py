@@ -163,7 +163,7 @@ class Grumble(Exception):
 
 def moody() -> Service[dict[str, Any]]:
     """Takes offence at some texts: an error of its own for "error", a failure every time for "poison"."""
-    service = Service("moody", accepts=[ECHO])
+    service = Service("moody", accepts=[ECHO], poison=[PoisonPolicy.service_broker()])
 
     @service.on(Say)
     def say(body: Say, dialog: Dialog) -> None:
@@ -183,7 +183,13 @@ def moody() -> Service[dict[str, Any]]:
 
 FICKLE = (
     PoisonPolicy(exception=KeyError, delays=[timedelta(0), timedelta(seconds=5)], then=Then.SKIP),
-    PoisonPolicy(exception=ValueError, delays=[timedelta(seconds=5), timedelta(minutes=1)], code=7, description="No."),
+    PoisonPolicy(
+        exception=ValueError,
+        delays=[timedelta(seconds=5), timedelta(minutes=1)],
+        then=Then.END_DIALOG,
+        code=7,
+        description="No.",
+    ),
     PoisonPolicy(exception=OSError, delays=[timedelta(seconds=3)] * 3, jitter=timedelta(seconds=9), then=Then.HOLD),
 )
 """The policies of the fickle service."""

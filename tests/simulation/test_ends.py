@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from pydantic import BaseModel
 
-from conversations import Contract, Dialog, MessageType, PeerError, Service
+from conversations import Contract, Dialog, MessageType, PeerError, PoisonPolicy, Service
 from conversations.protocol.envelope import Kind
 from conversations.testing import Simulation
 from tests.simulation import records, services
@@ -313,7 +313,7 @@ def test_poison_delays_no_other_dialog() -> None:
 
 def test_a_failed_run_leaves_nothing_behind() -> None:
     """What a handler asked for before it raised is undone: state, sends, timers and new dialogs."""
-    service = Service("shaky", accepts=[ECHO], initiates=[NOTICES])
+    service = Service("shaky", accepts=[ECHO], initiates=[NOTICES], poison=[PoisonPolicy.service_broker()])
     tries = itertools.count(1)
 
     @service.on(Say)

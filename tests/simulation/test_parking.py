@@ -110,7 +110,7 @@ def test_what_waits_and_how_often_it_failed_survive_a_crash() -> None:
 
 
 def test_given_up_on_after_its_schedule_head_and_followers_are_kept_in_order() -> None:
-    moody = Moody(PoisonPolicy(delays=SLOW, code=7, description="Tried three times."))
+    moody = Moody(PoisonPolicy(delays=SLOW, then=Then.END_DIALOG, code=7, description="Tried three times."))
     with Simulation(moody.service, raise_failures=False) as sim:
         dialog = sim.peer("web").begin_dialog("moody", ECHO)
         for text in ("a", "b 9", "c", "d"):

@@ -198,7 +198,7 @@ def test_a_head_whose_dialog_broke_before_its_turn_is_kept_once() -> None:
 
 def test_an_end_that_is_parked_when_this_side_gives_up_is_heard() -> None:
     """Its peer has forgotten the dialog: nobody else would tell this side."""
-    moody = Moody(PoisonPolicy(delays=[60 * SECOND]))
+    moody = Moody(PoisonPolicy(delays=[60 * SECOND], then=Then.END_DIALOG))
     with Simulation(moody.service, raise_failures=False) as sim:
         dialog = sim.peer("web").begin_dialog("moody", ECHO, lifetime=timedelta(days=3_000))
         dialog.send(Say(text="b 9"))

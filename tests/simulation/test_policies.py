@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, field_validator
 
-from conversations import Contract, Dialog, GiveUp, MessageType, PeerError, PoisonPolicy, Service
+from conversations import Contract, Dialog, GiveUp, MessageType, PeerError, PoisonPolicy, Service, Then
 from conversations.poison import AT_ONCE
 from conversations.testing import Simulation
 from tests.simulation.services import ECHO, Say
 
-ONCE = PoisonPolicy(exception=LookupError, delays=[], code=1404, description="Unknown.")
-TWICE = PoisonPolicy(message=Say, delays=[AT_ONCE], code=7, description="Tried twice.")
+ONCE = PoisonPolicy(exception=LookupError, delays=[], then=Then.END_DIALOG, code=1404, description="Unknown.")
+TWICE = PoisonPolicy(message=Say, delays=[AT_ONCE], then=Then.END_DIALOG, code=7, description="Tried twice.")
 
 
 def picky() -> tuple[Service[dict[str, Any]], list[int]]:
@@ -116,7 +116,7 @@ DOUBTS = Contract("Doubts", sent_by_any=[Doubtful])
 
 def test_a_verdict_of_a_validator_is_a_body_that_is_not_valid() -> None:
     """It is raised where bodies are decoded, in the worker's own code: nothing else may come of it."""
-    service = Service("judge", accepts=[DOUBTS], ignores=["Doubtful"])
+    service = Service("judge", accepts=[DOUBTS], ignores=["Doubtful"], poison=[PoisonPolicy.service_broker()])
     with Simulation(service) as sim:
         dialog = sim.peer("web").begin_dialog("judge", Contract("Doubts", sent_by_any=[MessageType("Doubtful", Text)]))
         dialog.send(Text(text="never"))
@@ -127,7 +127,9 @@ def test_a_verdict_of_a_validator_is_a_body_that_is_not_valid() -> None:
 
 def timed() -> tuple[Service[dict[str, Any]], list[str]]:
     """A service whose timers and error handlers fail; what each attempt was."""
-    service = Service("timed", accepts=[ECHO], poison=[TWICE, PoisonPolicy(delays=[AT_ONCE] * 2, code=9)])
+    service = Service(
+        "timed", accepts=[ECHO], poison=[TWICE, PoisonPolicy(delays=[AT_ONCE] * 2, then=Then.END_DIALOG, code=9)]
+    )
     attempts: list[str] = []
 
     @service.on(Say)
@@ -172,7 +174,7 @@ def test_an_error_handler_follows_the_policies_that_name_no_message_even_if_a_me
 
 def test_giving_up_on_a_timer_ends_a_dialog_that_nothing_was_sent_on() -> None:
     """Its peer has never heard of it, and is told nothing."""
-    service = Service("early", accepts=[ECHO], initiates=[ECHO])
+    service = Service("early", accepts=[ECHO], initiates=[ECHO], poison=[PoisonPolicy.service_broker()])
     begun: list[str] = []
 
     @service.on(Say)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from conversations import Contract, Dialog, PeerError, Service, WorkerSettings
+from conversations import Contract, Dialog, PeerError, PoisonPolicy, Service, WorkerSettings
 from conversations.client import Client
 from conversations.config import Kafka
 from conversations.local import LocalClient, MemoryCommands
@@ -141,7 +141,7 @@ class Workshop:
         self.errors: list[int] = []
         """Codes ``shop`` was told."""
         self.boss = Service("boss", initiates=[WORK])
-        self.shop = Service("shop", accepts=[WORK], state=Kept)
+        self.shop = Service("shop", accepts=[WORK], state=Kept, poison=[PoisonPolicy.service_broker()])
         self._declare()
         for name in ("boss", "shop"):
             self.broker.create_service(name, partitions)

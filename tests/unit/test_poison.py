@@ -27,9 +27,9 @@ class Note(BaseModel):
 CREDIT = Contract("Credit", sent_by_initiator=[Check, Note])
 OTHER = Contract("Other", sent_by_initiator=[Note])
 DEFAULT = PoisonPolicy.service_broker()
-GONE = PoisonPolicy(exception=LookupError, delays=[], code=1404, description="Unknown customer.")
-PATIENT = PoisonPolicy(message=Check, delays=[AT_ONCE] * 9, code=1)
-THERE = PoisonPolicy(contract=OTHER, delays=[AT_ONCE], code=2)
+GONE = PoisonPolicy(exception=LookupError, delays=[], then=Then.END_DIALOG, code=1404, description="Unknown customer.")
+PATIENT = PoisonPolicy(message=Check, delays=[AT_ONCE] * 9, then=Then.END_DIALOG, code=1)
+THERE = PoisonPolicy(contract=OTHER, delays=[AT_ONCE], then=Then.END_DIALOG, code=2)
 ALL = [GONE, PATIENT, THERE, DEFAULT]
 CHECK, NOTE, ELSEWHERE, TIMER = (
     Subject("Credit", "Check"), Subject("Credit", "Note"), Subject("Other", "Note"), Subject("Credit", None),
@@ -86,6 +86,7 @@ policies = st.builds(
     exception=st.sampled_from([None, BaseException, Exception, LookupError, (ValueError, KeyError)]),
     contract=st.sampled_from([None, CREDIT, "Other"]),
     delays=st.lists(st.just(AT_ONCE), max_size=5),
+    then=st.just(Then.END_DIALOG),
     code=st.integers(1, 9),
 )
 subjects = st.sampled_from([CHECK, NOTE, ELSEWHERE, TIMER])
@@ -130,11 +131,11 @@ def test_delays_are_not_the_callers_list() -> None:
     policy = PoisonPolicy(delays=delays)
     delays.append(timedelta(days=1))
     assert policy.delays == (AT_ONCE,)
-    assert PoisonPolicy(delays=[AT_ONCE] * 3) == PoisonPolicy.service_broker()
+    assert PoisonPolicy(delays=[AT_ONCE] * 3, then=Then.END_DIALOG) == PoisonPolicy.service_broker()
 
 
 def test_a_time_limit_is_a_time_out() -> None:
-    policy = PoisonPolicy(exception=TimeoutError, delays=[], code=504)
+    policy = PoisonPolicy(exception=TimeoutError, delays=[], then=Then.END_DIALOG, code=504)
     assert decide(TimeLimitExceeded(), 1, [policy, DEFAULT], NOTE) == End(policy.then, 504, policy.description)
 
 
@@ -166,6 +167,8 @@ def test_service_brokers_policy_is_that_of_its_sample() -> None:
         ({"description": "x" * 3_001}, "a text of at most 3000 characters"),
         ({"description": "\ud800"}, "a text of at most 3000 characters"),
         ({"then": "skip"}, "then is a member of Then"),
+        ({"code": 7}, "where then is Then.END_DIALOG only"),
+        ({"then": Then.SKIP, "description": "No."}, "where then is Then.END_DIALOG only"),
         ({"exception": ()}, "a class of exceptions or a tuple"),
         ({"exception": [KeyError]}, "a class of exceptions or a tuple"),
         ({"exception": KeyError("x")}, "a class of exceptions or a tuple"),
@@ -186,8 +189,8 @@ def test_a_policy_that_cannot_be_carried_out_is_refused(mistake: dict[str, Any],
             "policy 1, under contract 'Other': service 'credit' never receives 'Check'",
         ),
         ([PoisonPolicy(contract="Nowhere")], "policy 1: the service neither accepts nor initiates contract 'Nowhere'"),
-        ([PoisonPolicy(code=1), GONE], "policy 2 is never applied: policy 1 matches before it"),
-        ([GONE, PATIENT, PoisonPolicy(exception=KeyError, code=3)], "policy 3 is never applied: policy 1"),
+        ([PoisonPolicy(then=Then.END_DIALOG, code=1), GONE], "policy 2 is never applied: policy 1 matches before it"),
+        ([GONE, PATIENT, PoisonPolicy(exception=KeyError, then=Then.END_DIALOG, code=3)], "policy 3 is never applied: policy 1"),
     ],
 )
 def test_a_service_refuses_policies_that_say_nothing(wrong: list[PoisonPolicy], what: str) -> None:
@@ -198,7 +201,7 @@ def test_a_service_refuses_policies_that_say_nothing(wrong: list[PoisonPolicy], 
 
 
 def test_a_service_takes_policies_from_the_narrow_to_the_wide() -> None:
-    service = Service("credit", accepts=[CREDIT, OTHER], poison=[GONE, PATIENT, THERE, PoisonPolicy(code=9)])
+    service = Service("credit", accepts=[CREDIT, OTHER], poison=[GONE, PATIENT, THERE, PoisonPolicy(then=Then.END_DIALOG, code=9)])
 
     @service.on(Check)
     def check(body: Check, dialog: Dialog) -> None: ...
@@ -207,4 +210,4 @@ def test_a_service_takes_policies_from_the_narrow_to_the_wide() -> None:
     def note(body: Note, dialog: Dialog) -> None: ...
 
     service.check()
-    assert service.poison[-1] == DEFAULT
+    assert service.poison[-1] == PoisonPolicy(delays=[AT_ONCE] * 3, then=Then.HOLD)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from conversations import Contract, Dialog, Service
+from conversations import Contract, Dialog, PoisonPolicy, Service
 
 OUT = Path(os.environ.get("OUT", "."))
 
@@ -21,7 +21,7 @@ class Done(BaseModel):
 
 TASKS = Contract("Tasks", sent_by_initiator=[Task], sent_by_target=[Done])
 boss = Service("boss", initiates=[TASKS], ignores=[Done])
-deadly = Service("deadly", accepts=[TASKS])
+deadly = Service("deadly", accepts=[TASKS], poison=[PoisonPolicy.service_broker()])
 
 
 @deadly.on(Task)
