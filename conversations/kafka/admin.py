@@ -11,16 +11,15 @@ from confluent_kafka.cimpl import NewTopic
 
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, LogError
+from conversations.kafka.appending import append
 from conversations.kafka.catalog import Catalog, read_catalog, schema_record, service_record
 from conversations.kafka.clients import (
     REQUEST_TIMEOUT,
     Topic,
     describe_topics,
     make_admin,
-    make_producer,
     translated,
 )
-from conversations.kafka.failures import describe
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import (
     COMMANDS,
@@ -192,21 +191,8 @@ def _write(
         if before != entry:
             records.append(service_record(declaration.name, entry))
             lines.append(f"{'added' if before is None else 'changed'} service {declaration.name} in the catalog")
-    _append(kafka, records)
+    append(kafka, catalog_topic(kafka.namespace), records)
     return lines
-
-
-def _append(kafka: Kafka, records: Sequence[tuple[bytes, bytes]]) -> None:
-    if not records:
-        return
-    topic = catalog_topic(kafka.namespace)
-    failed: list[KafkaError] = []
-    producer = make_producer(kafka, {"message.timeout.ms": int(REQUEST_TIMEOUT * 1000)})
-    for key, value in records:
-        producer.produce(topic, value, key, 0, lambda error, _: failed.append(error) if error is not None else None)
-    producer.flush(REQUEST_TIMEOUT + 1)
-    if failed:
-        raise LogError(f"the catalog {topic} cannot be written: {describe(failed[0])}")
 
 
 def _times(count: int, what: str) -> str:

@@ -308,6 +308,8 @@ class ParkRow:
     """The last parked row is the peer's END."""
     failure: str = ""
     """What the handler raised last; empty: it was not called, because its queue is off."""
+    returns: int = 0
+    """How often an operator gave the failed message back to its handler."""
 
 
 def encode_park(row: ParkRow) -> bytes:

@@ -198,6 +198,7 @@ def _drop_head(partition: Partition, active: Active, found: Park, item: Item) ->
     row = found.row
     partition.write(_key(active, row.first), None)
     row.first += 1
+    row.returns = 0
     row.size -= len(item.value)
     partition.parked_bytes -= len(item.value)
     if row.first == row.next:

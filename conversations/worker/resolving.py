@@ -42,6 +42,7 @@ def resolve(partition: Partition, active: Active, command: Command, decision: Re
     else:
         if decision.action == Action.EDIT:
             _edit(partition, active, found, item, decision.body)
+        found.row.returns += 1
         parking.try_now(partition, active, found, rows.PARK + key)
     letters.event(
         partition, "RESOLVED", command=uuid_text(command.command_id), conversation=uuid_text(active.identity[:16]),
@@ -108,6 +109,7 @@ def _resolve_handler(partition: Partition, active: Active, found: Park, decision
     if decision.action == Action.EDIT:
         raise LocalError("a timer or an error has no body that could be edited", code=NOT_WAITING)
     if decision.action == Action.RETRY:
+        found.row.returns += 1
         parking.try_now(partition, active, found, rows.RETRY + active.identity + name)
         return
     parking.forget_retry(partition, active, name)

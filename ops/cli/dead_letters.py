@@ -6,7 +6,7 @@ import getpass
 import sys
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -23,6 +23,7 @@ from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision, Parked
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
 from ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, printable, show, show_error
+from ops.redrive.selection import By, Group, groups
 
 app = typer.Typer(
     help="Messages that were given up on and that their dialogs wait behind, until somebody decides.",
@@ -43,6 +44,7 @@ Wait = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the owne
 @app.command("list", epilog=EXIT_CODES)
 def list_letters(
     service: Service = "",
+    by: Annotated[By | None, typer.Option(help="Count them in groups of what they have in common.")] = None,
     bootstrap: Bootstrap = "",
     namespace: Namespace = NO_NAMESPACE,
     setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
@@ -54,10 +56,16 @@ def list_letters(
     Examples:
       conversations dead-letters list --bootstrap localhost:9092
       conversations dead-letters list orders --json | jq '.letters[].letter'
+      conversations dead-letters list --by exception
 
     Exit codes: 0 nothing waits, 1 something waits for a person, 2 no such service, 3 Kafka unreachable.
     """
-    found = _list(kafka_of(bootstrap, namespace, setting), service, _is_letter, "letters", as_json)
+    kafka = kafka_of(bootstrap, namespace, setting)
+    found: Sequence[object]
+    if by is None:
+        found = _list(kafka, service, _is_letter, "letters", as_json)
+    else:
+        found = _list_groups(kafka, service, by, as_json)
     if found:
         raise typer.Exit(Exit.HUMAN)
 
@@ -286,6 +294,25 @@ def _list(kafka: Kafka, service: str, wanted: Callable[[Parked], bool], name: st
                 as_json=False,
             )
         return found
+
+
+def _list_groups(kafka: Kafka, service: str, by: By, as_json: bool) -> list[Group]:
+    from ops.queries.waiting import waiting
+
+    with failures(as_json=as_json):
+        found = groups([it for it in waiting(kafka, service) if _is_letter(it)], by)
+    if as_json:
+        plain = [{**it._asdict(), "first": moment(it.first), "last": moment(it.last)} for it in found]
+        show({"by": by.value, "groups": plain}, "", as_json=True)
+        return found
+    table = Table(box=None, header_style="bold")
+    for column in (by.value.upper(), "LETTERS", "BEHIND", "FIRST", "LAST", "WHAT"):
+        table.add_column(column, overflow="fold")
+    for it in found:
+        cells = (it.name, str(it.letters), str(it.behind), moment(it.first), moment(it.last), it.what)
+        table.add_row(*(Text(printable(cell)) for cell in cells))
+    Console().print(table)
+    return found
 
 
 def _is_letter(it: Parked) -> bool:

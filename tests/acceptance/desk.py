@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 from conversations import Kafka
-from tests.acceptance.command_line import conversations
+from tests.acceptance.command_line import PROGRAM, conversations, environment
 
 
 class Desk:
@@ -21,6 +22,13 @@ class Desk:
         done = conversations(*arguments, *where, out=self.out)
         assert done.stdout, done.stderr
         return done.returncode, json.loads(done.stdout)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start a command and leave it alone."""
+        where = ["--bootstrap", self.kafka.bootstrap, "--namespace", self.kafka.namespace, "--json"]
+        return subprocess.Popen(
+            [PROGRAM, *arguments, *where], env=environment(self.out), stdout=subprocess.PIPE, text=True
+        )
 
     def letters(self) -> list[dict[str, Any]]:
         _, told = self("dead-letters", "list")

@@ -190,7 +190,10 @@ def test_a_policy_that_cannot_be_carried_out_is_refused(mistake: dict[str, Any],
         ),
         ([PoisonPolicy(contract="Nowhere")], "policy 1: the service neither accepts nor initiates contract 'Nowhere'"),
         ([PoisonPolicy(then=Then.END_DIALOG, code=1), GONE], "policy 2 is never applied: policy 1 matches before it"),
-        ([GONE, PATIENT, PoisonPolicy(exception=KeyError, then=Then.END_DIALOG, code=3)], "policy 3 is never applied: policy 1"),
+        (
+            [GONE, PATIENT, PoisonPolicy(exception=KeyError, then=Then.END_DIALOG, code=3)],
+            "policy 3 is never applied: policy 1",
+        ),
     ],
 )
 def test_a_service_refuses_policies_that_say_nothing(wrong: list[PoisonPolicy], what: str) -> None:
@@ -201,7 +204,9 @@ def test_a_service_refuses_policies_that_say_nothing(wrong: list[PoisonPolicy], 
 
 
 def test_a_service_takes_policies_from_the_narrow_to_the_wide() -> None:
-    service = Service("credit", accepts=[CREDIT, OTHER], poison=[GONE, PATIENT, THERE, PoisonPolicy(then=Then.END_DIALOG, code=9)])
+    service = Service(
+        "credit", accepts=[CREDIT, OTHER], poison=[GONE, PATIENT, THERE, PoisonPolicy(then=Then.END_DIALOG, code=9)]
+    )
 
     @service.on(Check)
     def check(body: Check, dialog: Dialog) -> None: ...

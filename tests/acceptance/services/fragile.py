@@ -1,10 +1,16 @@
 """Gives up on what is not a number, and waits for somebody to decide."""
 
+import os
 from datetime import timedelta
+from pathlib import Path
 
 from pydantic import BaseModel
 
 from conversations import Contract, Dialog, PoisonPolicy, Service, Then
+
+OUT = Path(os.environ.get("OUT", "."))
+WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
+"""What it understands once there is a file "mended"."""
 
 
 class Entry(BaseModel):
@@ -38,7 +44,8 @@ fragile = Service(
 def add(body: Entry, dialog: Dialog[Total]) -> None:
     if body.text == "later":
         raise OverflowError("\x1b[31mtoo much today")
-    dialog.group.state.total += int(body.text)
+    mended = (OUT / "mended").exists() and WORDS.get(body.text)
+    dialog.group.state.total += mended or int(body.text)
     dialog.send(Sum(total=dialog.group.state.total))
     if body.text == "0":
         dialog.end()

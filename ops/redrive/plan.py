@@ -1,0 +1,93 @@
+"""A redrive plan: which letters, frozen at one moment, and how carefully. A file people can read before they start it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from conversations.errors import DeclarationError
+from conversations.protocol.parked import Parked
+from ops.redrive.selection import Selector
+
+VERSION = 1
+
+
+class Letter(NamedTuple):
+    """One failed message as it was when the plan was made; whatever changed since is left alone."""
+
+    letter: str
+    service: str
+    ticket: int
+    failure: str
+    behind: int
+
+
+class Care(NamedTuple):
+    """How carefully a plan is carried out."""
+
+    canary: int = 3
+    """So many first, one after the other; if one fails nothing more is tried."""
+    rate: float = 20.0
+    """Letters a second after that."""
+    max_returns: int = 3
+    """A letter that was given back so often is left out."""
+
+
+class Plan(NamedTuple):
+    """What a redrive is to do."""
+
+    redrive: str
+    """Its name, e.g. "rd-1f3a9c20"."""
+    namespace: str
+    made_at: str
+    made_by: str
+    selector: Selector
+    care: Care
+    letters: tuple[Letter, ...]
+    """Longest waiting first."""
+    left_out: int = 0
+    """Letters that were given back too often."""
+
+    @property
+    def behind(self) -> int:
+        """Records that wait behind the letters."""
+        return sum(it.behind for it in self.letters)
+
+
+def freeze(waiting: Iterable[Parked], selector: Selector, care: Care) -> tuple[tuple[Letter, ...], int]:
+    """Choose letters that are held now; return them, and how many were given back too often."""
+    held = sorted((it for it in waiting if it.held and selector.matches(it)), key=lambda it: (it.since, it.letter))
+    chosen = [it for it in held if it.returns < care.max_returns]
+    letters = tuple(Letter(it.letter, it.service, it.ticket, it.failure, it.behind) for it in chosen)
+    return letters, len(held) - len(chosen)
+
+
+def to_json(plan: Plan) -> str:
+    """Write a plan down."""
+    return json.dumps({"version": VERSION, **_plain(plan)}, indent=2) + "\n"
+
+
+def _plain(plan: Plan) -> dict[str, Any]:
+    return {
+        **plan._asdict(), "selector": plan.selector._asdict(), "care": plan.care._asdict(),
+        "letters": [it._asdict() for it in plan.letters],
+    }  # fmt: skip
+
+
+def from_json(text: str) -> Plan:
+    """Read a plan.
+
+    Raises:
+        DeclarationError: it is none, or of another version.
+    """
+    try:
+        fields = json.loads(text)
+        if fields.pop("version") != VERSION:
+            raise DeclarationError("the plan is of another version of this program: make it again")
+        letters = tuple(Letter(**it) for it in fields.pop("letters"))
+        return Plan(
+            selector=Selector(**fields.pop("selector")), care=Care(**fields.pop("care")), letters=letters, **fields
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DeclarationError(f"this is no redrive plan: {error!r}") from error

@@ -1,0 +1,126 @@
+"""Giving many failed messages back, with the real command line on a real Kafka."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conversations import Client, Kafka
+from conversations.kafka.admin import apply
+from conversations.kafka.follow import Follower
+from conversations.protocol.topics import events_topic
+from ops.queries.waiting import waiting
+from tests.acceptance.command_line import Running
+from tests.acceptance.desk import Desk
+from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
+from tests.waiting import until
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.timeout(300)]
+WHY = ("--reason", "INC-4711")
+
+
+@pytest.fixture
+def desk(kafka: Kafka, tmp_path: Path) -> Iterator[Desk]:
+    """The fragile service runs; eight dialogs of it wait behind "one" and two behind "six", which nobody mends."""
+    apply(kafka, [asker.declaration(), fragile.declaration()], 2, 1)
+    with Running(kafka, tmp_path, "fragile:fragile", "fragile:asker"), Client(asker, kafka) as client:
+        for text in ("one",) * 8 + ("six",) * 2:
+            begin(client, text)
+        until(lambda: sum(it.behind for it in waiting(kafka, "fragile")) == 20)
+        yield Desk(kafka, tmp_path)
+
+
+def begin(client: Client, text: str) -> None:
+    with client.begin_dialog("fragile", SUMS) as dialog:
+        for entry in ("1", text, "10", "0"):
+            dialog.send(Entry(text=entry))
+
+
+def told(kafka: Kafka, name: str) -> list[dict[str, object]]:
+    with Follower(kafka, [events_topic(kafka.namespace)]) as follower:
+        found = [json.loads(record.value() or b"{}") for record in follower.to_the_end(30)]
+    return [event for event in found if event["event"] == name]
+
+
+def test_a_redrive_tries_a_few_first_and_leaves_later_letters_alone(desk: Desk) -> None:
+    kafka, file = desk.kafka, str(desk.out / "rd.json")
+    code, groups = desk("dead-letters", "list", "--by", "exception")
+    assert code == 1
+    assert [(it["name"], it["letters"], it["behind"]) for it in groups["groups"]] == [("ValueError", 10, 20)]
+    assert "ValueError" in desk.text("dead-letters", "list", "--by", "type")
+
+    code, made = desk(
+        "redrive", "plan", "--service", "fragile", "--exception", "ValueError", "--canary", "2", "-o", file
+    )
+    assert (code, made["letters"], made["behind"]) == (0, 10, 20)
+    assert desk("redrive", "start", file, "--dry-run")[1]["done"] is False
+    code, ended = desk("redrive", "start", file, *WHY)
+    assert (code, ended["end"]) == (1, "canary failed")
+    assert ended["outcomes"]["came back"] == 1
+    assert ended["outcomes"]["open"] == 9
+    assert desk("redrive", "start", file, *WHY)[0] == 2, "it was started: resume"
+
+    (desk.out / "mended").touch()
+    with Client(asker, kafka) as client:
+        begin(client, "six")
+    until(lambda: len(waiting(kafka, "fragile")) == 11)
+    code, ended = desk("redrive", "resume", file, *WHY)
+    assert code == 1
+    assert ended["outcomes"]["handled"] == 7
+    assert ended["outcomes"]["came back"] == 3, "the first, and those nobody mended"
+    left = waiting(kafka, "fragile")
+    assert sorted(json.loads(it.body)["text"] for it in left) == ["one", "six", "six", "six"]
+    assert sorted(it.returns for it in left) == [0, 1, 1, 1]
+
+    code, made = desk("redrive", "plan", "--max-returns", "1", "-o", file)
+    assert (made["letters"], made["left_out"]) == (1, 3)
+    assert desk("dead-letters", "skip", next(it.letter for it in left if not it.returns), *WHY)[0] == 0
+    code, ended = desk("redrive", "start", file, *WHY)
+    assert (code, ended["outcomes"]["changed"]) == (0, 1), "somebody decided meanwhile"
+    code, seen = desk("redrive", "watch", ended["redrive"])
+    assert (code, seen["end"]) == (0, "done")
+    assert {event["reason"] for event in told(kafka, "RESOLVED")} == {"INC-4711"}
+    assert len(told(kafka, "REDRIVE_STARTED")) == 3
+
+
+def test_a_redrive_is_stopped_from_elsewhere_and_goes_on(desk: Desk) -> None:
+    kafka, file = desk.kafka, desk.out / "rd.json"
+    (desk.out / "mended").touch()
+    made = desk("redrive", "plan", "--until", "2100-01-01T00:00:00", "--canary", "1", "--rate", "0.2", "-o", str(file))[
+        1
+    ]
+    running = desk.start("redrive", "start", str(file), *WHY)
+    until(lambda: told(kafka, "REDRIVE_PROGRESS") or running.poll() is not None)
+    assert desk("redrive", "stop", made["redrive"], *WHY)[0] == 0
+    out, _ = running.communicate(timeout=60)
+    assert running.returncode == 1
+    first = json.loads(out)
+    assert first["end"] == "stopped"
+    assert 1 <= first["outcomes"]["handled"] < 8
+    assert desk("redrive", "stop", made["redrive"], *WHY)[0] == 1, "it does not run"
+    plan = json.loads(file.read_text())
+    plan["care"]["rate"] = 100
+    file.write_text(json.dumps(plan))
+    code, ended = desk("redrive", "resume", str(file), *WHY)
+    assert (code, ended["end"], ended["outcomes"]["handled"], ended["outcomes"]["came back"]) == (1, "done", 8, 2)
+
+
+def test_what_an_operator_may_get_wrong(kafka: Kafka, tmp_path: Path) -> None:
+    apply(kafka, [asker.declaration(), fragile.declaration()], 2, 1)
+    desk = Desk(kafka, tmp_path)
+    file = tmp_path / "rd.json"
+    assert desk("redrive", "plan", "--service", "nobody")[0] == 2
+    code, made = desk("redrive", "plan", "-o", str(file))
+    assert (code, made["letters"], made["plan"]) == (0, 0, None)
+    assert not file.exists()
+    assert "no time" in desk.text("redrive", "plan", "--since", "yesterday")
+    for name in ("start", "resume"):
+        assert desk("redrive", name, str(file), *WHY)[0] == 2
+    for text in ("", "[]", "{}", '{"version": 2}', '{"version": 1, "letters": [1]}'):
+        file.write_text(text)
+        code, answer = desk("redrive", "start", str(file), *WHY)
+        assert code == 2, text
+        assert "plan" in answer["error"]
+    assert desk("redrive", "watch", "rd-nobody")[0] == 2
+    assert desk("redrive", "stop", "rd-nobody", *WHY)[0] == 1

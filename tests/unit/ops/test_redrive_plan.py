@@ -1,0 +1,122 @@
+"""Choosing letters, freezing a plan, and telling what became of each; all of it without Kafka."""
+
+from pathlib import Path
+
+import pytest
+
+from conversations import DeclarationError
+from conversations.protocol import rows
+from conversations.protocol.command import Failed
+from conversations.protocol.endpoint import NEVER
+from conversations.protocol.parked import Parked, row_key
+from conversations.protocol.rows import ParkRow
+from ops.redrive.journal import Journal
+from ops.redrive.outcomes import Outcome, after, count
+from ops.redrive.plan import Care, Plan, freeze, from_json, to_json
+from ops.redrive.selection import By, Selector, groups
+
+
+def parked(
+    letter: str = "orders.queue-0-1", *, failure: str = "KeyError: 'x'", since: int = 10, **more: object
+) -> Parked:
+    fields = {
+        "service": "orders", "conversation": "0199c1f2-0000-7000-8000-000000000001", "initiator": False, "key": "k", "contract": "Orders",
+        "peer": "web", "handler": Failed.MESSAGE, "number": 3, "what": "Order", "body": b"{}", "attempts": 4, "due": None, "behind": 2,
+        "size": 10, "ticket": 77, "place": 5,
+    }  # fmt: skip
+    return Parked(letter=letter, since=since, failure=failure, **{**fields, **more})  # type: ignore[arg-type]  # a test's shorthand
+
+
+@pytest.mark.parametrize(
+    ("selector", "chosen"),
+    [
+        (Selector(), True),
+        (Selector(service="orders"), True), (Selector(service="other"), False),
+        (Selector(exception="KeyError"), True), (Selector(exception="Key"), False),
+        (Selector(type="Order"), True), (Selector(type="Note"), False),
+        (Selector(contract="Orders"), True), (Selector(contract="x"), False),
+        (Selector(peer="web"), True), (Selector(peer="x"), False),
+        (Selector(conversation="0199c1f2-0000-7000-8000-000000000001"), True), (Selector(conversation="x"), False),
+        (Selector(since=10), True), (Selector(since=11), False), (Selector(until=11), True), (Selector(until=10), False),
+        (Selector(service="orders", type="Note"), False),
+    ],
+)  # fmt: skip
+def test_a_selector_chooses_by_every_field_it_has(selector: Selector, chosen: bool) -> None:
+    assert selector.matches(parked()) is chosen
+
+
+def test_a_plan_holds_what_is_held_now_longest_waiting_first() -> None:
+    found = [
+        parked("c", since=3), parked("a", since=1), parked("b", since=2, returns=2), parked("d", due=99), parked("e", queue_off=True),
+        parked("f", since=4, returns=3),
+    ]  # fmt: skip
+    letters, left_out = freeze(found, Selector(), Care(max_returns=3))
+    assert ([it.letter for it in letters], left_out) == (["a", "b", "c"], 1)
+    assert freeze(found, Selector(), Care(max_returns=2))[1] == 2
+
+
+def test_a_plan_is_read_as_it_was_written() -> None:
+    letters, left_out = freeze([parked("a"), parked("b")], Selector(exception="KeyError"), Care())
+    plan = Plan("rd-1", "conv", "now", "me", Selector(exception="KeyError"), Care(2, 0.5, 4), letters, left_out)
+    assert from_json(to_json(plan)) == plan
+    assert plan.behind == 4
+
+
+@pytest.mark.parametrize(
+    "text", ["", "7", "[]", "{}", '{"version": 1}', '{"version": 2}', '{"version": 1, "letters": [{"x": 1}]}']
+)
+def test_what_is_no_plan_is_refused(text: str) -> None:
+    with pytest.raises(DeclarationError, match="plan"):
+        from_json(text)
+
+
+def test_groups_are_counted_largest_first() -> None:
+    found = [
+        parked("a", failure="ValueError: x", since=5),
+        parked("b", since=1),
+        parked("c", failure="KeyError: 'y'", since=9),
+    ]
+    first, second = groups(found, By.EXCEPTION)
+    assert (first.name, first.letters, first.behind, first.first, first.last) == ("KeyError", 2, 4, 1, 9)
+    assert first.what == "KeyError: 'y'"
+    assert (second.name, second.letters) == ("ValueError", 1)
+    assert [group.name for group in groups(found, By.TYPE)] == ["Order"]
+
+
+@pytest.mark.parametrize(
+    ("row", "gave_up", "outcome"),
+    [
+        pytest.param(None, False, Outcome.HANDLED, id="nothing waits any more"),
+        pytest.param(None, True, Outcome.BACK, id="its dialog ended for it"),
+        pytest.param(ParkRow(first=6, ticket=90), False, Outcome.HANDLED, id="the next one is the head"),
+        pytest.param(ParkRow(first=6, ticket=90), True, Outcome.HANDLED, id="the next one failed"),
+        pytest.param(ParkRow(first=5, ticket=77), False, Outcome.SENT, id="nothing happened yet"),
+        pytest.param(ParkRow(first=5, ticket=90, due=500), False, Outcome.SENT, id="about to be tried"),
+        pytest.param(ParkRow(first=5, ticket=90, due=NEVER), False, Outcome.BACK, id="held again"),
+        pytest.param(ParkRow(first=5, ticket=90, due=9_000_000), False, Outcome.WAITS, id="asked to be called later"),
+        pytest.param(ParkRow(first=5, ticket=90, due=rows.QUEUE_ON), False, Outcome.WAITS, id="its queue is off"),
+    ],
+)
+def test_what_became_of_a_letter(row: ParkRow | None, gave_up: bool, outcome: Outcome) -> None:
+    assert after(parked(), row, 1_000, gave_up) is outcome
+    assert count({"a": outcome})[outcome.value] == 1
+
+
+def test_the_row_of_a_letter_is_that_of_its_side() -> None:
+    assert row_key(parked())[:1] == rows.PARK
+    assert (
+        row_key(parked(handler=Failed.TIMER, initiator=True))
+        == rows.RETRY + row_key(parked())[1:17] + b"\1" + rows.TIMER
+    )
+
+
+def test_a_journal_keeps_the_last_outcome_and_forgives_a_torn_line(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "plan.json", "rd-1")
+    assert not journal.exists
+    journal.begin()
+    journal.note("a", Outcome.HANDLED)
+    journal.note("b", Outcome.BACK)
+    with journal.path.open("a") as file:
+        file.write('{"letter": "c", "outc')
+    assert Journal(tmp_path / "plan.json", "rd-1").read() == {"a": Outcome.HANDLED, "b": Outcome.BACK}
+    assert not Journal(tmp_path / "plan.json", "rd-2").exists, "another plan in the same file has one of its own"
