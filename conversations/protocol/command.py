@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import schemas
 from conversations.errors import UndecodableRecord
@@ -24,15 +24,18 @@ __all__ = [
     "EndWithError",
     "Failed",
     "Operation",
+    "Report",
     "Resolve",
     "Send",
     "SetTimer",
+    "Settle",
+    "Source",
     "Switch",
     "Tick",
     "UndecodableRecord",
     "decode_command",
     "encode_command",
-    "switch",
+    "to_partition",
 ]
 
 CURRENT = Schema(schemas.load("command", schemas.newest("command")))
@@ -133,12 +136,36 @@ class Switch:
     reason: str = ""
 
 
-Operation: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer | Tick | Resolve | Switch
+class Source(NamedTuple):
+    """Where the record of a letter came from."""
+
+    topic: str
+    """``QUEUE`` or ``COMMANDS``."""
+    offset: int
+
+
+@dataclass(slots=True)
+class Settle:
+    """Close letters of the command's partition that no dialog waits for; stands alone in its command."""
+
+    letters: tuple[Source, ...]
+    outcome: str
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """Report to the events once the command has taken effect; stands last."""
+
+
+Operation: TypeAlias = (
+    Begin | Send | End | EndWithError | Cleanup | SetTimer | Tick | Resolve | Switch | Settle | Report
+)
 
 _NAMESPACE = "conversations."
 _OPERATIONS: dict[str, type[Operation]] = {
     _NAMESPACE + operation.__name__: operation
-    for operation in (Begin, Send, End, EndWithError, Cleanup, SetTimer, Tick, Resolve, Switch)
+    for operation in (Begin, Send, End, EndWithError, Cleanup, SetTimer, Tick, Resolve, Switch, Settle, Report)
 }
 
 
@@ -156,8 +183,8 @@ class Command:
     operations: tuple[Operation, ...]
 
 
-def switch(where: tuple[int, int], operation: Switch, by: str, command_id: bytes, now: int) -> Command:
-    """Make the command that turns the queue of a partition on or off; ``where``: its number, and how many there are."""
+def to_partition(where: tuple[int, int], operation: Switch | Settle, by: str, command_id: bytes, now: int) -> Command:
+    """Make a command that concerns a partition and no conversation; ``where``: its number, and how many there are."""
     return Command(command_id, bytes(16), True, key_in(*where), "", by, now, (operation,))
 
 
@@ -179,12 +206,21 @@ def decode_command(value: bytes, registry: Registry = DEFAULT) -> Command:
         UndecodableRecord: the bytes are no command, or one with an operation this version does not know.
     """
     fields = registry.decode(value, CURRENT)
-    operations = tuple(_OPERATIONS[name](**values) for name, values in fields.pop("operations"))
+    operations = tuple(_operation(name, values) for name, values in fields.pop("operations"))
     return Command(operations=operations, **fields)
+
+
+def _operation(name: str, values: dict[str, Any]) -> Operation:
+    if name == _NAMESPACE + Settle.__name__:
+        values["letters"] = tuple(Source(**it) for it in values["letters"])
+    return _OPERATIONS[name](**values)
 
 
 def _operation_fields(operation: Operation) -> tuple[str, dict[str, Any]]:
     if isinstance(operation, EndWithError | Resolve) and not -(1 << 31) <= operation.code < 1 << 31:
         raise OverflowError(f"{operation.code} does not fit in 32 bits")
     name = type(operation).__name__
-    return _NAMESPACE + name, {slot: getattr(operation, slot) for slot in type(operation).__slots__}
+    fields = {slot: getattr(operation, slot) for slot in type(operation).__slots__}
+    if isinstance(operation, Settle):
+        fields["letters"] = [it._asdict() for it in operation.letters]
+    return _NAMESPACE + name, fields

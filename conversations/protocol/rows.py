@@ -27,11 +27,13 @@ from conversations.protocol.endpoint import NEVER, Endpoint, Kept
 from conversations.protocol.envelope_run import encode_text, read_text
 from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Schema
 from conversations.protocol.sequencing import Inbound
+from conversations.protocol.topics import COMMANDS, QUEUE
 from conversations.protocol.varint import PAIR_SIZE, PAIRS, encode_long, read_long, read_pair
 
 IDENTITY_SIZE = 17
 ENDPOINT, GROUP, HELD, DELAYED, WAITING, COMMAND = b"E", b"G", b"H", b"D", b"W", b"K"
 PARK, PARKED, RETRY = b"F", b"R", b"T"
+LETTER = b"L"
 TIMER, ERROR = b"t", b"e"
 """Handlers without a message, as keys of their retries name them."""
 PARTITION = b"P"
@@ -325,6 +327,16 @@ def decode_park(row: bytes) -> ParkRow:
     """
     fields = DEFAULT.decode(row, _PARK)
     return ParkRow(**fields | {"due": int.from_bytes(fields["due"], "big")})
+
+
+def letter_key(topic: str, offset: int) -> bytes:
+    """Key of the row of an open letter, by where its record came from: the queue or the commands."""
+    return LETTER + (b"q" if topic.endswith(QUEUE) else b"c") + offset.to_bytes(8, "big") + bytes(8)
+
+
+def letter_source(key: bytes) -> tuple[str, int]:
+    """Return kind of topic, and offset, of the key of a letter's row."""
+    return (QUEUE if key[1:2] == b"q" else COMMANDS), int.from_bytes(key[2:10], "big")
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from conversations.checks import micros
 from conversations.config import WorkerSettings
 from conversations.memory.clock import ManualClock
 from conversations.protocol import rows
-from conversations.protocol.command import Switch, encode_command, switch
+from conversations.protocol.command import Switch, encode_command, to_partition
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.parked import Decision, Parked, parked, resolution
@@ -238,7 +238,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         """Turn the queue of a service on or off in every partition, as an operator; it happens with the next ``run``."""
         for number in range(self._partitions):
             where, number_of_command = (number, self._partitions), self.chance.random.randbytes(16)
-            command = switch(where, Switch(on, reason), by, number_of_command, self.clock.now())
+            command = to_partition(where, Switch(on, reason), by, number_of_command, self.clock.now())
             self.broker.append_keyed(service, COMMANDS, command.key.encode(), encode_command(command))
 
     def open_dialogs(self) -> list[str]:

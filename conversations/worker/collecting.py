@@ -202,7 +202,7 @@ def _accept_early(partition: Partition, item: Item) -> None:
 
 
 def _sweep(partition: Partition) -> None:
-    """Forget tombstones and commands whose time has passed on the log's clock."""
+    """Forget tombstones, commands and letters whose time has passed on the log's clock."""
     log_time = partition.row.queue_time
     for key in partition.tombstones.take(log_time, SWEEP):
         row = partition.read(key)
@@ -214,8 +214,9 @@ def _sweep(partition: Partition) -> None:
             letters.event(partition, "UNDELIVERED", conversation=uuid_text(key[1:17]), envelopes=count)
         partition.actives.pop(rows.other_side(key[1:]), None)
         groups.leave(partition, tombstone.origin, tombstone.key, key[1:])
-    for key in partition.commands.take(log_time, SWEEP):
-        partition.write(key, None)
+    for passing in (partition.commands, partition.letters):
+        for key in passing.take(log_time, SWEEP):
+            partition.write(key, None)
     partition.deadlines.trim(partition.is_open)
     _tick(partition)
 

@@ -7,8 +7,9 @@ import traceback
 
 from conversations.bodies import said
 from conversations.ports import Headers, Produced, Record
+from conversations.protocol import rows
 from conversations.protocol.identifiers import uuid_text
-from conversations.protocol.limits import KEY_BYTES, RECORD_BYTES, sendable
+from conversations.protocol.limits import DAY, KEY_BYTES, RECORD_BYTES, sendable
 from conversations.protocol.rows import ParkRow
 from conversations.worker.active import Item
 from conversations.worker.partition import Partition
@@ -40,6 +41,8 @@ HELD = "dl.held"
 """The letter is open: its message is still the head of its dialog, which waits until an operator decides."""
 DUE = "dl.due"
 """On a retry topic: when it is tried again, microseconds since 1970."""
+LETTER_LIFE = 90 * DAY
+"""Log time for which a letter is open, as long as its topic keeps it."""
 KEPT_BYTES = 256_000_000
 """Most that is kept of one record, or its letter would not fit a transaction; ``dl.size`` tells what it was."""
 PART = "dl.part"
@@ -86,6 +89,8 @@ def dead_letter(
     if failure is not None:
         headers += _failure(failure, item.attempts)
     _keep(partition, item.key, item.value, headers)
+    if not held and reason not in (SKIPPED, COMMAND_REFUSED):
+        _open(partition, item.topic, item.offset)
 
 
 def retry_headers(partition: Partition, item: Item, row: ParkRow) -> Headers:
@@ -106,7 +111,16 @@ def set_aside(partition: Partition, record: Record, why: str) -> None:
     headers = _source(partition, topic, offset, SET_ASIDE)
     headers.append((EXCEPTION_MESSAGE, sendable(why, STACK_LIMIT).encode()))
     _keep(partition, record.key(), record.value(), headers + _original(record))
+    _open(partition, topic, offset)
     event(partition, "SET_ASIDE", topic=topic, offset=offset, why=why)
+
+
+def _open(partition: Partition, topic: str, offset: int) -> None:
+    """Note that a letter is open: nobody has said yet what is to become of it, and no dialog waits for that."""
+    key = rows.letter_key(topic, offset)
+    until = max(partition.row.queue_time, partition.owner.now) + LETTER_LIFE
+    partition.write(key, until.to_bytes(8, "big"))
+    partition.letters.add(until, key)
 
 
 def _original(record: Record) -> Headers:

@@ -22,9 +22,11 @@ from conversations.protocol.command import (
     Command,
     End,
     EndWithError,
+    Report,
     Resolve,
     Send,
     SetTimer,
+    Settle,
     Switch,
     Tick,
     encode_command,
@@ -34,7 +36,7 @@ from conversations.protocol.envelope import message_run
 from conversations.protocol.identifiers import drawn_at, uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.states import Event
-from conversations.worker import letters, resolving, speaking, switching
+from conversations.worker import letters, resolving, settling, speaking, switching
 from conversations.worker.active import Active, Item
 from conversations.worker.partition import COMMAND_LIFE, Partition
 from conversations.worker.room import Room
@@ -55,15 +57,21 @@ def carry_out(partition: Partition, item: Item, command: Command) -> None:
     if isinstance(command.operations[0], Switch) and len(command.operations) == 1:
         _switch(partition, command, command.operations[0])
         return
+    report = isinstance(command.operations[-1], Report)
     try:
         _check_age(partition, item, command)
         _check_repeated(partition, command)  # before the dialog is asked: it may have ended since
+        if isinstance(command.operations[0], Settle):
+            settling.settle(partition, command)
+            return
         draft = _draft(partition, command)
         if any(isinstance(operation, Resolve) for operation in command.operations):
             _resolve(partition, command)
         _remember(partition, command)
     except _Repeated:
         partition.owner.counts.duplicates += 1
+        if report:
+            _report(partition, command)
     except LocalError as error:
         letters.dead_letter(partition, item, letters.COMMAND_REFUSED, failure=error, code=error.code)
         letters.event(
@@ -71,6 +79,12 @@ def carry_out(partition: Partition, item: Item, command: Command) -> None:
         )
     else:
         speaking.apply(partition, draft)
+        if report:
+            _report(partition, command)
+
+
+def _report(partition: Partition, command: Command) -> None:
+    letters.event(partition, "COMMAND_DONE", command=uuid_text(command.command_id), by=command.issued_by)
 
 
 def _resolve(partition: Partition, command: Command) -> None:
@@ -180,9 +194,9 @@ def _ask(draft: Draft, active: Active, operation: object) -> None:
         case Cleanup():
             draft.move(active, Event.CLEANUP)
             draft.asks.append(Ask(Verb.CLEANUP, active))
-        case Switch():
-            raise LocalError("turning a queue on or off stands alone in its command", code=_REPEATED)
-        case Tick() | Resolve():
+        case Switch() | Settle():
+            raise LocalError("what concerns a partition stands alone in its command", code=_REPEATED)
+        case Tick() | Resolve() | Report():
             pass
 
 

@@ -56,8 +56,8 @@ class Partition:
         self.flying: Flight | None = None
         self.moved = False
         """The position moved, or the row must be written for another reason."""
-        self.tombstones = Buckets()
-        self.commands = Buckets()
+        self.tombstones, self.commands, self.letters = Buckets(), Buckets(), Buckets()
+        """Rows to be forgotten when log time has passed: of closed dialogs, of commands that took effect, of open letters."""
         self.delayed: dict[bytes, int] = {}
         """Endpoints with envelopes kept as rows because their destination cannot take them, and how many."""
         self.next_waiting = self.first_waiting = FIRST_ROW
@@ -365,8 +365,9 @@ class Partition:
         for key, _ in self.store.scan(rows.DELAYED):
             self.delayed[key[1:18]] = self.delayed.get(key[1:18], 0) + 1
             self.next_waiting = max(self.next_waiting, int.from_bytes(key[-8:], "big") + 1)
-        for key, row in self.store.scan(rows.COMMAND):
-            self.commands.add(int.from_bytes(row[:8], "big"), key)
+        for kind, passing in ((rows.COMMAND, self.commands), (rows.LETTER, self.letters)):
+            for key, row in self.store.scan(kind):
+                passing.add(int.from_bytes(row[:8], "big"), key)
         for kind, parks in ((rows.PARK, self.parks), (rows.RETRY, self.retries)):
             for key, row in self.store.scan(kind):
                 park = parks[key[1:]] = Park(rows.decode_park(row))

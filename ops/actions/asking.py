@@ -15,7 +15,7 @@ from conversations.protocol.command import Command, encode_command
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.topics import events_topic
 
-ANSWERS = ("RESOLVED", "QUEUE_DISABLED", "QUEUE_ENABLED", "COMMAND_REFUSED")
+ANSWERS = ("RESOLVED", "SETTLED", "COMMAND_DONE", "QUEUE_DISABLED", "QUEUE_ENABLED", "COMMAND_REFUSED")
 
 
 class Refused(Exception):

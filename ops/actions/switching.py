@@ -8,7 +8,7 @@ from typing import Any
 
 from conversations.config import Kafka
 from conversations.kafka.catalog import read_catalog
-from conversations.protocol.command import Switch, switch
+from conversations.protocol.command import Switch, to_partition
 from ops.actions.asking import ask
 
 
@@ -22,5 +22,8 @@ def turn(kafka: Kafka, service: str, operation: Switch, by: str, wait: float) ->
     count = read_catalog(kafka).partitions(service) or 0
     now = time.time_ns() // 1_000
     return ask(
-        kafka, service, [switch((number, count), operation, by, os.urandom(16), now) for number in range(count)], wait
+        kafka,
+        service,
+        [to_partition((number, count), operation, by, os.urandom(16), now) for number in range(count)],
+        wait,
     )
