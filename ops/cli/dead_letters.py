@@ -21,6 +21,7 @@ from rich.text import Text
 from conversations.config import Kafka
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision, Parked
+from ops.cli import settling
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
 from ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, printable, show, show_error
 from ops.redrive.selection import By, Group, groups
@@ -34,6 +35,9 @@ retries = typer.Typer(
     help="Messages that failed and are tried again by themselves.", no_args_is_help=True, epilog=EXIT_CODES
 )
 
+app.command("discard", epilog=EXIT_CODES)(settling.discard)
+app.command("resubmit", epilog=EXIT_CODES)(settling.resubmit)
+
 Letter = Annotated[str, typer.Argument(metavar="LETTER", help="As `list` shows it, e.g. orders.queue-3-17.")]
 Service = Annotated[str, typer.Argument(metavar="[SERVICE]", help="Only of this service; default: of all.")]
 Reason = Annotated[str, typer.Option(help="Why; goes to the events with your name.", show_default=False)]
@@ -44,6 +48,7 @@ Wait = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the owne
 @app.command("list", epilog=EXIT_CODES)
 def list_letters(
     service: Service = "",
+    over: Annotated[bool, typer.Option("--over", help="Those that no dialog waits for.")] = False,
     by: Annotated[By | None, typer.Option(help="Count them in groups of what they have in common.")] = None,
     bootstrap: Bootstrap = "",
     namespace: Namespace = NO_NAMESPACE,
@@ -51,6 +56,8 @@ def list_letters(
     as_json: Json = False,
 ) -> None:
     """List what was given up on and waits for a decision, with what waits behind it.
+
+    Letters of dialogs that are over, and of records that were set aside, are shown with --over: nothing waits for them.
 
     \b
     Examples:
@@ -62,7 +69,9 @@ def list_letters(
     """
     kafka = kafka_of(bootstrap, namespace, setting)
     found: Sequence[object]
-    if by is None:
+    if over:
+        found = settling.list_over(kafka, service, as_json)
+    elif by is None:
         found = _list(kafka, service, _is_letter, "letters", as_json)
     else:
         found = _list_groups(kafka, service, by, as_json)

@@ -1,0 +1,101 @@
+"""What operators do about letters that no dialog waits for, with the real command line on a real Kafka."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from conversations import Client, Kafka
+from conversations.kafka.admin import apply
+from conversations.protocol.topics import COMMANDS, DEAD_LETTER, service_topic
+from ops.queries.letters import open_letters
+from ops.queries.waiting import waiting
+from tests.acceptance.command_line import Running
+from tests.acceptance.desk import Desk
+from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
+from tests.waiting import until
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.timeout(300)]
+WHY = ("--reason", "INC-4711")
+
+
+@pytest.fixture
+def desk(kafka: Kafka, tmp_path: Path) -> Iterator[Desk]:
+    """The fragile service runs, and two dialogs were ended behind their second entry: six letters are open."""
+    apply(kafka, [asker.declaration(), fragile.declaration()], 2, 1)
+    with Running(kafka, tmp_path, "fragile:fragile", "fragile:asker"), Client(asker, kafka) as client:
+        for text in ("one", "two"):
+            with client.begin_dialog("fragile", SUMS) as dialog:
+                for entry in ("1", text, "10", "0"):
+                    dialog.send(Entry(text=entry))
+        until(lambda: sum(it.behind for it in waiting(kafka, "fragile")) == 4)
+        desk = Desk(kafka, tmp_path)
+        for it in waiting(kafka, "fragile"):
+            assert desk("dead-letters", "end", it.letter, *WHY)[0] == 0
+        yield desk
+
+
+def produce(kafka: Kafka, topic: str, value: bytes, headers: list[tuple[str, str | bytes | None]]) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer.produce(topic, value, b"k", 0, headers=headers)
+    assert producer.flush(10) == 0
+
+
+def test_letters_are_discarded_or_sent_again_on_a_new_dialog(desk: Desk) -> None:
+    kafka = desk.kafka
+    assert desk("dead-letters", "list") == (0, {"letters": []})
+    code, told = desk("dead-letters", "list", "fragile", "--over")
+    assert code == 1
+    letters = {json.loads(it["body"])["text"]: it for it in told["letters"]}
+    assert len(told["letters"]) == 6
+    one, two = letters["one"], letters["two"]
+    assert one["reason"] == "parked-at-end"
+    assert "parked-at-end" in desk.text("dead-letters", "list", "--over")
+
+    code, told = desk("dead-letters", "resubmit", one["letter"], "--dry-run")
+    assert (code, told["done"], len(told["letters"])) == (0, False, 3)
+    (desk.out / "mended").touch()
+    code, told = desk("dead-letters", "resubmit", one["letter"], *WHY)
+    assert (code, told["service"], len(told["letters"])) == (0, "asker", 3)
+    assert told["dialog"] != one["conversation"]
+    left = open_letters(kafka, "fragile")
+    assert {it.conversation for it in left} == {two["conversation"]}
+    assert waiting(kafka, "fragile") == [], "its second entry is understood now"
+    code, told = desk("dead-letters", "resubmit", one["letter"], *WHY)
+    assert code == 2
+    assert "is not open" in told["error"]
+
+    code, told = desk("dead-letters", "discard", *(it.letter for it in left), *WHY)
+    assert (code, len(told["letters"])) == (0, 3)
+    assert desk("dead-letters", "list", "--over") == (0, {"letters": []})
+    assert desk("dead-letters", "discard", two["letter"], *WHY)[0] == 2
+
+
+def test_letters_that_are_of_no_dialog(desk: Desk) -> None:
+    kafka = desk.kafka
+    topic = service_topic(kafka.namespace, "fragile", DEAD_LETTER)
+    produce(kafka, topic, b"spring", [("kafka_dlt-original-topic", b"orders")])
+    produce(kafka, topic, b"connect", [("__dlq.errors.topic", b"orders")])
+    produce(kafka, topic, b"?", [])
+    produce(kafka, service_topic(kafka.namespace, "fragile", COMMANDS), b"garbage", [])
+    until(lambda: len(open_letters(kafka, "fragile")) == 10)
+    found = {it.value: it for it in open_letters(kafka, "fragile")}
+    assert found[b"spring"].foreign == "Spring Kafka"
+    assert found[b"connect"].foreign == "Kafka Connect or Kafka Streams"
+    assert found[b"?"].foreign == "another program"
+    garbage = found[b"garbage"]
+    assert (garbage.reason, garbage.topic) == ("set-aside", "commands")
+    for verb in ("discard", "resubmit"):
+        code, told = desk("dead-letters", verb, found[b"spring"].letter, *WHY)
+        assert code == 2
+        assert "Spring Kafka" in told["error"]
+    code, told = desk("dead-letters", "resubmit", garbage.letter, *WHY)
+    assert code == 2
+    assert "discarded" in told["error"]
+    assert desk("dead-letters", "discard", garbage.letter, *WHY)[0] == 0
+    assert desk("dead-letters", "discard", "fragile.queue-0-99999", *WHY)[0] == 2
+    assert desk("dead-letters", "discard", "nobody.queue-0-1", *WHY)[0] == 2
+    other = Desk(Kafka(kafka.bootstrap, namespace="elsewhere"), desk.out)
+    assert other("dead-letters", "discard", garbage.letter, *WHY)[0] != 0, "a letter of another namespace"
