@@ -25,7 +25,7 @@ class Brake:
     dialogs: int = 100
     """So many different dialogs must have failed within the window."""
     share: float = 0.5
-    """And they must be this part of them and the messages handled meanwhile; 0: the number alone counts."""
+    """And they must be this part of them and the handlers that succeeded meanwhile; 0: the number alone counts."""
     window: timedelta = timedelta(seconds=60)
     probe: timedelta = timedelta(seconds=1)
     """From one try to the next while it is on."""
@@ -39,7 +39,7 @@ class Brake:
 
 
 class Failures:
-    """The dialogs that failed lately, and how much was handled beside them; times in microseconds."""
+    """The dialogs that failed lately, and how many handlers succeeded beside them; times in microseconds."""
 
     def __init__(self, brake: Brake) -> None:
         self._brake = brake
@@ -47,13 +47,13 @@ class Failures:
         self._failed: dict[bytes, int] = {}
         """Dialogs by when they failed last, longest ago first."""
         self._handled: deque[tuple[int, int]] = deque()
-        """Now and then: a time, and how many messages had been handled by then."""
+        """Now and then: a time, and how many handlers had succeeded by then."""
 
     def __len__(self) -> int:
         return len(self._failed)
 
     def note(self, dialog: bytes, now: int, handled: int) -> bool:
-        """Count a failure; True when there were too many. ``handled`` counts messages since any fixed moment."""
+        """Count a failure; True when there were too many. ``handled`` counts successes since any fixed moment."""
         self._failed.pop(dialog, None)
         self._failed[dialog] = now
         while (first := next(iter(self._failed))) and self._failed[first] <= now - self._window:

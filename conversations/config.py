@@ -75,7 +75,7 @@ class WorkerSettings:
     deaths: int = 3
     """Deaths of the process, while a handler ran and nothing else that was suspect, after which its message is given up on."""
     rollbacks: int | None = 5
-    """Steps in a row that fail outside a handler after which the queue of a partition goes off; None: never does by itself."""
+    """Steps in a row that fail in the code around a handler after which the queue of a partition goes off; None: never."""
     brake: Brake | None = _BRAKE
     """When so many dialogs fail that nothing more is given up on; None: never."""
     limits: Limits = Limits()

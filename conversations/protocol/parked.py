@@ -50,11 +50,9 @@ class Parked(NamedTuple):
     ticket: int
     """Tells whether it was parked again since."""
     queue_off: bool = False
-    """It waits for its queue to be on again."""
+    """It waits for its queue to be on again, or for its worker's brake to be over."""
     returns: int = 0
     """How often an operator gave it back to its handler."""
-    place: int = 0
-    """Number of its row among those of its dialog."""
 
     @property
     def exception(self) -> str:
@@ -110,16 +108,8 @@ def _parked(table: Mapping[bytes, bytes], key: bytes, data: bytes, where: tuple[
     return Parked(
         letter, service, uuid_text(own[:16]), own[16] == 1, endpoint.key, endpoint.contract, endpoint.peer, handler, number, what, body, attempts,
         row.since, None if row.due >= rows.QUEUE_ON else row.due, max(row.next - row.first - 1, 0), row.size, row.failure,
-        row.ticket, row.due == rows.QUEUE_ON, row.returns, row.first,
+        row.ticket, row.due == rows.QUEUE_ON, row.returns,
     )  # fmt: skip
-
-
-def row_key(it: Parked) -> bytes:
-    """Return the key of the state row that says that it waits."""
-    own = bytes.fromhex(it.conversation.replace("-", "")) + bytes([it.initiator])
-    if it.handler is Failed.MESSAGE:
-        return rows.PARK + own
-    return rows.RETRY + own + next(name for name, handler in _HANDLERS.items() if handler is it.handler)
 
 
 class Decision(NamedTuple):

@@ -285,7 +285,7 @@ def decode_waiting(row: bytes) -> WaitingRow:
 
 
 QUEUE_ON = NEVER - 1
-"""A due time of what waits because its queue is off: when it is on again."""
+"""A due time of what waits because its queue is off, or its worker's brake is on: until that is over."""
 
 
 @dataclass(slots=True)
@@ -293,7 +293,7 @@ class ParkRow:
     """A dialog that waits for a failed handler to be tried again, or for a human."""
 
     due: int = NEVER
-    """When it is tried again, microseconds; ``NEVER``: nobody but a human decides; ``QUEUE_ON``: with its queue."""
+    """When it is tried again, microseconds; ``NEVER``: nobody but a human decides; or ``QUEUE_ON``."""
     first: int = 0
     """Number of its first parked row: the failed message."""
     next: int = 0
@@ -309,9 +309,15 @@ class ParkRow:
     ended: bool = False
     """The last parked row is the peer's END."""
     failure: str = ""
-    """What the handler raised last; empty: it was not called, because its queue is off."""
+    """What the handler raised last; empty: the first parked record was not tried yet."""
     returns: int = 0
     """How often an operator gave the failed message back to its handler."""
+    returned: str = ""
+    """The command that did so last, until it is known what became of it."""
+    spare: int = 0
+    """Records that came while the queue was off, or what waited for it drained: no limit counts them."""
+    spare_size: int = 0
+    """Their bytes."""
 
 
 def encode_park(row: ParkRow) -> bytes:

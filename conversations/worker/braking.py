@@ -31,10 +31,12 @@ class Braking:
         self._released = False
         """It went off: what waits for it is to go on."""
         self._turn = 0
+        self.finished = 0
+        """Handlers that succeeded since the start."""
 
-    def failed(self, dialog: bytes, now: int, handled: int) -> int:
+    def failed(self, dialog: bytes, now: int) -> int:
         """Count a failure; return how many dialogs had failed if that puts the brake on."""
-        if self._failures is None or self.on or not self._failures.note(dialog, now, handled):
+        if self._failures is None or self.on or not self._failures.note(dialog, now, self.finished):
             return 0
         count = len(self._failures)
         self._failures.clear()
@@ -58,12 +60,13 @@ class Braking:
                     partition.release(now)
         elif self.on and now >= self.next_probe:
             self.next_probe = now + self._pause
-            if not self._is_tried(partitions):
+            if not self._is_tried(partitions, now):
                 self._try_next([it for it in partitions if not it.row.off], now)
 
-    def _is_tried(self, partitions: Iterable[Partition]) -> bool:
+    def _is_tried(self, partitions: Iterable[Partition], now: int) -> bool:
+        """Say whether it has not had its turn yet: what waits for anything but that has."""
         probe = self._probe
-        if probe is None or probe.row.due == QUEUE_ON:
+        if probe is None or not (probe.taken or probe.row.due <= now):
             return False
         return any(probe in parks.values() for it in partitions for parks in (it.parks, it.retries))
 

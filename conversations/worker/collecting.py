@@ -79,7 +79,8 @@ def pace(partition: Partition) -> None:
     limits = partition.owner.settings.limits
     if partition.gone:
         return
-    parked = partition.parked_bytes if partition.row.off else 0  # else the dialogs they are of are dealt with
+    # Else each dialog is dealt with by itself; what was given up on may wait for weeks.
+    parked = partition.parked_bytes if partition.holds_back or partition.draining else 0
     if not partition.paused and (partition.waiting_bytes > limits.waiting_bytes or parked > limits.parked_bytes):
         partition.paused = True
         partition.owner.log.pause(partition.number)

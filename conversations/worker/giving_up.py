@@ -22,8 +22,10 @@ def text_of(failure: BaseException) -> str:
 
 
 def give_up(partition: Partition, item: Item, task: Task, failure: BaseException, decision: End) -> None:
-    """Keep the record as a dead letter, and do what its policy says."""
+    """Do what its policy says, and report it."""
     then = decision.then
+    if item.park is not None:
+        parking.returned(partition, item.park, parking.FAILED)
     if then is Then.HOLD:
         _hold(partition, item, task, failure)
     elif then is Then.SKIP:
@@ -56,7 +58,7 @@ def _disable_queue(partition: Partition, item: Item, task: Task, failure: BaseEx
 
 def _skip(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
     active = task.active
-    parking.forget_retry(partition, active, task.without)
+    parking.forget_retry(partition, active, task.without, parking.FAILED)
     if parking.has_message(item, task.without):
         letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure)
     if task.codec is not None and item.envelope is not None:
@@ -68,7 +70,7 @@ def _skip(partition: Partition, item: Item, task: Task, failure: BaseException) 
 
 def _end_dialog(partition: Partition, item: Item, task: Task, failure: BaseException, decision: End) -> None:
     active = task.active
-    parking.forget_retry(partition, active, task.without)
+    parking.forget_retry(partition, active, task.without, parking.FAILED)
     if parking.has_message(item, task.without):
         letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure, code=decision.code)
         active.endpoint.dead_lettered += task.codec is not None

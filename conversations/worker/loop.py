@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from random import SystemRandom
-from typing import Any
+from typing import Any, NoReturn
 
 from conversations.backoff import Backoff
 from conversations.config import WorkerSettings
@@ -247,15 +247,17 @@ class Worker:
         chosen = [p for p in (partitions or self.partitions.values()) if not p.gone]
         with self.owner.lock:
             if self.owner.failure is not None:
-                partition = self.partitions.get(self.owner.failed_in)
-                if partition is not None:
-                    rollbacks.count(partition, self.owner.failure)
-                raise self.owner.failure  # what its lane did until then is half done: nothing of it may be committed
+                self._fail(self.owner.failure)  # what its lane did until then is half done: nothing of it is committed
             flying = [partition for partition in chosen if self._collect(partition)]
         if flying:
             self._commit_flying(flying)
         if self.owner.failure is not None:
-            raise self.owner.failure
+            self._fail(self.owner.failure)
+
+    def _fail(self, failure: BaseException) -> NoReturn:
+        if (partition := self.partitions.get(self.owner.failed_in)) is not None:
+            rollbacks.count(partition, failure)
+        raise failure
 
     def _commit_flying(self, flying: list[Partition]) -> None:
         self._committing = True

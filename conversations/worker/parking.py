@@ -18,6 +18,8 @@ from conversations.worker.records import encode_item, item_of
 
 SLICE = 1_000
 """Parked records taken up by one step of a partition at most."""
+HANDLED, FAILED, ENDED, DECIDED = "handled", "failed", "ended", "decided"
+"""What may become of something that was given back: its dialog may end before, or somebody decide about it again."""
 FAILURE_LIMIT = 200
 """Characters of what a handler raised that a row repeats; all of it is in memory, for every parked dialog."""
 
@@ -30,17 +32,13 @@ def park(partition: Partition, item: Item, due: int, failure: str) -> None:
     active = _active(item)
     found = item.park
     if found is None:
-        found = partition.parks[active.identity] = Park(rows.ParkRow(since=partition.owner.now))
+        found = partition.parks[active.identity] = Park(rows.ParkRow(since=partition.owner.now, failure=failure))
         append(partition, active, found, item)
     else:
         partition.write(_key(active, found.row.first), encode_item(item))
     _wait(partition, active, found, due, failure)
     partition.changed.add(rows.PARK + active.identity)
-    if failure:
-        partition.backlog.discard(active.identity)
-        _show(partition, item, found)
-    else:
-        partition.backlog.add(active.identity)
+    _show(partition, item, found)
 
 
 def _show(partition: Partition, item: Item, found: Park) -> None:
@@ -100,6 +98,10 @@ def append(partition: Partition, active: Active, found: Park, item: Item) -> Non
     row.next += 1
     row.size += len(item.value)
     partition.parked_bytes += len(item.value)
+    if partition.holds_back or not row.failure:
+        row.spare += 1
+        row.spare_size += len(item.value)
+        partition.spare_bytes += len(item.value)
     partition.changed.add(rows.PARK + active.identity)
 
 
@@ -108,11 +110,12 @@ def is_full(partition: Partition, found: Park) -> bool:
 
     What waits, or waited, for a queue that is off is no failure of its dialog: the queue's input pauses instead.
     """
-    if partition.row.off or not found.row.failure:
+    row = found.row
+    if partition.holds_back or not row.failure:
         return False
     limits = partition.owner.settings.limits
-    too_many = found.row.next - found.row.first > limits.parked_messages
-    return too_many or (partition.parked_bytes > limits.parked_bytes and not partition.backlog)
+    too_many = row.next - row.first - row.spare > limits.parked_messages
+    return too_many or partition.parked_bytes - partition.spare_bytes > limits.parked_bytes
 
 
 # -- its turn -----------------------------------------------------------------------------------------------------------
@@ -189,6 +192,7 @@ def head_done(partition: Partition, item: Item) -> None:
     active, found = _active(item), item.park
     if found is None or not found.taken or item.deadline or is_stale(partition, item):
         return
+    returned(partition, found, HANDLED)
     _drop_head(partition, active, found, item)
     if active.identity in partition.parks:
         _take(partition, active, found)
@@ -198,13 +202,20 @@ def _drop_head(partition: Partition, active: Active, found: Park, item: Item) ->
     row = found.row
     partition.write(_key(active, row.first), None)
     row.first += 1
-    row.returns = 0
+    row.returns, row.returned, row.failure = 0, "", ""
     row.size -= len(item.value)
     partition.parked_bytes -= len(item.value)
+    _spend(partition, row, min(row.spare, 1), min(row.spare_size, len(item.value)))
     if row.first == row.next:
         _drop(partition, partition.parks, rows.PARK, active.identity)
         return
     partition.changed.add(rows.PARK + active.identity)
+
+
+def _spend(partition: Partition, row: rows.ParkRow, records: int, size: int) -> None:
+    row.spare -= records
+    row.spare_size -= size
+    partition.spare_bytes -= size
 
 
 def keep(partition: Partition, item: Item) -> None:
@@ -254,18 +265,26 @@ def skip_head(partition: Partition, active: Active, found: Park, item: Item) -> 
         try_now(partition, active, found, rows.PARK + active.identity)
 
 
+def returned(partition: Partition, found: Park, outcome: str) -> None:
+    """Report, once, what became of something that an operator gave back."""
+    command, found.row.returned = found.row.returned, ""
+    if command:
+        letters.event(partition, "RETURNED", command=command, outcome=outcome)
+
+
 # -- the end of the dialog ------------------------------------------------------------------------------------------------
 
 
 def close_park(partition: Partition, active: Active) -> None:
     """The dialog ended or broke: what is parked becomes dead letters, but for the message that is just being handled."""
     for handler in (rows.TIMER, rows.ERROR):
-        forget_retry(partition, active, handler)
+        forget_retry(partition, active, handler, ENDED)
     found = partition.parks.get(active.identity)
     if found is None:
         return
     row = found.row
     running = _is_running(active, found)
+    returned(partition, found, HANDLED if running else ENDED)
     for number in range(row.first, row.next):
         key = _key(active, number)
         data = partition.read(key)
@@ -273,6 +292,7 @@ def close_park(partition: Partition, active: Active) -> None:
         if data is not None and not (running and number == row.first):
             _settle(partition, active, item_of(active, partition.decoded(key, rows.decode_waiting, data)))
     partition.parked_bytes -= row.size
+    _spend(partition, row, row.spare, row.spare_size)
     _drop(partition, partition.parks, rows.PARK, active.identity)
 
 
@@ -288,9 +308,11 @@ def _settle(partition: Partition, active: Active, item: Item) -> None:
         active.endpoint.receive(envelope, partition.owner.now, partition.owner.settings.limits.held_messages)
 
 
-def forget_retry(partition: Partition, active: Active, handler: bytes) -> None:
+def forget_retry(partition: Partition, active: Active, handler: bytes, outcome: str) -> None:
     """A handler without a message has run, or is not to run any more."""
-    if active.identity + handler in partition.retries:
+    found = partition.retries.get(active.identity + handler)
+    if found is not None:
+        returned(partition, found, outcome)
         _drop(partition, partition.retries, rows.RETRY, active.identity + handler)
 
 
@@ -301,8 +323,6 @@ def _is_running(active: Active, found: Park) -> bool:
 
 def _drop(partition: Partition, parks: dict[bytes, Park], kind: bytes, name: bytes) -> None:
     del parks[name]
-    if kind == rows.PARK:
-        partition.backlog.discard(name)
     partition.changed.discard(kind + name)
     partition.write(kind + name, None)
 

@@ -68,13 +68,13 @@ class Partition:
         """Handlers without a message that failed and are tried again later, by identity and ``rows.TIMER`` or ``ERROR``."""
         self.changed: set[bytes] = set()
         """Keys of the rows of these that are to be written."""
-        self.backlog: set[bytes] = set()
-        """Dialogs, by identity, of which nothing failed: they wait because the queue is off, or was."""
         self.draining: list[tuple[bytes, Park]] = []
         """Parked dialogs whose next message is to be taken up by the next step."""
         self.slice_left = 0
         """How many parked records this step may still take up."""
         self.parked_bytes = 0
+        self.spare_bytes = 0
+        """Those of them that no limit counts."""
         self.ticked = 0
         """When time was last asked to pass on this partition."""
         self.commands_bound = 0
@@ -277,6 +277,11 @@ class Partition:
                     park.row.due = now
                     self.deadlines.add(now, name[:17])
 
+    @property
+    def holds_back(self) -> bool:
+        """No handler is called: the queue is off, or the worker's brake is on."""
+        return bool(self.row.off) or self.owner.braking.on
+
     def is_open(self, own: bytes) -> bool:
         """Tell whether there is an endpoint that is not closed."""
         active = self.actives.get(rows.other_side(own))
@@ -372,8 +377,7 @@ class Partition:
             for key, row in self.store.scan(kind):
                 park = parks[key[1:]] = Park(rows.decode_park(row))
                 self.parked_bytes += park.row.size
-                if kind == rows.PARK and not park.row.failure:
-                    self.backlog.add(key[1:])
+                self.spare_bytes += park.row.spare_size
                 if park.row.due == rows.QUEUE_ON and not self.row.off:
                     park.row.due = self.opened_at
                 if park.wakes != NEVER:
@@ -388,6 +392,8 @@ class Partition:
         return (
             (self.suspicion is None or not self.suspicion.left)
             and not self.draining
+            and not self.holds_back
+            and not self.spare_bytes
             and self.next_deadline() > self.opened_at
             and self.read_to() >= self.row.bound
             and max(self.row.commands, self.owner.log.commands_read_to(self.number)) >= self.commands_bound

@@ -33,19 +33,20 @@ def resolve(partition: Partition, active: Active, command: Command, decision: Re
         raise LocalError("nothing of this dialog waits", code=NOT_WAITING)
     item = parking.head(partition, active, found) if decision.handler == Failed.MESSAGE else None
     _check(found, item, decision)
+    parking.returned(partition, found, parking.DECIDED)
+    number = uuid_text(command.command_id)
     if decision.action == Action.END:
         _end(partition, active, decision)
     elif item is None:
-        _resolve_handler(partition, active, found, decision)
+        _resolve_handler(partition, active, found, decision, number)
     elif decision.action == Action.SKIP:
         _skip(partition, active, found, item, command.issued_by, decision.reason)
     else:
         if decision.action == Action.EDIT:
             _edit(partition, active, found, item, decision.body)
-        found.row.returns += 1
-        parking.try_now(partition, active, found, rows.PARK + key)
+        _give_back(partition, active, found, rows.PARK + key, number)
     letters.event(
-        partition, "RESOLVED", command=uuid_text(command.command_id), conversation=uuid_text(active.identity[:16]),
+        partition, "RESOLVED", command=number, conversation=uuid_text(active.identity[:16]),
         from_initiator=not command.from_initiator, handler=decision.handler.lower(), number=decision.number,
         action=decision.action.lower(), by=command.issued_by, reason=decision.reason,
     )  # fmt: skip
@@ -104,15 +105,21 @@ def _edit(partition: Partition, active: Active, found: Park, item: Item, body: b
     parking.replace_head(partition, active, found, item)
 
 
-def _resolve_handler(partition: Partition, active: Active, found: Park, decision: Resolve) -> None:
+def _give_back(partition: Partition, active: Active, found: Park, key: bytes, command: str) -> None:
+    found.row.returns += 1
+    found.row.returned = command
+    parking.try_now(partition, active, found, key)
+
+
+def _resolve_handler(partition: Partition, active: Active, found: Park, decision: Resolve, command: str) -> None:
     name = _HANDLERS[Failed(decision.handler)]
+    key = active.identity + name
     if decision.action == Action.EDIT:
         raise LocalError("a timer or an error has no body that could be edited", code=NOT_WAITING)
     if decision.action == Action.RETRY:
-        found.row.returns += 1
-        parking.try_now(partition, active, found, rows.RETRY + active.identity + name)
+        _give_back(partition, active, found, rows.RETRY + key, command)
         return
-    parking.forget_retry(partition, active, name)
+    parking.forget_retry(partition, active, name, parking.DECIDED)
     if decision.handler == Failed.ERROR:
         receiving.finish_end(partition, active)
     elif active.endpoint.firing:

@@ -70,7 +70,7 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, first: object, 
         settled(partition, active, told=False)
     elif isinstance(first, int) and active.endpoint.state is not State.CLOSED:
         active.endpoint.set_timer(first)
-        parking.forget_retry(partition, active, rows.TIMER)
+        parking.forget_retry(partition, active, rows.TIMER, parking.ENDED)
         partition.touch(active)
 
 

@@ -161,14 +161,15 @@ class Suspicion:
             return None
         return ProcessDied(f"{deaths} processes died while its handler ran, and nothing else")
 
-    def finished(self, item: Item) -> None:
-        """An item had its turn, and nobody died."""
+    def finished(self, item: Item, *, tried: bool = True) -> None:
+        """An item had its turn, and nobody died; one that was not tried keeps what it is charged with."""
         if not item.suspect:
             return
         self.left -= 1
         for name in {name_of(item), _record_of(item)}:  # it is called otherwise once its record is settled
             self._allowed.discard(name)
-            self._row.deaths.pop(name, None)
+            if tried:
+                self._row.deaths.pop(name, None)
         if not self.busy:
             self.alone = False
 

@@ -14,7 +14,6 @@ from conversations.errors import (
     InvalidBody,
     PeerError,
     ProcessDied,
-    RetryLater,
     StateDamaged,
     TimeLimitExceeded,
     Verdict,
@@ -53,13 +52,14 @@ def steps(partition: Partition, lane: Lane) -> Steps:
     run = lane.run
     try:
         while items and not partition.gone:
-            item = items[0]
+            item, held_back = items[0], False
             for first in _tasks(partition, item):
                 task: Task | None = first
                 while task is not None:
                     _begins(partition, item, task)
                     if partition.row.off or (braking.on and not braking.tries(item)):
                         switching.hold_back(partition, item, task.without)
+                        held_back = True
                         break
                     if partition.suspicion is not None and not _may_run(partition, lane, item, task):
                         return
@@ -78,7 +78,7 @@ def steps(partition: Partition, lane: Lane) -> Steps:
                     if partition.gone:
                         return
                     task = _outcome(partition, item, task, draft, call, failure)
-            _finished(partition, lane, item)
+            _finished(partition, lane, item, held_back=held_back)
         lane.run = None
         if not items:
             lane.rest()
@@ -172,9 +172,10 @@ def _outcome(
     partition.row.rollbacks = 0
     if partition.owner.braking.tries(item):
         _brake_off(partition)
+    partition.owner.braking.finished += 1
+    parking.forget_retry(partition, active, task.without, parking.HANDLED)
     if draft.asks:
         speaking.apply(partition, draft)
-    parking.forget_retry(partition, active, task.without)
     if task.finish is not None:
         task.finish(partition, active)
     elif task.codec is not None:
@@ -213,9 +214,9 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
     owner.counts.failures += 1
     facts = {"conversation": uuid_text(active.identity[:16]), "attempt": item.attempts + 1}
     what = item.envelope.message_type if item.envelope is not None and item.envelope.message_type else task.handler.name
-    if _is_braked(partition, item, task, failure):
-        return True
     decision = decide(failure, item.attempts + 1, owner.service.poison, _subject(item, task))
+    if (not isinstance(decision, Retry) or decision.counts) and _is_braked(partition, item, task, failure):
+        return True
     item.attempts += not isinstance(decision, Retry) or decision.counts
     if not isinstance(decision, Retry):
         log.error("handler of %s failed (attempt %d), giving up", what, item.attempts, exc_info=failure, extra=facts)
@@ -234,10 +235,8 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
 def _is_braked(partition: Partition, item: Item, task: Task, failure: BaseException) -> bool:
     """While the brake is on, and when this failure puts it on, a message waits as if it had not been tried."""
     owner = partition.owner
-    if any(isinstance(member, RetryLater) for member in members(failure)):
-        return False
     text = giving_up.text_of(failure)
-    count = owner.braking.failed(task.active.identity, owner.now, owner.counts.handled)
+    count = owner.braking.failed(task.active.identity, owner.now)
     if count:
         log.error("%s: %d dialogs failed within a short time, going on one by one: %s", owner.name, count, text)
         letters.event(partition, "BRAKE_ON", dialogs=count, failure=text)
@@ -303,7 +302,7 @@ def _running_task(partition: Partition, item: Item) -> Task | None:
 def _timer(partition: Partition, active: Active) -> Task | None:
     task = receiving.timer(active)
     if task is None:  # this release has no handler for it
-        parking.forget_retry(partition, active, rows.TIMER)
+        parking.forget_retry(partition, active, rows.TIMER, parking.ENDED)
         partition.touch(active)
     return task
 
@@ -311,14 +310,14 @@ def _timer(partition: Partition, active: Active) -> Task | None:
 # -- afterwards ----------------------------------------------------------------------------------------------------
 
 
-def _finished(partition: Partition, lane: Lane, item: Item) -> None:
-    """An item is settled: drop its row, and let what was held behind it follow."""
+def _finished(partition: Partition, lane: Lane, item: Item, *, held_back: bool = False) -> None:
+    """An item is settled, or waits elsewhere: drop its row, and let what was held behind it follow."""
     items = lane.items
     items.popleft()
     if item.row != NO_ROW:
         _drop_row(partition, item)
     if partition.suspicion is not None:
-        partition.suspicion.finished(item)
+        partition.suspicion.finished(item, tried=not held_back)
     if item.park is not None:
         parking.head_done(partition, item)
     active = item.active

@@ -255,7 +255,8 @@ _END = {
     "done": "is done",
     "stopped": "was stopped (conversations redrive resume {plan})",
     "canary failed": "ended: one of the first came back, nothing more was tried",
-    "no news": "ended: nothing was heard of what was given back; are the services running?",
+    "no news": "ended: nothing was heard of what was given back; does its service run, and is its queue on? "
+    "(conversations redrive resume {plan})",
 }
 
 

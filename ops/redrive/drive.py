@@ -11,27 +11,24 @@ from enum import StrEnum
 from typing import Any
 
 from conversations.config import Kafka
-from conversations.errors import LogError
+from conversations.errors import LogError, NotAccepted
 from conversations.kafka.appending import append
 from conversations.kafka.commands import CommandProducer
 from conversations.kafka.follow import Follower, ends_of, partitions_of
-from conversations.ports import Record
-from conversations.protocol import rows
 from conversations.protocol.command import Action, encode_command
 from conversations.protocol.identifiers import uuid_text
-from conversations.protocol.parked import NEEDED, Decision, Parked, parked, resolution, row_key
-from conversations.protocol.topics import STATE, events_topic, service_topic
+from conversations.protocol.parked import NEEDED, Decision, Parked, parked, resolution
+from conversations.protocol.topics import events_topic
+from ops.queries.state import PATIENCE as READING
 from ops.queries.state import tables
-from ops.redrive.journal import Journal
-from ops.redrive.outcomes import Outcome, after, count
+from ops.redrive.journal import Entry, Journal
+from ops.redrive.outcomes import OF_EVENT, Outcome, count
 from ops.redrive.plan import Letter, Plan
 
 PATIENCE = 60.0
 """Seconds without any news of what was given back after which nobody seems to be there."""
 PROGRESS = 2.0
 """Seconds between two events that tell how far it is."""
-SETTLING = 0.3
-"""Seconds for an event that belongs to a row to arrive."""
 STARTED, PROGRESSED, STOP, ENDED = "REDRIVE_STARTED", "REDRIVE_PROGRESS", "REDRIVE_STOP", "REDRIVE_ENDED"
 
 
@@ -42,7 +39,7 @@ class End(StrEnum):
     STOPPED = "stopped"
     CANARY_FAILED = "canary failed"
     NO_NEWS = "no news"
-    """Nobody answered: are the services running?"""
+    """Nothing is heard of what was given back: its service does not run, its queue is off, or it asked to be called later."""
 
 
 class Drive:
@@ -53,7 +50,7 @@ class Drive:
         plan: what.
         journal: what became of its letters before; goes on being written.
         decision: who asked for it, and why.
-        tell: called with the outcomes whenever there are new ones.
+        tell: called with the counts whenever there is something new.
     """
 
     def __init__(
@@ -62,15 +59,11 @@ class Drive:
         self.kafka, self.plan, self.decision = kafka, plan, decision
         self._journal, self._tell = journal, tell
         done = journal.read()
-        self.outcomes = {it.letter: done.get(it.letter, Outcome.OPEN) for it in plan.letters}
-        self._found: dict[str, Parked] = {}
-        self._by_row: dict[tuple[str, bytes], Parked] = {}
-        self._commands: dict[str, str] = {}
+        known = {it.letter: done.get(it.letter, Entry(Outcome.OPEN)) for it in plan.letters}
+        self.outcomes = {letter: entry.outcome for letter, entry in known.items()}
+        self._commands = {entry.command: letter for letter, entry in known.items() if entry.command}
         """Letters by the command that gave them back."""
-        self._gave_up: set[str] = set()
-        """Conversations their owners gave up on since."""
-        self._gone: dict[str, float] = {}
-        """Letters whose row is gone, and since when: an event may still say why."""
+        self._found: dict[str, Parked] = {}
         self._stopped = False
         self._news = self._told = time.monotonic()
 
@@ -81,14 +74,16 @@ class Drive:
             LogError: Kafka cannot be read or written.
         """
         services = sorted({it.service for it in self.plan.letters})
-        topics = [events_topic(self.kafka.namespace)]
-        topics += [service_topic(self.kafka.namespace, service, STATE) for service in services]
+        events = events_topic(self.kafka.namespace)
         with ExitStack() as stack:
-            ends = ends_of(self.kafka, partitions_of(self.kafka, topics))
-            self._follower = stack.enter_context(Follower(self.kafka, topics, since=ends))
+            # What was given back by an earlier run may have been told of since.
+            since = None if self._commands else ends_of(self.kafka, partitions_of(self.kafka, [events]))
+            self._follower = stack.enter_context(Follower(self.kafka, [events], since=since))
             self._producers = {service: CommandProducer(self.kafka, service) for service in services}
             for producer in self._producers.values():
                 stack.callback(producer.close)
+            if self._commands:
+                self._take([json.loads(it.value() or b"{}") for it in self._follower.to_the_end(READING)], stops=False)
             self._find(services)
             self._publish(STARTED, letters=len(self.plan.letters))
             end = End.STOPPED
@@ -99,19 +94,20 @@ class Drive:
         return end
 
     def _drive(self) -> End:
-        open_letters = [it for it in self.plan.letters if self.outcomes[it.letter] is Outcome.OPEN]
+        left = iter([it for it in self.plan.letters if self.outcomes[it.letter] is Outcome.OPEN])
         proven = sum(it is Outcome.HANDLED for it in self.outcomes.values())
-        left = iter(open_letters)
         for it in left:
             if proven >= self.plan.care.canary:
                 return self._rest([it, *left])
             outcome = self._try_one(it)
             if self._stopped:
                 return End.STOPPED
-            if outcome in (Outcome.BACK, Outcome.SENT):
-                return End.CANARY_FAILED if outcome is Outcome.BACK else End.NO_NEWS
+            if outcome is Outcome.BACK:
+                return End.CANARY_FAILED
+            if not outcome.final:
+                return End.NO_NEWS
             proven += outcome is Outcome.HANDLED
-        return End.DONE
+        return self._rest([])
 
     def _try_one(self, letter: Letter) -> Outcome:
         self._give(letter)
@@ -147,60 +143,43 @@ class Drive:
                 self._found |= {it.letter: it for it in parked(table, service, number)}
         for letter in self.plan.letters:
             it = self._found.get(letter.letter)
-            if self.outcomes[letter.letter] is not Outcome.OPEN:
-                continue
-            if it is None or not it.held or it.ticket != letter.ticket:
+            changed = it is None or not it.held or it.ticket != letter.ticket
+            if changed and self.outcomes[letter.letter] is Outcome.OPEN:
                 self._settle(letter.letter, Outcome.CHANGED)
-            else:
-                self._by_row[it.service, row_key(it)] = it
 
     def _give(self, letter: Letter) -> None:
         it = self._found.get(letter.letter)
         if it is None or self.outcomes[letter.letter] is not Outcome.OPEN:
             return
         command = resolution(it, self.decision, os.urandom(16), time.time_ns() // 1_000)
-        self._commands[uuid_text(command.command_id)] = letter.letter
+        name = uuid_text(command.command_id)
+        self._commands[name] = letter.letter
         self.outcomes[letter.letter] = Outcome.SENT
-        self._producers[it.service].append(it.key.encode(), encode_command(command))
+        self._journal.note(letter.letter, Outcome.SENT, name)
+        try:
+            self._producers[it.service].append(it.key.encode(), encode_command(command))
+        except NotAccepted as error:
+            raise LogError(str(error)) from error
         self._news = time.monotonic()
 
     # -- what came of it ---------------------------------------------------------------------------------------------
 
     def _look(self, timeout: float) -> None:
-        for record in self._follower.poll(timeout):
-            if record.topic() == events_topic(self.kafka.namespace):
-                self._take_event(json.loads(record.value() or b"{}"))
-            else:
-                self._take_row(record)
-        now = time.monotonic()
-        for letter in [letter for letter, since in self._gone.items() if now - since >= SETTLING]:
-            del self._gone[letter]
-            it = self._found[letter]
-            self._settle(letter, after(it, None, 0, it.conversation in self._gave_up))
-        if now - self._told >= PROGRESS:
+        self._take([json.loads(it.value() or b"{}") for it in self._follower.poll(timeout)], stops=True)
+        if time.monotonic() - self._told >= PROGRESS:
             self._publish(PROGRESSED)
 
-    def _take_event(self, event: dict[str, Any]) -> None:
-        name, letter = event.get("event"), self._commands.get(str(event.get("command")))
-        if name == STOP and event.get("redrive") == self.plan.redrive:
-            self._stopped = True
-        elif name == "GAVE_UP":
-            self._gave_up.add(str(event.get("conversation")))
-        elif name == "COMMAND_REFUSED" and letter is not None:
-            self._settle(letter, Outcome.CHANGED)
-
-    def _take_row(self, record: Record) -> None:
-        service = record.topic().removeprefix(f"{self.kafka.namespace}.").removesuffix(f".{STATE}")
-        it = self._by_row.get((service, record.key() or b""))
-        if it is None or self.outcomes[it.letter] is not Outcome.SENT:
-            return
-        value = record.value()
-        if value is None:
-            self._gone[it.letter] = time.monotonic()
-            return
-        outcome = after(it, rows.decode_park(value), time.time_ns() // 1_000, it.conversation in self._gave_up)
-        if outcome.final:
-            self._settle(it.letter, outcome)
+    def _take(self, events: Iterable[dict[str, Any]], *, stops: bool) -> None:
+        for event in events:
+            name, letter = event.get("event"), self._commands.get(str(event.get("command")))
+            if name == STOP and event.get("redrive") == self.plan.redrive:
+                self._stopped = stops
+            elif letter is None or self.outcomes[letter].final:
+                continue
+            elif name == "RETURNED":
+                self._settle(letter, OF_EVENT[str(event.get("outcome"))])
+            elif name == "COMMAND_REFUSED":
+                self._settle(letter, Outcome.CHANGED)
 
     def _settle(self, letter: str, outcome: Outcome) -> None:
         self.outcomes[letter] = outcome

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from typing import NamedTuple
 
 from ops.redrive.outcomes import Outcome
 
 
+class Entry(NamedTuple):
+    """What is known of one letter."""
+
+    outcome: Outcome
+    command: str = ""
+    """The command that gave it back."""
+
+
 class Journal:
-    """One line for each letter whose outcome is final."""
+    """One line for each letter that was given back, and one for each that is over."""
 
     def __init__(self, plan: Path, redrive: str) -> None:
         self.path = plan.with_name(f"{redrive}.journal")
@@ -20,22 +30,27 @@ class Journal:
         return self.path.exists()
 
     def begin(self) -> None:
-        """Note that the plan is started."""
-        self.path.touch()
+        """Note that the plan is started, or gone on with behind a line that was cut off."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write("\n" if file.tell() else "")
 
-    def read(self) -> dict[str, Outcome]:
-        """Return the outcomes so far, by letter; a last line that was cut off is left out."""
-        found: dict[str, Outcome] = {}
+    def read(self) -> dict[str, Entry]:
+        """Return the last entry of each letter; a line that was cut off is left out."""
+        found: dict[str, Entry] = {}
         if self.exists:
             for line in self.path.read_text(encoding="utf-8").splitlines():
                 try:
                     entry = json.loads(line)
                 except ValueError:
                     continue
-                found[entry["letter"]] = Outcome(entry["outcome"])
+                before = found.get(entry["letter"])
+                command = entry["command"] or (before.command if before is not None else "")
+                found[entry["letter"]] = Entry(Outcome(entry["outcome"]), command)
         return found
 
-    def note(self, letter: str, outcome: Outcome) -> None:
-        """Add a final outcome."""
+    def note(self, letter: str, outcome: Outcome, command: str = "") -> None:
+        """Add an entry; it is on the disk when this returns."""
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"letter": letter, "outcome": outcome.value}) + "\n")
+            file.write(json.dumps({"letter": letter, "outcome": outcome.value, "command": command}) + "\n")
+            file.flush()
+            os.fsync(file.fileno())

@@ -1,16 +1,9 @@
-"""What became of letters that were given back, told from the rows and events of their owners."""
+"""What became of letters that were given back, as their owners tell."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-
-from conversations.protocol.endpoint import NEVER
-from conversations.protocol.parked import Parked
-from conversations.protocol.rows import ParkRow
-
-SOON = 1_000_000
-"""Microseconds within which what is due is being tried: clocks differ a little."""
 
 
 class Outcome(StrEnum):
@@ -19,14 +12,14 @@ class Outcome(StrEnum):
     OPEN = "open"
     """Not given back yet."""
     SENT = "sent"
-    """Its owner was asked."""
+    """Given back; its owner has not told yet what became of it."""
     HANDLED = "handled"
     BACK = "came back"
-    """It failed again, and is held again, or was given up on."""
+    """It failed again: it is held again, or what its policy says was done."""
+    ENDED = "dialog ended"
+    """Before it had its turn."""
     CHANGED = "changed"
     """Somebody decided about it, or it failed again, since the plan was made: left alone."""
-    WAITS = "waits"
-    """Its handler asked to be called later, or its queue is off."""
 
     @property
     def final(self) -> bool:
@@ -34,24 +27,8 @@ class Outcome(StrEnum):
         return self not in (Outcome.OPEN, Outcome.SENT)
 
 
-def after(before: Parked, row: ParkRow | None, now: int, gave_up: bool) -> Outcome:
-    """Tell what became of a letter from the row of its dialog before it was given back, and now.
-
-    Args:
-        before: as it was when it was given back.
-        row: as it is; None when nothing of the dialog waits any more.
-        now: microseconds since 1970.
-        gave_up: the owner said since that it gave up on a message of the dialog.
-    """
-    if row is None:
-        return Outcome.BACK if gave_up else Outcome.HANDLED
-    if row.first > before.place:
-        return Outcome.HANDLED
-    if row.ticket == before.ticket:
-        return Outcome.SENT
-    if row.due >= NEVER:
-        return Outcome.BACK
-    return Outcome.WAITS if row.due > now + SOON else Outcome.SENT
+OF_EVENT = {"handled": Outcome.HANDLED, "failed": Outcome.BACK, "ended": Outcome.ENDED, "decided": Outcome.CHANGED}
+"""By what the event RETURNED says."""
 
 
 def count(outcomes: Mapping[str, Outcome]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from conversations.protocol.parked import Parked
 from ops.redrive.selection import Selector
 
 VERSION = 1
+_NAME = re.compile(r"rd-[0-9a-f]{1,16}")
 
 
 class Letter(NamedTuple):
@@ -75,6 +77,17 @@ def _plain(plan: Plan) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _check(plan: Plan) -> None:
+    """Refuse what somebody who edited the file may have got wrong."""
+    care = plan.care
+    if not _NAME.fullmatch(plan.redrive):
+        raise ValueError(f"redrive is {plan.redrive!r}")
+    if not 0 < care.rate < float("inf") or care.canary < 0 or care.max_returns < 1:
+        raise ValueError(f"care is {care}")
+    if not {type(it.ticket) for it in plan.letters} <= {int}:
+        raise ValueError("a letter has no ticket")
+
+
 def from_json(text: str) -> Plan:
     """Read a plan.
 
@@ -86,8 +99,10 @@ def from_json(text: str) -> Plan:
         if fields.pop("version") != VERSION:
             raise DeclarationError("the plan is of another version of this program: make it again")
         letters = tuple(Letter(**it) for it in fields.pop("letters"))
-        return Plan(
+        plan = Plan(
             selector=Selector(**fields.pop("selector")), care=Care(**fields.pop("care")), letters=letters, **fields
         )
+        _check(plan)
+        return plan
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DeclarationError(f"this is no redrive plan: {error!r}") from error

@@ -4,7 +4,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from conversations import Brake, Dialog, PoisonPolicy, Service, Then, WorkerSettings
+import pytest
+
+from conversations import Brake, Dialog, GiveUp, Limits, PoisonPolicy, RetryLater, Service, Then, WorkerSettings
 from conversations.testing import PeerDialog, Simulation
 from tests.simulation.services import ECHO, Say
 from tests.simulation.test_decisions import events
@@ -125,4 +127,73 @@ def test_later_is_no_failure() -> None:
     moody = Moody()
     with Simulation(moody.service, raise_failures=False, settings=SETTINGS) as sim:
         talk(sim, 20, "a later")
+        assert events(sim, "BRAKE_ON") == []
+
+
+def test_no_dialog_breaks_and_input_pauses_while_it_is_on() -> None:
+    deployed = Deployed()
+    few = replace(SETTINGS, batch=20, limits=Limits(parked_messages=5, parked_bytes=20_000))
+    with Simulation(deployed.service, raise_failures=False, partitions=1, settings=few) as sim:
+        dialogs = talk(sim, 30, "a")
+        sim.advance(40 * SECOND)
+        for number in range(20):
+            for dialog in dialogs:
+                if dialog.error is None:
+                    dialog.send(Say(text=str(number)))
+            sim.run()
+        (partition,) = sim.worker("moody").partitions.values()
+        assert partition.paused
+        well = [dialog for dialog in dialogs if dialog.error is None]
+        assert len(well) >= 20
+        deployed.broken = False
+        sim.advance(5 * SECOND)
+        assert all(texts(dialog) == ["a", *map(str, range(20))] for dialog in well)
+        assert partition.spare_bytes == 0
+        sim.check_invariants()
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_one_that_asks_to_be_called_later_has_had_its_turn(many: bool) -> None:
+    deployed, asked = Deployed(), []
+    service: Service[dict[str, Any]] = Service(
+        "moody", accepts=[ECHO], poison=[PoisonPolicy(delays=[], then=Then.HOLD)]
+    )
+
+    @service.on(Say)
+    def say(body: Say, dialog: Dialog) -> None:
+        if deployed.broken:
+            raise KeyError("score")
+        asked.append(body.text)
+        if len(asked) == 1:
+            later = RetryLater(timedelta(hours=1))
+            raise BaseExceptionGroup("both", [later, GiveUp("no")]) if many else later
+        dialog.send(body)
+
+    with Simulation(service, raise_failures=False, partitions=1, settings=SETTINGS) as sim:
+        dialogs = talk(sim, 20, "a")
+        deployed.broken = False
+        sim.advance(10 * SECOND)
+        assert sum(texts(dialog) == ["a"] for dialog in dialogs) >= 10
+        assert len(events(sim, "BRAKE_OFF")) == 1
+
+
+def test_timers_that_succeed_count_too() -> None:
+    service: Service[dict[str, Any]] = Service("moody", accepts=[ECHO], poison=[STRICT])
+
+    @service.on(Say)
+    def say(body: Say, dialog: Dialog) -> None:
+        if body.text == "bad":
+            raise KeyError("score")
+        dialog.set_timer(SECOND)
+
+    @service.on_timer()
+    def ring(dialog: Dialog) -> None:
+        dialog.set_timer(SECOND)
+
+    with Simulation(service, raise_failures=False, settings=SETTINGS) as sim:
+        talk(sim, 20, "ring")
+        sim.advance(10 * SECOND)
+        talk(sim, 1, "bad")
+        sim.advance(5 * SECOND)
+        talk(sim, 10, "bad")
         assert events(sim, "BRAKE_ON") == []

@@ -222,3 +222,73 @@ def test_an_end_without_a_code_is_refused() -> None:
         sim.run()
         assert events(sim, "COMMAND_REFUSED")[0]["code"] == 8419
         assert sim.parked("moody") == [it]
+
+
+# -- what became of what was given back -----------------------------------------------------------------------------------
+
+
+def outcomes(sim: Simulation) -> list[str]:
+    return [event["outcome"] for event in events(sim, "RETURNED")]
+
+
+def test_the_owner_tells_what_became_of_what_was_given_back() -> None:
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        _, it = held(sim, moody, "b 2", "c 9")
+        sim.decide(it, by_hand(Action.RETRY))
+        sim.run()
+        assert outcomes(sim) == ["failed"]
+        (again,) = sim.parked("moody")
+        assert again.returns == 1
+        sim.decide(again, by_hand(Action.RETRY))
+        sim.crash("moody")
+        sim.run()
+        assert outcomes(sim) == ["failed", "handled"], "although the next one failed at once"
+        commands = [event["command"] for event in events(sim, "RESOLVED")]
+        assert [event["command"] for event in events(sim, "RETURNED")] == commands
+        (follower,) = sim.parked("moody")
+        assert follower.returns == 0
+
+
+@pytest.mark.parametrize("then", [Then.SKIP, Then.END_DIALOG])
+def test_given_back_and_given_up_on_is_a_failure(then: Then) -> None:
+    moody = Moody(PoisonPolicy(delays=[], then=Then.HOLD))
+    with Simulation(moody.service, raise_failures=False) as sim:
+        _, it = held(sim, moody, "b 9", "c")
+        moody.service.poison = (PoisonPolicy(delays=[], then=then),)
+        sim.decide(it, by_hand(Action.RETRY))
+        sim.run()
+        assert outcomes(sim) == ["failed"]
+
+
+def test_given_back_and_then_its_dialog_ended_or_somebody_decided() -> None:
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog, it = held(sim, moody, "b 9", "c")
+        sim.turn_queue("moody", on=False)
+        sim.run()
+        sim.decide(it, by_hand(Action.RETRY))
+        sim.run()
+        assert outcomes(sim) == [], "its queue is off"
+        (waits,) = sim.parked("moody")
+        sim.decide(waits, by_hand(Action.SKIP))
+        sim.run()
+        assert outcomes(sim) == ["decided"]
+        (waits,) = sim.parked("moody")
+        sim.decide(waits, by_hand(Action.RETRY))
+        sim.run()
+        dialog.end_with_error(7, "no")
+        sim.run()
+        assert outcomes(sim) == ["decided", "ended"]
+
+
+def test_a_timer_that_was_given_back_is_told_of_too() -> None:
+    ringing = Ringing(2, HOLD)
+    with Simulation(ringing.service, raise_failures=False) as sim:
+        sim.peer("web").begin_dialog("ringing", ECHO).send(Say(text="1"))
+        sim.advance(SECOND)
+        for outcome in ("failed", "handled"):
+            (it,) = sim.parked("ringing")
+            sim.decide(it, by_hand(Action.RETRY))
+            sim.run()
+            assert outcomes(sim)[-1] == outcome

@@ -231,3 +231,95 @@ def test_a_handlers_exceptions_are_no_rollbacks() -> None:
         sim.run()
         assert sim.worker("moody").partitions[0].row.rollbacks == 0
         assert events(sim, "QUEUE_DISABLED") == []
+
+
+FEW = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=1_000_000, limits=Limits(parked_messages=5))
+
+
+@pytest.mark.parametrize(
+    "policy", [DISABLE, PoisonPolicy(delays=[SECOND])], ids=["off by its policy", "off while it is tried again"]
+)
+@pytest.mark.parametrize("fails_again", [False, True])
+def test_what_came_while_the_queue_was_off_never_breaks_its_dialog(policy: PoisonPolicy, fails_again: bool) -> None:
+    moody = Moody(policy)
+    with Simulation(moody.service, raise_failures=False, partitions=1, settings=FEW) as sim:
+        dialog = sim.peer("web").begin_dialog("moody", ECHO)
+        dialog.send(Say(text="first 1"))
+        sim.run()
+        sim.turn_queue("moody", on=False)
+        sim.run()
+        for number in range(20):
+            dialog.send(Say(text="again 1" if fails_again and number == 3 else str(number)))
+        sim.crash("moody")
+        sim.run()
+        for number in range(20, 23):
+            sim.turn_queue("moody", on=True)
+            dialog.send(Say(text=str(number)))
+            sim.advance(10 * SECOND)
+        expected = ["first", *map(str, range(23))]
+        if fails_again:
+            expected[4] = "again"
+        assert dialog.error is None
+        assert texts(dialog) == expected
+        assert sim.dead_letters("moody") == []
+        (partition,) = sim.worker("moody").partitions.values()
+        assert (partition.parked_bytes, partition.spare_bytes) == (0, 0)
+        sim.check_invariants()
+
+
+def test_the_limit_counts_what_comes_behind_a_failure_once_the_queue_is_on() -> None:
+    moody = Moody(PoisonPolicy(delays=[], then=Then.HOLD))
+    with Simulation(moody.service, raise_failures=False, partitions=1, settings=FEW) as sim:
+        dialog = sim.peer("web").begin_dialog("moody", ECHO)
+        sim.turn_queue("moody", on=False)
+        sim.run()
+        for text in ("a", "b 9", *map(str, range(10))):
+            dialog.send(Say(text=text))
+        sim.run()
+        sim.turn_queue("moody", on=True)
+        sim.run()
+        for number in range(5):
+            dialog.send(Say(text=f"more {number}"))
+            sim.run()
+        assert dialog.error is None
+        dialog.send(Say(text="one too many"))
+        sim.run()
+        assert dialog.error is not None
+        sim.check_invariants()
+
+
+def test_a_message_that_was_not_tried_shows_no_failure() -> None:
+    moody = Moody(PoisonPolicy(delays=[], then=Then.HOLD))
+    with Simulation(moody.service, raise_failures=False, partitions=1) as sim:
+        dialog = sim.peer("web").begin_dialog("moody", ECHO)
+        for text in ("b 9", "c"):
+            dialog.send(Say(text=text))
+        sim.run()
+        (it,) = sim.parked("moody")
+        sim.turn_queue("moody", on=False)
+        sim.run()
+        sim.decide(it, by_hand(Action.SKIP))
+        sim.run()
+        (it,) = sim.parked("moody")
+        assert (it.body, it.attempts, it.failure) == (b'{"text":"c"}', 0, "")
+
+
+def test_input_that_paused_goes_on_while_something_is_held() -> None:
+    """What waits for a decision may wait for weeks: it holds back nobody's input."""
+    moody = Moody(PoisonPolicy(delays=[], then=Then.HOLD))
+    settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Limits(parked_bytes=5_000))
+    with Simulation(moody.service, raise_failures=False, partitions=1, settings=settings) as sim:
+        poisoned, healthy = (sim.peer("web").begin_dialog("moody", ECHO) for _ in range(2))
+        sim.turn_queue("moody", on=False)
+        sim.run()
+        poisoned.send(Say(text="b 9"))
+        for number in range(100):
+            poisoned.send(Say(text=str(number)))
+        sim.run()
+        sim.turn_queue("moody", on=True)
+        sim.run()
+        healthy.send(Say(text="x"))
+        sim.run()
+        assert texts(healthy) == ["x"]
+        assert len(sim.parked("moody")) == 1
+        assert poisoned.error is None

@@ -1,17 +1,15 @@
 """Choosing letters, freezing a plan, and telling what became of each; all of it without Kafka."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from conversations import DeclarationError
-from conversations.protocol import rows
 from conversations.protocol.command import Failed
-from conversations.protocol.endpoint import NEVER
-from conversations.protocol.parked import Parked, row_key
-from conversations.protocol.rows import ParkRow
-from ops.redrive.journal import Journal
-from ops.redrive.outcomes import Outcome, after, count
+from conversations.protocol.parked import Parked
+from ops.redrive.journal import Entry, Journal
+from ops.redrive.outcomes import Outcome
 from ops.redrive.plan import Care, Plan, freeze, from_json, to_json
 from ops.redrive.selection import By, Selector, groups
 
@@ -22,7 +20,7 @@ def parked(
     fields = {
         "service": "orders", "conversation": "0199c1f2-0000-7000-8000-000000000001", "initiator": False, "key": "k", "contract": "Orders",
         "peer": "web", "handler": Failed.MESSAGE, "number": 3, "what": "Order", "body": b"{}", "attempts": 4, "due": None, "behind": 2,
-        "size": 10, "ticket": 77, "place": 5,
+        "size": 10, "ticket": 77,
     }  # fmt: skip
     return Parked(letter=letter, since=since, failure=failure, **{**fields, **more})  # type: ignore[arg-type]  # a test's shorthand
 
@@ -83,40 +81,30 @@ def test_groups_are_counted_largest_first() -> None:
     assert [group.name for group in groups(found, By.TYPE)] == ["Order"]
 
 
-@pytest.mark.parametrize(
-    ("row", "gave_up", "outcome"),
-    [
-        pytest.param(None, False, Outcome.HANDLED, id="nothing waits any more"),
-        pytest.param(None, True, Outcome.BACK, id="its dialog ended for it"),
-        pytest.param(ParkRow(first=6, ticket=90), False, Outcome.HANDLED, id="the next one is the head"),
-        pytest.param(ParkRow(first=6, ticket=90), True, Outcome.HANDLED, id="the next one failed"),
-        pytest.param(ParkRow(first=5, ticket=77), False, Outcome.SENT, id="nothing happened yet"),
-        pytest.param(ParkRow(first=5, ticket=90, due=500), False, Outcome.SENT, id="about to be tried"),
-        pytest.param(ParkRow(first=5, ticket=90, due=NEVER), False, Outcome.BACK, id="held again"),
-        pytest.param(ParkRow(first=5, ticket=90, due=9_000_000), False, Outcome.WAITS, id="asked to be called later"),
-        pytest.param(ParkRow(first=5, ticket=90, due=rows.QUEUE_ON), False, Outcome.WAITS, id="its queue is off"),
-    ],
-)
-def test_what_became_of_a_letter(row: ParkRow | None, gave_up: bool, outcome: Outcome) -> None:
-    assert after(parked(), row, 1_000, gave_up) is outcome
-    assert count({"a": outcome})[outcome.value] == 1
-
-
-def test_the_row_of_a_letter_is_that_of_its_side() -> None:
-    assert row_key(parked())[:1] == rows.PARK
-    assert (
-        row_key(parked(handler=Failed.TIMER, initiator=True))
-        == rows.RETRY + row_key(parked())[1:17] + b"\1" + rows.TIMER
-    )
-
-
-def test_a_journal_keeps_the_last_outcome_and_forgives_a_torn_line(tmp_path: Path) -> None:
+def test_a_journal_keeps_the_last_entry_and_forgives_a_torn_line(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "plan.json", "rd-1")
     assert not journal.exists
     journal.begin()
+    journal.note("a", Outcome.SENT, "command")
     journal.note("a", Outcome.HANDLED)
-    journal.note("b", Outcome.BACK)
+    journal.note("b", Outcome.SENT, "other")
     with journal.path.open("a") as file:
         file.write('{"letter": "c", "outc')
-    assert Journal(tmp_path / "plan.json", "rd-1").read() == {"a": Outcome.HANDLED, "b": Outcome.BACK}
+    journal.begin()
+    journal.note("d", Outcome.CHANGED)
+    assert Journal(tmp_path / "plan.json", "rd-1").read() == {
+        "a": Entry(Outcome.HANDLED, "command"), "b": Entry(Outcome.SENT, "other"), "d": Entry(Outcome.CHANGED),
+    }  # fmt: skip
     assert not Journal(tmp_path / "plan.json", "rd-2").exists, "another plan in the same file has one of its own"
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"rate": 0}, {"rate": -1}, {"rate": "x"}, {"canary": -1}, {"max_returns": 0}, {"more": 1}]
+)
+def test_a_plan_that_was_edited_wrongly_is_refused(wrong: dict[str, object]) -> None:
+    text = json.loads(to_json(Plan("rd-1", "conv", "now", "me", Selector(), Care(), ())))
+    assert from_json(json.dumps(text))
+    with pytest.raises(DeclarationError, match="plan"):
+        from_json(json.dumps({**text, "care": {**text["care"], **wrong}}))
+    with pytest.raises(DeclarationError, match="plan"):
+        from_json(json.dumps({**text, "redrive": "../../x"}))
