@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from random import SystemRandom
-from typing import Any, NoReturn
+from typing import Any
 
 from conversations.backoff import Backoff
 from conversations.config import WorkerSettings
@@ -246,18 +246,17 @@ class Worker:
     def _commit(self, partitions: Sequence[Partition] | None = None) -> None:
         chosen = [p for p in (partitions or self.partitions.values()) if not p.gone]
         with self.owner.lock:
-            if self.owner.failure is not None:
-                self._fail(self.owner.failure)  # what its lane did until then is half done: nothing of it is committed
+            self._raise_failure()  # what its lane did until then is half done: nothing of it is committed
             flying = [partition for partition in chosen if self._collect(partition)]
         if flying:
             self._commit_flying(flying)
-        if self.owner.failure is not None:
-            self._fail(self.owner.failure)
+        self._raise_failure()
 
-    def _fail(self, failure: BaseException) -> NoReturn:
-        if (partition := self.partitions.get(self.owner.failed_in)) is not None:
-            rollbacks.count(partition, failure)
-        raise failure
+    def _raise_failure(self) -> None:
+        if self.owner.failure is not None:
+            if (partition := self.partitions.get(self.owner.failed_in)) is not None:
+                rollbacks.count(partition, self.owner.failure)
+            raise self.owner.failure
 
     def _commit_flying(self, flying: list[Partition]) -> None:
         self._committing = True
@@ -337,7 +336,7 @@ class Worker:
         if not self._committing and not self._failed and self.owner.failure is None:
             deadline = time.monotonic() + self.settings.revocation.total_seconds()
             for partition in owned:
-                self._drain(partition, deadline)
+                working.drain(partition, deadline)
                 with self.owner.lock:
                     partition.row.clean = partition.moved = True
                     partition.row.announced = []
@@ -349,14 +348,6 @@ class Worker:
             finally:
                 self._giving_back = False
         self.lost(partitions)
-
-    def _drain(self, partition: Partition, deadline: float) -> None:
-        """Wait for the handlers that run."""
-        with self.owner.lock:
-            runs = [*partition.slow.values(), *partition.running]
-        for run in runs:
-            while not run.done and time.monotonic() < deadline and run.mark is not None:
-                run.mark.wait(0.05)
 
     def lost(self, partitions: Sequence[int]) -> None:
         """Forget partitions that belong to somebody else."""

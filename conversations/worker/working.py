@@ -273,6 +273,15 @@ def check_time_limits(partition: Partition) -> None:
                     overdue(partition, lane)
 
 
+def drain(partition: Partition, deadline: float) -> None:
+    """Wait for the handlers that run, until ``deadline`` of the monotonic clock."""
+    with partition.owner.lock:
+        runs = [*partition.slow.values(), *partition.running]
+    for run in runs:
+        while not run.done and time.monotonic() < deadline and run.mark is not None:
+            run.mark.wait(0.05)
+
+
 def overdue(partition: Partition, lane: Lane) -> None:
     """Charge the handler at a lane's head with a time-out and let the lane go on."""
     item = lane.items[0]

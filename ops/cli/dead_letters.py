@@ -35,8 +35,7 @@ retries = typer.Typer(
     help="Messages that failed and are tried again by themselves.", no_args_is_help=True, epilog=EXIT_CODES
 )
 
-app.command("discard", epilog=EXIT_CODES)(settling.discard)
-app.command("resubmit", epilog=EXIT_CODES)(settling.resubmit)
+app.add_typer(settling.app)
 
 Letter = Annotated[str, typer.Argument(metavar="LETTER", help="As `list` shows it, e.g. orders.queue-3-17.")]
 Service = Annotated[str, typer.Argument(metavar="[SERVICE]", help="Only of this service; default: of all.")]

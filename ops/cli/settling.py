@@ -17,9 +17,10 @@ from conversations.config import Kafka
 from conversations.errors import DeclarationError
 from conversations.protocol.identifiers import uuid_text
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
-from ops.cli.output import Exit, Json, failures, moment, printable, show, show_error
+from ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, printable, show, show_error
 from ops.queries.letters import Letter, open_letters
 
+app = typer.Typer()
 Letters = Annotated[list[str], typer.Argument(metavar="LETTER...", help="As `list --over` shows them.")]
 One = Annotated[str, typer.Argument(metavar="LETTER", help="As `list --over` shows it; all of its dialog are sent.")]
 Reason = Annotated[str, typer.Option(help="Why; goes to the events with your name.", show_default=False)]
@@ -27,6 +28,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, 
 Wait = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the owners.")]
 
 
+@app.command("discard", epilog=EXIT_CODES)
 def discard(
     letters: Letters,
     reason: Reason = "",
@@ -61,6 +63,7 @@ def discard(
         show(data, f"{'would ' if dry_run else ''}{effect}", as_json=as_json)
 
 
+@app.command("resubmit", epilog=EXIT_CODES)
 def resubmit(
     letter: One,
     end: Annotated[bool, typer.Option("--end", help="End the new dialog behind the last message.")] = False,

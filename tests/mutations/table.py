@@ -47,6 +47,9 @@ _ENDS = "tests/simulation/test_ends.py::test_"
 _PARKING = "tests/simulation/test_parking.py::test_"
 _KILLERS = "tests/crashes/test_killers.py::test_"
 _TRAPS = "tests/simulation/test_parking_traps.py::test_"
+_SWITCH = "tests/simulation/test_queue_switch.py::test_"
+_BRAKING = "tests/simulation/test_braking.py::test_"
+_LETTERS = "tests/simulation/test_letters.py::test_"
 _DECISIONS = "tests/simulation/test_decisions.py::test_"
 """Guards of the core: a law of the simulation or of the machine breaks without them, beside others."""
 
@@ -127,9 +130,28 @@ MUTATIONS = (
         "68-a-copy-of-what-is-held",
         "tests/unit/protocol/test_endpoint.py::test_a_copy_of_what_is_held_stays_one_when_the_dialog_has_broken",
     ),
+    Mutation("71-off-and-handled", f"{_SWITCH}an_operator_turns_a_queue_off_and_on"),
+    Mutation(
+        "72-what-waited-for-the-brake-forgotten", f"{_BRAKING}a_restart_begins_without_the_brake_and_loses_nothing"
+    ),
+    Mutation(
+        "73-limits-count-what-came-while-off",
+        f"{_SWITCH}the_limit_counts_what_comes_behind_a_failure_once_the_queue_is_on",
+    ),
+    Mutation("74-rollbacks-not-counted", f"{_SWITCH}five_rollbacks_in_a_row_turn_the_queue_off[5]"),
+    Mutation("75-never-braked", f"{_BRAKING}a_broken_deploy_does_not_dead_letter_the_day"),
+    Mutation("76-one-probe-for-ever", f"{_BRAKING}one_that_asks_to_be_called_later_has_had_its_turn[False]"),
+    Mutation("77-letters-closed-twice", f"{_LETTERS}letters_are_open_until_they_are_closed_once"),
+    Mutation("78-a-failure-told-as-handled", f"{_DECISIONS}the_owner_tells_what_became_of_what_was_given_back"),
+    Mutation(
+        "79-deaths-forgotten-by-the-switch",
+        "tests/unit/worker/test_suspicion.py::test_what_was_not_tried_keeps_its_deaths",
+    ),
     Mutation("80-duplicates-taken-again", _CHECKED),
     Mutation("81-position-of-what-was-read", _CHECKED),
     Mutation("82-nothing-kept-of-what-is-set-aside", _CHECKED),
     Mutation("83-no-tombstones", _CHECKED),
     Mutation("84-commands-carried-out-again", _CHECKED),
+    Mutation("85-input-that-never-pauses", f"{_SWITCH}input_pauses_when_too_much_waits_and_no_dialog_breaks"),
+    Mutation("86-off-is-forgotten", f"{_SWITCH}a_policy_turns_its_queue_off_and_the_message_stays_the_head"),
 )

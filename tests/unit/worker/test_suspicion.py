@@ -103,3 +103,16 @@ def test_what_died_too_often_is_not_run_but_let_through_to_be_given_up_on() -> N
     assert step(found, [doomed]) == [1]
     assert not found.may_run(doomed.items[0])
     assert "3 processes died" in str(found.doom(doomed.items[0]))
+
+
+def test_what_was_not_tried_keeps_its_deaths() -> None:
+    """A queue that is turned off while something kills does not forget what it was."""
+    charged = row(queue_1=2)
+    found = suspicion(Stage(), charged)
+    (lane,) = lanes(found, 1)
+    step(found, [lane])
+    found.finished(lane.items[0], tried=False)
+    assert (found.left, charged.deaths) == (0, {"queue-1": 2})
+    found.mark(lane.items[0])
+    found.finished(lane.items[0])
+    assert charged.deaths == {}
