@@ -314,9 +314,9 @@ class ParkRow:
     """How often an operator gave the failed message back to its handler."""
     returned: str = ""
     """The command that did so last, until it is known what became of it."""
-    spare: int = 0
-    """Records that came while the queue was off, or what waited for it drained: no limit counts them."""
-    spare_size: int = 0
+    counted: int = 0
+    """Records that came behind a failed one while the queue was on: those that a limit counts."""
+    counted_size: int = 0
     """Their bytes."""
 
 

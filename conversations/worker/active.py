@@ -96,6 +96,11 @@ class Park:
         """When time alone brings its turn; NEVER when it does not."""
         return self.row.due if self.row.due < QUEUE_ON else NEVER
 
+    @property
+    def waits_its_turn(self) -> bool:
+        """Nothing failed, or it is not known yet: it waits, or waited, for its queue or the brake, or drains."""
+        return self.row.due == QUEUE_ON or not self.row.failure
+
     def wait(self, due: int, now: int) -> None:
         """Let it wait until ``due``; ``NEVER``: until an operator decides; ``QUEUE_ON``: until its queue is on."""
         self.row.due = due

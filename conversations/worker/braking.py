@@ -75,7 +75,8 @@ class Braking:
         self._probe = None
         for step in range(len(partitions)):
             partition = partitions[(self._turn + step) % len(partitions)]
-            for parks in (partition.parks, partition.retries):
+            both = partition.parks, partition.retries
+            for parks in both if self._turn % 2 else reversed(both):
                 name = next((name for name, park in parks.items() if park.row.due == QUEUE_ON), None)
                 if name is not None:
                     park = parks[name] = parks.pop(name)

@@ -79,8 +79,9 @@ def pace(partition: Partition) -> None:
     limits = partition.owner.settings.limits
     if partition.gone:
         return
-    # Else each dialog is dealt with by itself; what was given up on may wait for weeks.
-    parked = partition.parked_bytes if partition.holds_back or partition.draining else 0
+    parked = 0  # of what only waits its turn: behind a failure each dialog has its own limit, and may wait for weeks
+    if partition.parked_bytes > limits.parked_bytes // 2:
+        parked = sum(park.row.size for park in partition.parks.values() if park.waits_its_turn)
     if not partition.paused and (partition.waiting_bytes > limits.waiting_bytes or parked > limits.parked_bytes):
         partition.paused = True
         partition.owner.log.pause(partition.number)

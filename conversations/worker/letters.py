@@ -197,8 +197,15 @@ def _conversation(item: Item) -> Headers:
     return []
 
 
+def _stack(failure: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(failure))
+    except SystemError:  # Python 3.11 cannot parse source lines in two threads at once (gh-106905)
+        return "".join(traceback.format_exception_only(failure))
+
+
 def _failure(failure: BaseException, attempts: int) -> Headers:
-    stack = "".join(traceback.format_exception(failure)).encode("utf-8", "backslashreplace")
+    stack = _stack(failure).encode("utf-8", "backslashreplace")
     kind = type(failure)
     return [
         (EXCEPTION, sendable(f"{kind.__module__}.{kind.__qualname__}", TEXT_LIMIT).encode()),

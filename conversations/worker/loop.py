@@ -222,6 +222,8 @@ class Worker:
         owner.braking.wake(self.partitions.values(), owner.now)
         for partition in self.partitions.values():
             parking.wake(partition)
+            if partition.paused:
+                collecting.pace(partition)
             if partition.delayed and (again or not owner.destinations.blocked):
                 speaking.release_delayed(partition)
 

@@ -98,11 +98,15 @@ def append(partition: Partition, active: Active, found: Park, item: Item) -> Non
     row.next += 1
     row.size += len(item.value)
     partition.parked_bytes += len(item.value)
-    if partition.holds_back or not row.failure:
-        row.spare += 1
-        row.spare_size += len(item.value)
-        partition.spare_bytes += len(item.value)
+    if row.next > row.first + 1 and not partition.holds_back and not found.waits_its_turn:
+        _count(partition, row, 1, len(item.value))
     partition.changed.add(rows.PARK + active.identity)
+
+
+def _count(partition: Partition, row: rows.ParkRow, records: int, size: int) -> None:
+    row.counted += records
+    row.counted_size += size
+    partition.counted_bytes += size
 
 
 def is_full(partition: Partition, found: Park) -> bool:
@@ -110,12 +114,10 @@ def is_full(partition: Partition, found: Park) -> bool:
 
     What waits, or waited, for a queue that is off is no failure of its dialog: the queue's input pauses instead.
     """
-    row = found.row
-    if partition.holds_back or not row.failure:
+    if partition.holds_back or found.waits_its_turn:
         return False
     limits = partition.owner.settings.limits
-    too_many = row.next - row.first - row.spare > limits.parked_messages
-    return too_many or partition.parked_bytes - partition.spare_bytes > limits.parked_bytes
+    return found.row.counted > limits.parked_messages or partition.counted_bytes > limits.parked_bytes
 
 
 # -- its turn -----------------------------------------------------------------------------------------------------------
@@ -205,17 +207,11 @@ def _drop_head(partition: Partition, active: Active, found: Park, item: Item) ->
     row.returns, row.returned, row.failure = 0, "", ""
     row.size -= len(item.value)
     partition.parked_bytes -= len(item.value)
-    _spend(partition, row, min(row.spare, 1), min(row.spare_size, len(item.value)))
+    _count(partition, row, -min(row.counted, 1), -min(row.counted_size, len(item.value)))
     if row.first == row.next:
         _drop(partition, partition.parks, rows.PARK, active.identity)
         return
     partition.changed.add(rows.PARK + active.identity)
-
-
-def _spend(partition: Partition, row: rows.ParkRow, records: int, size: int) -> None:
-    row.spare -= records
-    row.spare_size -= size
-    partition.spare_bytes -= size
 
 
 def keep(partition: Partition, item: Item) -> None:
@@ -292,7 +288,6 @@ def close_park(partition: Partition, active: Active) -> None:
         if data is not None and not (running and number == row.first):
             _settle(partition, active, item_of(active, partition.decoded(key, rows.decode_waiting, data)))
     partition.parked_bytes -= row.size
-    _spend(partition, row, row.spare, row.spare_size)
     _drop(partition, partition.parks, rows.PARK, active.identity)
 
 
@@ -322,7 +317,8 @@ def _is_running(active: Active, found: Park) -> bool:
 
 
 def _drop(partition: Partition, parks: dict[bytes, Park], kind: bytes, name: bytes) -> None:
-    del parks[name]
+    found = parks.pop(name)
+    _count(partition, found.row, -found.row.counted, -found.row.counted_size)
     partition.changed.discard(kind + name)
     partition.write(kind + name, None)
 

@@ -73,8 +73,8 @@ class Partition:
         self.slice_left = 0
         """How many parked records this step may still take up."""
         self.parked_bytes = 0
-        self.spare_bytes = 0
-        """Those of them that no limit counts."""
+        self.counted_bytes = 0
+        """Those of them that a limit counts."""
         self.ticked = 0
         """When time was last asked to pass on this partition."""
         self.commands_bound = 0
@@ -377,7 +377,7 @@ class Partition:
             for key, row in self.store.scan(kind):
                 park = parks[key[1:]] = Park(rows.decode_park(row))
                 self.parked_bytes += park.row.size
-                self.spare_bytes += park.row.spare_size
+                self.counted_bytes += park.row.counted_size
                 if park.row.due == rows.QUEUE_ON and not self.row.off:
                     park.row.due = self.opened_at
                 if park.wakes != NEVER:
@@ -393,10 +393,10 @@ class Partition:
             (self.suspicion is None or not self.suspicion.left)
             and not self.draining
             and not self.holds_back
-            and not self.spare_bytes
             and self.next_deadline() > self.opened_at
             and self.read_to() >= self.row.bound
             and max(self.row.commands, self.owner.log.commands_read_to(self.number)) >= self.commands_bound
+            and not any(park.waits_its_turn for parks in (self.parks, self.retries) for park in parks.values())
         )
 
     # -- what goes into the transaction ---------------------------------------------------------------------

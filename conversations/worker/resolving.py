@@ -33,10 +33,9 @@ def resolve(partition: Partition, active: Active, command: Command, decision: Re
         raise LocalError("nothing of this dialog waits", code=NOT_WAITING)
     item = parking.head(partition, active, found) if decision.handler == Failed.MESSAGE else None
     _check(found, item, decision)
-    parking.returned(partition, found, parking.DECIDED)
     number = uuid_text(command.command_id)
     if decision.action == Action.END:
-        _end(partition, active, decision)
+        _end(partition, active, found, decision)
     elif item is None:
         _resolve_handler(partition, active, found, decision, number)
     elif decision.action == Action.SKIP:
@@ -65,8 +64,9 @@ def _check(found: Park, item: Item | None, decision: Resolve) -> None:
         )
 
 
-def _end(partition: Partition, active: Active, decision: Resolve) -> None:
+def _end(partition: Partition, active: Active, found: Park, decision: Resolve) -> None:
     check_error(decision.code, decision.description)
+    parking.returned(partition, found, parking.DECIDED)
     if active.endpoint.state in OPEN_STATES:
         description = sendable(decision.description, DESCRIPTION_LIMIT)
         speaking.end_with_error(partition, active, decision.code, description)
@@ -80,9 +80,11 @@ def _skip(partition: Partition, active: Active, found: Park, item: Item, by: str
     if envelope is None or envelope.kind is not Kind.MESSAGE:
         if not item.accepted:
             raise LocalError("the peer's END was not tried yet: it cannot be skipped", code=NOT_WAITING)
+        parking.returned(partition, found, parking.DECIDED)
         parking.skip_head(partition, active, found, item)
         receiving.finish_end(partition, active)
         return
+    parking.returned(partition, found, parking.DECIDED)
     parking.skip_head(partition, active, found, item)
     letters.dead_letter(partition, item, letters.SKIPPED, failure=LocalError(f"skipped by {by}: {reason}"))
     active.endpoint.dead_lettered += 1
@@ -106,6 +108,7 @@ def _edit(partition: Partition, active: Active, found: Park, item: Item, body: b
 
 
 def _give_back(partition: Partition, active: Active, found: Park, key: bytes, command: str) -> None:
+    parking.returned(partition, found, parking.DECIDED)
     found.row.returns += 1
     found.row.returned = command
     parking.try_now(partition, active, found, key)

@@ -89,7 +89,8 @@ def _letter(service: str, record: Record) -> Letter:
     headers = {name: value or b"" for name, value in record.headers() or ()}
     partition = record.partition() or 0
     key, value = record.key() or b"", record.value() or b""
-    if names.REASON not in headers:
+    sources = [headers.get(name, b"") for name in (names.SOURCE_OFFSET, names.FAILED_AT)]
+    if names.REASON not in headers or not all(it.isdigit() for it in sources):
         offset, at = record.offset() or 0, record.timestamp()[1] * 1_000
         name = letter_of(service, DEAD_LETTER, partition, offset)
         return Letter(

@@ -61,6 +61,7 @@ class Drive:
         done = journal.read()
         known = {it.letter: done.get(it.letter, Entry(Outcome.OPEN)) for it in plan.letters}
         self.outcomes = {letter: entry.outcome for letter, entry in known.items()}
+        self._known = dict(self.outcomes)
         self._commands = {entry.command: letter for letter, entry in known.items() if entry.command}
         """Letters by the command that gave them back."""
         self._found: dict[str, Parked] = {}
@@ -94,6 +95,8 @@ class Drive:
         return end
 
     def _drive(self) -> End:
+        if not self._await_sent():
+            return End.CANARY_FAILED
         left = iter([it for it in self.plan.letters if self.outcomes[it.letter] is Outcome.OPEN])
         proven = sum(it is Outcome.HANDLED for it in self.outcomes.values())
         for it in left:
@@ -109,6 +112,14 @@ class Drive:
             proven += outcome is Outcome.HANDLED
         return self._rest([])
 
+    def _await_sent(self) -> bool:
+        """Wait for what an earlier run gave back and did not hear of; False when a canary turns out to have failed."""
+        before = sum(it is Outcome.BACK for it in self._known.values())
+        while any(it is Outcome.SENT for it in self.outcomes.values()) and not self._stopped and self._has_news():
+            self._look(0.1)
+        failed = sum(it is Outcome.BACK for it in self.outcomes.values()) - before
+        return not failed or sum(it is Outcome.HANDLED for it in self.outcomes.values()) >= self.plan.care.canary
+
     def _try_one(self, letter: Letter) -> Outcome:
         self._give(letter)
         while not self.outcomes[letter.letter].final and not self._stopped and self._has_news():
@@ -122,7 +133,7 @@ class Drive:
                 self._look(min(wait, 0.1))
             if self._stopped:
                 return End.STOPPED
-            due += pause
+            due = max(due, time.monotonic()) + pause
             self._give(letter)
             self._look(0)
         while any(it is Outcome.SENT for it in self.outcomes.values()) and not self._stopped:
@@ -146,6 +157,9 @@ class Drive:
             changed = it is None or not it.held or it.ticket != letter.ticket
             if changed and self.outcomes[letter.letter] is Outcome.OPEN:
                 self._settle(letter.letter, Outcome.CHANGED)
+            elif not changed and self.outcomes[letter.letter] is Outcome.SENT:
+                # It never arrived, or will be refused: the ticket lets only one of two take effect.
+                self.outcomes[letter.letter] = Outcome.OPEN
 
     def _give(self, letter: Letter) -> None:
         it = self._found.get(letter.letter)
@@ -159,6 +173,7 @@ class Drive:
         try:
             self._producers[it.service].append(it.key.encode(), encode_command(command))
         except NotAccepted as error:
+            self._journal.note(letter.letter, Outcome.OPEN)
             raise LogError(str(error)) from error
         self._news = time.monotonic()
 

@@ -148,7 +148,7 @@ def test_no_dialog_breaks_and_input_pauses_while_it_is_on() -> None:
         deployed.broken = False
         sim.advance(5 * SECOND)
         assert all(texts(dialog) == ["a", *map(str, range(20))] for dialog in well)
-        assert partition.spare_bytes == 0
+        assert partition.counted_bytes == 0
         sim.check_invariants()
 
 

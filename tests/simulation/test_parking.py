@@ -217,7 +217,7 @@ def test_a_message_that_ends_its_dialog_when_it_succeeds_leaves_the_rest_as_lett
 def test_a_dialog_with_more_behind_its_message_than_allowed_breaks() -> None:
     moody = Moody(PoisonPolicy(delays=SLOW))
     settings = WorkerSettings(
-        patience=timedelta(0), revocation=timedelta(0), limits=Limits(parked_messages=3, parked_bytes=100_000)
+        patience=timedelta(0), revocation=timedelta(0), limits=Limits(parked_messages=2, parked_bytes=100_000)
     )
     with Simulation(moody.service, raise_failures=False, settings=settings) as sim:
         dialog = sim.peer("web").begin_dialog("moody", ECHO)
