@@ -9,7 +9,6 @@ from typing import Self, cast
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
-    ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     Message,
@@ -19,7 +18,6 @@ from confluent_kafka import (
 from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.kafka.clients import (
-    REQUEST_TIMEOUT,
     describe_topics,
     list_offset,
     make_admin,
@@ -28,6 +26,7 @@ from conversations.kafka.clients import (
     translated,
 )
 from conversations.kafka.failures import describe, ignorable
+from conversations.kafka.group_offsets import committed
 from conversations.ports import Record
 from conversations.protocol.topics import QUEUE, service_topic
 
@@ -148,11 +147,8 @@ def positions_of(kafka: Kafka, service: str) -> Mapping[Place, int]:
     queue = service_topic(kafka.namespace, service, QUEUE)
     group = f"{kafka.namespace}.{service}"
     places = partitions_of(kafka, [queue])
-    request = ConsumerGroupTopicPartitions(group, [TopicPartition(*place) for place in places])
-    admin = make_admin(kafka)  # kept until the answer is here: with the client its futures would go
-    answer = admin.list_consumer_group_offsets([request], request_timeout=REQUEST_TIMEOUT)
     try:
-        found = answer[group].result(2 * REQUEST_TIMEOUT).topic_partitions
+        found = committed(kafka, group, places, stable=False)
     except KafkaException as failure:
         raise translated(kafka, f"the offsets of group {group} cannot be read", failure) from failure
     return {(queue, partition.partition): max(partition.offset, 0) for partition in found}

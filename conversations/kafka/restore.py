@@ -10,7 +10,6 @@ from typing import Any
 
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     Message,
@@ -20,8 +19,9 @@ from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
 from conversations.errors import KafkaUnreachable, LogError
-from conversations.kafka.clients import REQUEST_TIMEOUT, ask_offset, list_offset, make_admin, make_consumer, translated
+from conversations.kafka.clients import ask_offset, list_offset, make_admin, make_consumer, translated
 from conversations.kafka.failures import describe, ignorable, passing
+from conversations.kafka.group_offsets import ask_committed
 from conversations.ports import Restored
 
 PATIENCE = 0.05
@@ -157,19 +157,13 @@ class KafkaRestore:
             self._reader.close()
 
     def _ask_committed(self, limit: int) -> Restored:
-        request = ConsumerGroupTopicPartitions(self._group, [TopicPartition(self._queue, self._partition)])
-        # require_stable is what a read_committed consumer asks with: a read_uncommitted answer would be the
-        # offset before a transaction that is about to commit.
-        answers = self._admin.list_consumer_group_offsets(
-            [request], require_stable=True, request_timeout=REQUEST_TIMEOUT
-        )
-        self._futures = [answers[self._group]]
+        self._futures = [ask_committed(self._kafka, self._group, [(self._queue, self._partition)])]
         self._step = self._take_committed
         return self._step(limit)
 
     def _take_committed(self, limit: int) -> Restored:
         try:
-            found = self._futures[0].result(PATIENCE).topic_partitions[0]
+            (found,) = self._futures[0].result(PATIENCE)
         except NotYet:
             return self._nothing()
         except KafkaException as failure:

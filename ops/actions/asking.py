@@ -29,6 +29,19 @@ def ask(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) ->
         Refused: an owner refused one.
         LogError: Kafka did not take the commands, or not all were answered within ``wait`` seconds.
     """
+    found = answers(kafka, service, commands, wait)
+    for answer in found:
+        if answer["event"] == "COMMAND_REFUSED":
+            raise Refused(str(answer["why"]))
+    return found
+
+
+def answers(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) -> list[dict[str, Any]]:
+    """Do the same, but return refusals too.
+
+    Raises:
+        LogError: Kafka did not take the commands, or not all were answered within ``wait`` seconds.
+    """
     events = events_topic(kafka.namespace)
     producer = CommandProducer(kafka, service)
     with Follower(kafka, [events], since=ends_of(kafka, partitions_of(kafka, [events]))) as follower:
@@ -39,19 +52,12 @@ def ask(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) ->
             raise LogError(str(error)) from error
         finally:
             producer.close()
-        answers = _answers(follower, {uuid_text(command.command_id) for command in commands}, wait)
-    for answer in answers:
-        if answer["event"] == "COMMAND_REFUSED":
-            raise Refused(str(answer["why"]))
-    if len(answers) < len(commands):
-        missing = len(commands) - len(answers)
-        what = (
-            "the command is kept, but no worker"
-            if len(commands) == 1
-            else f"{missing} of {len(commands)} commands are kept, but no worker"
-        )
-        raise LogError(f"{what} of {service!r} carried it out within {wait:g} s: is it running?")
-    return answers
+        found = _answers(follower, {uuid_text(command.command_id) for command in commands}, wait)
+    if len(found) < len(commands):
+        missing = len(commands) - len(found)
+        what = "the command is" if len(commands) == 1 else f"{missing} of {len(commands)} commands are"
+        raise LogError(f"{what} kept, but no worker of {service!r} carried it out within {wait:g} s: is it running?")
+    return found
 
 
 def _answers(follower: Follower, waited_for: set[str], wait: float) -> list[dict[str, Any]]:

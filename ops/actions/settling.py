@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import NamedTuple
 
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
+from conversations.kafka.appending import append
 from conversations.kafka.catalog import read_catalog
+from conversations.kafka.follow import Follower
 from conversations.protocol.command import Begin, Command, End, Operation, Report, Send, Settle, Source, to_partition
-from conversations.protocol.envelope import Envelope
+from conversations.protocol.envelope import Prefix
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7, uuid_text
 from conversations.protocol.limits import DAY
 from conversations.protocol.sequencing import NONE
-from ops.actions.asking import ask
+from conversations.protocol.topics import events_topic
+from ops.actions.asking import Refused, answers, ask
 from ops.queries.letters import Letter
+from ops.queries.state import PATIENCE
 
-CHUNK = 800_000
-"""Bytes of bodies in one command at most."""
+RESUBMITTING = "RESUBMITTING"
 TOGETHER = 500
 """Letters closed by one command."""
 
@@ -60,74 +63,108 @@ class Resubmission(NamedTuple):
 
     letters: tuple[Letter, ...]
     """In the order of their numbers."""
-    conversation: bytes
-    """The new dialog: the same whenever the same letters are sent again within half a day, so that it happens once."""
-    commands: tuple[Command, ...]
-    service: str
-    """Whose dialog it is."""
+    first: Prefix
+    """What the envelopes of the old dialog began with."""
+    target_key: str
+
+    @property
+    def service(self) -> str:
+        """Whose dialog it is."""
+        return self.first.from_service
+
+    def commands(self, conversation: bytes, by: str, *, end: bool, now: int) -> list[Command]:
+        """Make the commands: one begins, one for each message, known by its number so that it happens once, one ends."""
+        begin = Begin(self.first.to_service, self.first.contract, 0, self.target_key)
+        sends = [
+            (f"{it.number}", Send(e.message_type, e.content_type, e.body))
+            for it in self.letters
+            if (e := it.envelope())
+        ]
+        steps: list[tuple[str, Operation]] = [("begin", begin), *sends, *([("end", End())] if end else [])]
+        return [
+            Command(
+                os.urandom(16), conversation, True, self.first.reply_key, f"resubmit-{name}", by, now, (operation, Report())
+            )
+            for name, operation in steps
+        ]  # fmt: skip
 
 
-def resubmission(letters: Sequence[Letter], by: str, *, end: bool, now: int) -> Resubmission:
-    """Make the commands that send the messages of letters again, in order; ``end``: and then END; ``now`` in microseconds.
+def resubmission(letters: Sequence[Letter]) -> Resubmission:
+    """Check that letters can be sent again on a new dialog.
 
     Raises:
         DeclarationError: they are not the initiator's messages of one dialog.
     """
     ordered = sorted(letters, key=lambda it: it.number)
-    envelopes = [(it, envelope) for it in ordered if (envelope := it.envelope()) is not None]
+    envelopes = [envelope for it in ordered if (envelope := it.envelope()) is not None]
     if len(envelopes) != len(ordered) or not envelopes:
         raise DeclarationError("only messages of a dialog can be sent again; what cannot be read can be discarded")
-    first_letter, first = envelopes[0]
-    if not first.prefix.from_initiator:
+    first = envelopes[0].prefix
+    if not first.from_initiator:
         raise DeclarationError(
-            f"{first_letter.letter} was sent by the target of its dialog, which cannot begin a new one: let the initiator ask again"
+            f"{ordered[0].letter} was sent by the target of its dialog, which cannot begin a new one: let the initiator ask again"
         )
-    if len({envelope.prefix.conversation_id for _, envelope in envelopes}) > 1:
+    if len({envelope.prefix.conversation_id for envelope in envelopes}) > 1:
         raise DeclarationError("these letters are of several dialogs: send those of one at a time")
-    conversation = _drawn(first.prefix.conversation_id, ordered, now)
-    begin = Begin(first.prefix.to_service, first.prefix.contract, 0, first_letter.key.decode())
-    commands = tuple(
-        Command(
-            os.urandom(16), conversation, True, first.prefix.reply_key, "" if number == 0 else f"resubmit-{number}", by, now,
-            (*([begin] if number == 0 else []), *operations, Report()),
-        )
-        for number, operations in enumerate(_chunks([envelope for _, envelope in envelopes], end=end))
-    )  # fmt: skip
-    return Resubmission(tuple(ordered), conversation, commands, first.prefix.from_service)
+    try:
+        key = ordered[0].key.decode()
+    except UnicodeDecodeError:
+        raise DeclarationError(f"{ordered[0].letter} has a key that is no text: it can be discarded") from None
+    return Resubmission(tuple(ordered), first, key)
 
 
-def _drawn(old: bytes, letters: Sequence[Letter], now: int) -> bytes:
-    digest = blake2b(old + b"".join(it.letter.encode() for it in letters), digest_size=16).digest()
-    half = now - now % (DAY // 2)
-    return uuid7(half, int.from_bytes(digest) >> (128 - RANDOM_BITS)).bytes
+def resubmit(kafka: Kafka, made: Resubmission, request: Request, *, end: bool) -> str:
+    """Send a dead-lettered sequence again, then close its letters; ``end``: and then END. Return the new dialog's id.
 
-
-def _chunks(envelopes: Sequence[Envelope], *, end: bool) -> list[list[Operation]]:
-    chunks: list[list[Operation]] = [[]]
-    size = 0
-    for envelope in envelopes:
-        if chunks[-1] and size + len(envelope.body) > CHUNK:
-            chunks.append([])
-            size = 0
-        chunks[-1].append(Send(envelope.message_type, envelope.content_type, envelope.body))
-        size += len(envelope.body)
-    if end:
-        chunks[-1].append(End())
-    return chunks
-
-
-def resubmit(kafka: Kafka, made: Resubmission, request: Request) -> str:
-    """Send a dead-lettered sequence again, then close its letters; return the new dialog's id.
+    What was begun before, by somebody whose answer never came, is gone on with: no message is sent twice.
 
     Raises:
-        Refused: an owner refused it; nothing was closed.
-        LogError: Kafka did not take a command, or no owner answered in time: doing it again is harmless.
+        DeclarationError: it was begun more than half a day ago, and nobody knows any more what took effect.
+        Refused: an owner refused a message; those before it were sent, and their letters closed.
+        LogError: Kafka did not take a command, or no owner answered in time: doing it again goes on with it.
     """
-    for command in made.commands:  # one by one: their order is that of the messages
-        ask(kafka, made.service, [command], request.wait)
-    name = uuid_text(made.conversation)
-    settle(kafka, made.letters, f"sent again on {name}", request)
+    now = time.time_ns() // 1_000
+    conversation = _begun(kafka, made, request, now)
+    name = uuid_text(conversation)
+    commands = made.commands(conversation, request.by, end=end, now=now)
+    done = {
+        event["command"]
+        for event in answers(kafka, made.service, commands, request.wait)
+        if event["event"] == "COMMAND_DONE"
+    }
+    sent = [
+        it for it, command in zip(made.letters, commands[1:], strict=False) if uuid_text(command.command_id) in done
+    ]
+    settle(kafka, sent, f"sent again on {name}", request)
+    if len(sent) < len(made.letters):
+        raise Refused(
+            f"{len(sent)} of {len(made.letters)} messages were sent again on {name}, and their letters closed"
+        )
     return name
+
+
+def _begun(kafka: Kafka, made: Resubmission, request: Request, now: int) -> bytes:
+    """Return the id of the new dialog, told to the events before anything is sent: of two runs both use the same."""
+    topic, old = events_topic(kafka.namespace), uuid_text(made.first.conversation_id)
+    with Follower(kafka, [topic]) as follower:
+        found = [json.loads(record.value() or b"{}") for record in follower.to_the_end(PATIENCE)]
+    before = [event for event in found if event.get("event") == RESUBMITTING and event.get("conversation") == old]
+    open_still = {it.letter for it in made.letters}
+    for event in before:
+        if not open_still & set(event["letters"]):
+            continue  # of other letters of that dialog
+        if now - event["at"] > DAY // 2:
+            raise DeclarationError(
+                f"it was begun on {event['dialog']} more than half a day ago: look there, and discard what is left"
+            )
+        return bytes.fromhex(event["dialog"].replace("-", ""))
+    conversation = uuid7(now, int.from_bytes(os.urandom(16)) >> (128 - RANDOM_BITS)).bytes
+    content = {
+        "event": RESUBMITTING, "service": made.service, "at": now, "conversation": old, "dialog": uuid_text(conversation),
+        "letters": [it.letter for it in made.letters], "by": request.by, "reason": request.reason,
+    }  # fmt: skip
+    append(kafka, topic, [(made.service.encode(), json.dumps(content).encode())])
+    return conversation
 
 
 def sequence(letters: Sequence[Letter], of: Letter) -> list[Letter]:

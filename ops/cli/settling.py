@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import time
 from base64 import b64encode
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -15,7 +14,6 @@ from rich.text import Text
 
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
-from conversations.protocol.identifiers import uuid_text
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
 from ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, printable, show, show_error
 from ops.queries.letters import Letter, open_letters
@@ -77,8 +75,8 @@ def resubmit(
 ) -> None:
     """Send the dead-lettered messages of a dialog that is over again, in their order, on a new dialog.
 
-    The new dialog is the initiator's, with the same keys: answers arrive at its service. Done twice within half a day it
-    happens once.
+    The new dialog is the initiator's, with the same keys: answers arrive at its service. Doing it again after a time-out goes on
+    with what was begun: no message is sent twice.
 
     \b
     Example:
@@ -93,22 +91,19 @@ def resubmit(
     with failures(as_json=as_json):
         everything = open_letters(kafka, letter.rpartition(".")[0])
         (chosen,) = _chosen(everything, [letter])
-        by = getpass.getuser()
-        made = resubmission(sequence(everything, chosen) or [chosen], by, end=end, now=time.time_ns() // 1_000)
+        made = resubmission(sequence(everything, chosen) or [chosen])
+        name = "a new dialog"
         if not dry_run:
             try:
-                send_again(kafka, made, Request(by, reason, wait))
+                name = send_again(kafka, made, Request(getpass.getuser(), reason, wait), end=end)
             except Refused as error:
                 show_error(f"refused by an owner: {error}", "Refused", as_json=as_json)
                 raise typer.Exit(Exit.HUMAN) from error
-        name = uuid_text(made.conversation)
         effect = f"send {len(made.letters)} messages of {chosen.conversation} again on {name}"
         data = {
-            "letters": [it.letter for it in made.letters],
-            "dialog": name,
-            "service": made.service,
+            "letters": [it.letter for it in made.letters], "dialog": None if dry_run else name, "service": made.service,
             "done": not dry_run,
-        }
+        }  # fmt: skip
         show(data, f"{'would ' if dry_run else ''}{effect}", as_json=as_json)
 
 
