@@ -97,7 +97,7 @@ class Rows:
     def _row(self, service: str, number: int, key: bytes, record: Record) -> None:
         reader: dict[bytes, Callable[[str, int, bytes, Record], None]] = {
             b"E": self._endpoint, b"G": self._group, b"W": self._remains, b"H": self._remains, b"D": self._remains,
-            b"P": self._partition, b"K": self._command,
+            b"P": self._partition, b"K": self._command, b"L": self._letter,
         }  # fmt: skip
         if key[:1] in reader:
             reader[key[:1]](service, number, key, record)
@@ -150,6 +150,11 @@ class Rows:
 
     def _command(self, service: str, number: int, key: bytes, record: Record) -> None:
         self.command_rows[service, number] += 1
+
+    def _letter(self, service: str, number: int, key: bytes, record: Record) -> None:
+        """It only says until when the letter of some offset is open."""
+        if len(key) != 18 or key[1:2] not in (b"q", b"c") or len(record.value or b"") != 8:
+            self._verdict.add(Kind.ROW_BROKEN, str(record.position), f"no row of an open letter: {key[:40].hex()}")
 
     # -- positions --------------------------------------------------------------------------------------------
 
