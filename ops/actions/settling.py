@@ -47,9 +47,9 @@ def settle(kafka: Kafka, letters: Sequence[Letter], outcome: str, request: Reque
     places: dict[str, dict[int, list[Source]]] = defaultdict(lambda: defaultdict(list))
     for it in letters:
         places[it.service][it.partition].append(Source(it.topic.upper(), it.offset))
+    catalog, now = read_catalog(kafka), time.time_ns() // 1_000
     for service, partitions in places.items():
-        count = read_catalog(kafka).partitions(service) or 0
-        now = time.time_ns() // 1_000
+        count = catalog.partitions(service) or 0
         commands = [
             to_partition((number, count), Settle(tuple(sources[at : at + TOGETHER]), outcome, request.reason), request.by, os.urandom(16), now)
             for number, sources in partitions.items()

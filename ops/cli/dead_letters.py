@@ -22,6 +22,7 @@ from conversations.config import Kafka
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision, Parked
 from ops.cli import settling
+from ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
 from ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, printable, show, show_error
 from ops.redrive.selection import By, Group, groups
@@ -39,9 +40,6 @@ app.add_typer(settling.app)
 
 Letter = Annotated[str, typer.Argument(metavar="LETTER", help="As `list` shows it, e.g. orders.queue-3-17.")]
 Service = Annotated[str, typer.Argument(metavar="[SERVICE]", help="Only of this service; default: of all.")]
-Reason = Annotated[str, typer.Option(help="Why; goes to the events with your name.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")]
-Wait = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the owner of the dialog.")]
 
 
 @app.command("list", epilog=EXIT_CODES)
@@ -219,22 +217,16 @@ def end(
 @contextmanager
 def _answering(as_json: bool) -> Iterator[None]:
     """Turn what an operator may run into a message and an exit code."""
-    from ops.actions.asking import Refused
-
-    with failures(as_json=as_json):
+    with failures(as_json=as_json), refusals("the owner of the dialog", as_json=as_json):
         try:
             yield
         except LookupError as error:
             show_error(str(error), "NotWaiting", as_json=as_json)
             raise typer.Exit(Exit.USAGE) from error
-        except Refused as error:
-            show_error(f"refused by the owner of the dialog: {error}", "Refused", as_json=as_json)
-            raise typer.Exit(Exit.HUMAN) from error
 
 
 def _decision(action: Action, reason: str, dry_run: bool) -> Decision:
-    if not reason and not dry_run:
-        raise typer.BadParameter("say why: --reason TEXT. It goes to the events, with your name")
+    check_reason(reason, dry_run=dry_run)
     return Decision(action, getpass.getuser(), reason)
 
 

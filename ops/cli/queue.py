@@ -12,8 +12,9 @@ from rich.text import Text
 
 from conversations.config import Kafka
 from conversations.protocol.command import Switch
+from ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
-from ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, printable, show, show_error
+from ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, printable, show
 from ops.queries.queues import Queue, queues
 
 app = typer.Typer(
@@ -24,9 +25,6 @@ app = typer.Typer(
 
 Service = Annotated[str, typer.Argument(metavar="SERVICE", help="Whose queue; all its partitions.")]
 AnyService = Annotated[str, typer.Argument(metavar="[SERVICE]", help="Only of this service; default: of all.")]
-Reason = Annotated[str, typer.Option(help="Why; goes to the events with your name.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")]
-Wait = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the owners of its partitions.")]
 
 
 @app.command("show", epilog=EXIT_CODES)
@@ -99,18 +97,12 @@ def turn_on(
 
 
 def _turn(kafka: Kafka, service: str, operation: Switch, wait: float, dry_run: bool, as_json: bool) -> None:
-    from ops.actions.asking import Refused
     from ops.actions.switching import turn
 
-    if not operation.reason and not dry_run:
-        raise typer.BadParameter("say why: --reason TEXT. It goes to the events, with your name")
-    with failures(as_json=as_json):
+    check_reason(operation.reason, dry_run=dry_run)
+    with failures(as_json=as_json), refusals("the owner of a partition", as_json=as_json):
         found = queues(kafka, service)
-        try:
-            answers = [] if dry_run else turn(kafka, service, operation, getpass.getuser(), wait)
-        except Refused as error:
-            show_error(f"refused by the owner of a partition: {error}", "Refused", as_json=as_json)
-            raise typer.Exit(Exit.HUMAN) from error
+        answers = [] if dry_run else turn(kafka, service, operation, getpass.getuser(), wait)
     changed = sum(bool(it.off) == operation.on for it in found)
     word, waits = "on" if operation.on else "off", sum(it.messages for it in found)
     effect = f"turn the queue of {service} {word} in {changed} of {len(found)} partitions; {waits} messages wait for it"

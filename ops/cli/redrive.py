@@ -17,10 +17,11 @@ from conversations.config import Kafka
 from conversations.errors import DeclarationError
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision
+from ops.cli.changing import DryRun, Reason, check_reason
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
 from ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, show
 from ops.redrive.journal import Journal
-from ops.redrive.outcomes import Outcome
+from ops.redrive.outcomes import Outcome, count
 from ops.redrive.plan import Care, Plan, freeze, from_json, to_json
 from ops.redrive.selection import Selector
 
@@ -32,7 +33,6 @@ app = typer.Typer(
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The file `redrive plan` wrote.")]
 Name = Annotated[str, typer.Argument(metavar="REDRIVE", help="Its name, e.g. rd-1f3a9c20.")]
-Reason = Annotated[str, typer.Option(help="Why; goes to the events with your name.", show_default=False)]
 
 
 def _time(text: str) -> int:
@@ -115,7 +115,7 @@ def _described(made: Plan, path: Path) -> str:
 def start(
     file: PlanFile,
     reason: Reason = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")] = False,
+    dry_run: DryRun = False,
     bootstrap: Bootstrap = "",
     namespace: Namespace = NO_NAMESPACE,
     setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
@@ -171,7 +171,7 @@ def stop(
     from ops.redrive.drive import stop as ask_to_stop
 
     kafka = kafka_of(bootstrap, namespace, setting)
-    _check_reason(reason)
+    check_reason(reason)
     with failures(as_json=as_json):
         ask_to_stop(kafka, name, getpass.getuser(), reason)
     show({"redrive": name, "asked": True}, f"{name} was asked to stop", as_json=as_json)
@@ -216,15 +216,10 @@ def _read(file: Path, kafka: Kafka) -> Plan:
     return made
 
 
-def _check_reason(reason: str) -> None:
-    if not reason:
-        raise typer.BadParameter("say why: --reason TEXT. It goes to the events, with your name")
-
-
 def _drive(kafka: Kafka, made: Plan, file: Path, reason: str, as_json: bool) -> None:
     from ops.redrive.drive import Drive, End
 
-    _check_reason(reason)
+    check_reason(reason)
     journal = Journal(file, made.redrive)
     journal.begin()
     shown = Progress(
@@ -240,7 +235,7 @@ def _drive(kafka: Kafka, made: Plan, file: Path, reason: str, as_json: bool) -> 
 
         drive = Drive(kafka, made, journal, Decision(Action.RETRY, getpass.getuser(), reason), tell)
         end = drive.run()
-    counts = {name.value: sum(it is name for it in drive.outcomes.values()) for name in Outcome}
+    counts = count(drive.outcomes)
     data: dict[str, Any] = {"redrive": made.redrive, "end": end.value, "outcomes": counts}
     show(
         data,

@@ -14,16 +14,14 @@ from rich.text import Text
 
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
+from ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
-from ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, printable, show, show_error
+from ops.cli.output import EXIT_CODES, Json, failures, moment, printable, show
 from ops.queries.letters import Letter, open_letters
 
 app = typer.Typer()
 Letters = Annotated[list[str], typer.Argument(metavar="LETTER...", help="As `list --over` shows them.")]
 One = Annotated[str, typer.Argument(metavar="LETTER", help="As `list --over` shows it; all of its dialog are sent.")]
-Reason = Annotated[str, typer.Option(help="Why; goes to the events with your name.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")]
-Wait = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the owners.")]
 
 
 @app.command("discard", epilog=EXIT_CODES)
@@ -43,19 +41,14 @@ def discard(
     Example:
       conversations dead-letters discard orders.queue-3-17 orders.queue-3-18 --reason "test data"
     """
-    from ops.actions.asking import Refused
     from ops.actions.settling import Request, settle
 
     kafka = kafka_of(bootstrap, namespace, setting)
-    _check_reason(reason, dry_run)
-    with failures(as_json=as_json):
+    check_reason(reason, dry_run=dry_run)
+    with failures(as_json=as_json), refusals("an owner", as_json=as_json):
         found = _find(kafka, letters)
         if not dry_run:
-            try:
-                settle(kafka, found, "discarded", Request(getpass.getuser(), reason, wait))
-            except Refused as error:
-                show_error(f"refused by an owner: {error}", "Refused", as_json=as_json)
-                raise typer.Exit(Exit.HUMAN) from error
+            settle(kafka, found, "discarded", Request(getpass.getuser(), reason, wait))
         effect = f"discard {len(found)} letters"
         data = {"letters": [it.letter for it in found], "done": not dry_run}
         show(data, f"{'would ' if dry_run else ''}{effect}", as_json=as_json)
@@ -82,23 +75,18 @@ def resubmit(
     Example:
       conversations dead-letters resubmit orders.queue-3-17 --reason "credit bureau is back"
     """
-    from ops.actions.asking import Refused
     from ops.actions.settling import Request, resubmission, sequence
     from ops.actions.settling import resubmit as send_again
 
     kafka = kafka_of(bootstrap, namespace, setting)
-    _check_reason(reason, dry_run)
-    with failures(as_json=as_json):
+    check_reason(reason, dry_run=dry_run)
+    with failures(as_json=as_json), refusals("an owner", as_json=as_json):
         everything = open_letters(kafka, letter.rpartition(".")[0])
         (chosen,) = _chosen(everything, [letter])
         made = resubmission(sequence(everything, chosen) or [chosen])
         name = "a new dialog"
         if not dry_run:
-            try:
-                name = send_again(kafka, made, Request(getpass.getuser(), reason, wait), end=end)
-            except Refused as error:
-                show_error(f"refused by an owner: {error}", "Refused", as_json=as_json)
-                raise typer.Exit(Exit.HUMAN) from error
+            name = send_again(kafka, made, Request(getpass.getuser(), reason, wait), end=end)
         effect = f"send {len(made.letters)} messages of {chosen.conversation} again on {name}"
         data = {
             "letters": [it.letter for it in made.letters], "dialog": None if dry_run else name, "service": made.service,
@@ -147,11 +135,6 @@ def _chosen(found: Sequence[Letter], letters: Sequence[str]) -> list[Letter]:
             f"{foreign[0].letter} was written by {foreign[0].foreign}: it is of no dialog, and nothing here knows what to do about it"
         )
     return [named[letter] for letter in dict.fromkeys(letters)]
-
-
-def _check_reason(reason: str, dry_run: bool) -> None:
-    if not reason and not dry_run:
-        raise typer.BadParameter("say why: --reason TEXT. It goes to the events, with your name")
 
 
 def _plain(it: Letter) -> dict[str, Any]:

@@ -101,11 +101,11 @@ def _letter(service: str, record: Record) -> Letter:
     def text(name: str, default: str = "") -> str:
         return headers.get(name, default.encode()).decode("utf-8", "backslashreplace")
 
-    topic, offset = text(names.SOURCE_TOPIC).rpartition(".")[2], int(text(names.SOURCE_OFFSET, "0"))
+    topic, offset = text(names.SOURCE_TOPIC).rpartition(".")[2], int(text(names.SOURCE_OFFSET))
     return Letter(
         letter_of(service, topic, partition, offset), service, partition, topic, offset, text(names.REASON), text(names.EXCEPTION),
         text(names.EXCEPTION_MESSAGE), text(names.CONVERSATION), text(names.FROM_INITIATOR) == "true", int(text(names.SEQUENCE, "-1")),
-        text(names.MESSAGE_TYPE), int(text(names.FAILED_AT, "0")), key, value,
+        text(names.MESSAGE_TYPE), int(text(names.FAILED_AT)), key, value,
     )  # fmt: skip
 
 

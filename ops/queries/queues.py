@@ -41,8 +41,8 @@ def queues(kafka: Kafka, service: str = "") -> list[Queue]:
         DeclarationError: there is no such service.
         LogError: a topic cannot be read.
     """
-    counts = {name: read_catalog(kafka).partitions(name) or 0 for name in services(kafka, service)}
-    return [queue for name, count in counts.items() for queue in _of(kafka, name, count)]
+    catalog = read_catalog(kafka)
+    return [queue for name in services(kafka, service) for queue in _of(kafka, name, catalog.partitions(name) or 0)]
 
 
 def _of(kafka: Kafka, service: str, count: int) -> list[Queue]:
