@@ -5,11 +5,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.made-from-lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos bench mutate lint types check docs lock clean
+.PHONY: help setup demo test chaos chaos-poison bench mutate lint types check docs lock clean
 
 help: ## Show this help
 	@echo "make <target>:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv from the locks (done by itself when a target needs it)
 
@@ -22,7 +22,10 @@ test: $(STAMP) ## Run every test; the first run fetches the broker's jars
 chaos: $(STAMP) ## Kill, freeze and replace workers, spoil the wire, and prove that nothing is lost (minutes)
 	$(BIN)/python -m tests.chaos
 
-bench: $(STAMP) ## Measure throughput, latency and sizes; fill docs/performance.md (50 minutes)
+chaos-poison: $(STAMP) ## The same with messages that fail, under every policy, and operators who decide about them (minutes)
+	$(BIN)/python -m tests.chaos --messages 100000 --poison 0.05
+
+bench: $(STAMP) ## Measure throughput, latency and sizes; fill docs/performance.md (an hour)
 	$(BIN)/python -m bench
 
 mutate: $(STAMP) ## Remove each guard in a copy: exactly its test must fail (half an hour)

@@ -44,6 +44,7 @@ HOMES: Mapping[str, str] = {
     "blocked": "bench.parts.blocked",
     "batch": "bench.parts.batch",
     "dialogs": "bench.parts.dialogs",
+    "parking": "bench.parking.part",
     "scale": "bench.scale.part",
 }
 """Modules with a ``PART``, in the order they are run."""

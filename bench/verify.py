@@ -63,10 +63,11 @@ def queue(job: Job) -> Verdict:
     """Judge the queue of the service that asked."""
     topic = service_topic(job.space, our_loop.ASKING, QUEUE)
     messages = topics.read(job.bootstrap, topic, job.workload.partitions)
-    return judge(_queue(messages), job.workload.messages)
+    return judge(replies(messages), job.workload.messages)
 
 
-def _queue(messages: Iterable[Message]) -> Iterator[Reply]:
+def replies(messages: Iterable[Message]) -> Iterator[Reply]:
+    """Take the messages out of a queue's records."""
     for message in messages:
         headers: Any = message.headers()
         for _, header in headers or ():
@@ -87,4 +88,4 @@ def numbered(bootstrap: str, space: str, service: str, count: int) -> Verdict:
 
 
 def _messages(bootstrap: str, space: str, service: str) -> Iterator[Reply]:
-    return _queue(topics.read(bootstrap, service_topic(space, service, QUEUE), PARTITIONS))
+    return replies(topics.read(bootstrap, service_topic(space, service, QUEUE), PARTITIONS))

@@ -71,16 +71,22 @@ class Asker:
             self._changed.wait_for(lambda: self._block is not None, seconds)
             return {"block": self._block}
 
-    def steady(self, rate: float, count: int) -> dict[str, Any]:
-        """Send ``rate`` orders per second, dealt out to the dialogs; times are from when each was due."""
+    def steady(self, rate: float, count: int, sick: int = 0) -> dict[str, Any]:
+        """Send ``rate`` orders per second, dealt out to the dialogs; times are from when each was due.
+
+        The orders of the first ``sick`` dialogs fail; nobody waits for those.
+        """
         numbers: list[int] = []
         refused: list[str] = []
         began = time.time()
 
         async def send(number: int, due: float) -> None:
             try:
-                async with self.client.dialog(self._dialogs[number % len(self._dialogs)]) as dialog:
-                    numbers.append(self._order(dialog, due))
+                place = number % len(self._dialogs)
+                async with self.client.dialog(self._dialogs[place]) as dialog:
+                    told = self._order(dialog, due, fails=place < sick)
+                if place >= sick:
+                    numbers.append(told)
             except NotAccepted as error:
                 refused.append(str(error))
 
@@ -91,12 +97,12 @@ class Asker:
             told = {"took": took, "unanswered": unanswered, "twice": self._twice, "refused": refused}
         return {**told, **generator, "cpu_seconds": time.process_time(), "began": began, "ended": time.time()}
 
-    def _order(self, dialog: Any, due: float) -> int:
+    def _order(self, dialog: Any, due: float, *, fails: bool = False) -> int:
         with self._changed:
             self._sent += 1
             number = self._sent
             self._due[number] = due
-        dialog.send(Order(number=number, text=TEXT))
+        dialog.send(Order(number=number, text=TEXT, fails=fails))
         return number
 
     def _await(self, numbers: list[int]) -> int:

@@ -12,16 +12,21 @@ from pydantic import BaseModel
 from bench.children import answer
 from bench.serving import serving
 from bench.workload import Job
-from conversations import Contract, Dialog, Kafka, Service, WorkerSettings
+from conversations import Contract, Dialog, Kafka, PoisonPolicy, Service, Then, WorkerSettings
 
 ASKING, ANSWERING = "asking", "answering"
 SPARE = 60.0
 """Seconds by which the time limit is longer than the handler blocks."""
 
 
+STORM = PoisonPolicy(delays=[timedelta(0), timedelta(seconds=0.2), timedelta(seconds=1)], then=Then.SKIP)
+"""Four attempts, and then the next message of the dialog: so that there is always something that fails."""
+
+
 class Order(BaseModel):
     number: int
     text: str
+    fails: bool = False
 
 
 class Receipt(BaseModel):
@@ -47,11 +52,13 @@ class Answering:
 
     def __init__(self, longest: float) -> None:
         self.blocking = False
-        self.service: Service[Any] = Service(ANSWERING, accepts=[ORDERS])
+        self.service: Service[Any] = Service(ANSWERING, accepts=[ORDERS], poison=[STORM])
         self.service.on(Order)(self._receipt)
         self.service.on(Block, time_limit=timedelta(seconds=longest + SPARE))(self._block)
 
     def _receipt(self, order: Order, dialog: Dialog[Any]) -> None:
+        if order.fails:
+            raise ValueError("it fails at every attempt")
         dialog.send(Receipt(number=order.number, text=order.text))
 
     def _block(self, block: Block, dialog: Dialog[Any]) -> None:

@@ -112,8 +112,9 @@ def make_worker(job: Job, service: Service[Any], watch: Stopwatch) -> Worker:
     )
 
 
-def run(job: Job, service: Service[Any]) -> None:
-    """Work until every message is handled and committed, and report."""
+def run(job: Job, service: Service[Any], messages: int | None = None) -> None:
+    """Work until every message, or so many, are handled and committed, and report."""
+    wanted = job.workload.messages if messages is None else messages
     relax()  # as `conversations run` and run() do in the processes that are theirs
     watch, profilers = Stopwatch(), Profilers(wanted=job.profile)
     worker = make_worker(job, service, watch)
@@ -122,7 +123,7 @@ def run(job: Job, service: Service[Any]) -> None:
         if not worker.partitions:
             continue
         profilers.start()
-    while worker.counts.handled < job.workload.messages or worker.busy():
+    while worker.counts.handled < wanted or worker.busy():
         worker.step(0.1)
         if worker.counts.handled >= job.workload.dialogs:
             watch.opened(worker.counts.handled)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench import fill, verify
-from bench.contenders import quix_environment
+from bench.contenders import parked_loop, quix_environment
 from bench.kafka_streams import program
 from bench.workload import Job
 
@@ -60,6 +60,11 @@ CONTENDERS = {
     )
 }
 """In the order of a round."""
+
+
+def parked(name: str) -> Contender:
+    """Ours while some dialogs are parked, as ``parked_loop`` tells by the name."""
+    return Contender(name, name, python("parked_loop"), fill.queue, parked_loop.verdict)
 
 
 def waiting(kind: str) -> Contender:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from contextlib import ExitStack
 from typing import Any
 
 from bench import bars, quiet, topics, verify
-from bench.blocked.services import ANSWERING, ASKING, ORDERS, Answering, Blocked, Receipt
+from bench.blocked.children import start
+from bench.blocked.services import ANSWERING, ASKING
 from bench.children import Child, RunFailed
 from bench.ground import Ground
 from bench.latencies import curve, summary
 from bench.part import Found, Part, Sheet
 from bench.serving import difference
-from bench.workload import PARTITIONS, Job, Workload
-from conversations import Kafka, Service
-from conversations.kafka.admin import apply
 
 RATE, DIALOGS = 200, 500
 BEFORE = 30
@@ -36,7 +33,7 @@ def measure(ground: Ground) -> Found:
     ground.screen.expect(2)
     try:
         with ExitStack() as stack:
-            children = _children(stack, ground, space, seconds)
+            children = start(stack, ground, space, seconds)
             asker = children[ASKING]
             ground.screen.tell("beginning the dialogs")
             found["failures"] += _unanswered(asker.ask("begin", limit=PATIENCE, dialogs=DIALOGS))
@@ -54,25 +51,6 @@ def measure(ground: Ground) -> Found:
     finally:
         topics.drop(ground.bootstrap, space)
     return found
-
-
-def _children(stack: ExitStack, ground: Ground, space: str, seconds: int) -> dict[str, Child]:
-    directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-"))
-    kafka = Kafka(ground.bootstrap, namespace=space)
-    asking: Service[Any] = Service(ASKING, initiates=[ORDERS], ignores=[Receipt.__name__, Blocked.__name__])
-    apply(kafka, [asking.declaration(), Answering(seconds).service.declaration()], partitions=PARTITIONS, replication=1)
-
-    def child(name: str, module: str, *arguments: str) -> Child:
-        job = Job(name, ground.bootstrap, space, directory, Workload())
-        return stack.enter_context(Child(module, job.to_json(), *arguments))
-
-    children = {
-        ANSWERING: child(ANSWERING, "bench.blocked.services", str(seconds)),
-        ASKING: child(ASKING, "bench.blocked.asker"),
-    }
-    for each in children.values():
-        each.await_start()
-    return children
 
 
 def _await_block(answering: Child) -> None:

@@ -42,16 +42,19 @@ def demo(
     Meanwhile 2 % of the records are put on the wire a second time, some at
     once, some after their dialog is over, and one worker of aircraft-log is
     killed (SIGKILL). The handlers know nothing of it: there is no
-    deduplication, no lock and no retry in ops/demo/aircraft_log.py.
+    deduplication, no lock and no retry loop in ops/demo/aircraft_log.py.
 
-    15 flights departed and, by the file, never arrived: the handler raises,
-    four times, and the message becomes a dead letter. Its dialog ends with
-    an error; operations is told, and asks on a second dialog, in the same
-    group, how far the log got.
+    15 flights departed and, by the file, never arrived: the handler raises.
+    It is tried again at once, after 0.5 s and after 1 s, and then the flight
+    is held, with the flights of its aircraft behind it in order, while all
+    others go on. The arrival of one is entered by hand (dead-letters edit).
+    A next release of aircraft-log, ops/demo/mended.py, takes such flights
+    for diverted; it is started, and what is held is given back to it, three
+    flights first, then the rest (redrive).
 
     At the end every summary is compared with what plain code computes from
-    the CSV; every flight has been answered, or is in exactly one dead
-    letter; and every answer has come once, in order.
+    the CSV; every flight has been answered, once and in order, and nothing
+    is held.
 
     \b
     Examples:

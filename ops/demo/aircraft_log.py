@@ -1,6 +1,6 @@
 """Service ``aircraft-log``: keeps the log of each aircraft in the state of its conversation group.
 
-The handlers are everything the service consists of: no deduplication, no locks, no retries, no offsets.
+The handlers are everything the service consists of: no deduplication, no locks, no retry loops, no offsets.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from pydantic import BaseModel
 
-from conversations import Dialog, PoisonPolicy, Service
-from ops.demo.messages import ENQUIRY, FLIGHTS, SUMMARIES, Enquiry, Leg, Logged, Summary
+from conversations import Dialog, PoisonPolicy, Service, Then
+from ops.demo.messages import FLIGHTS, SUMMARIES, Leg, Logged, Summary
 
 
 class Log(BaseModel):
@@ -18,12 +18,18 @@ class Log(BaseModel):
 
     flown: int = 0
     cancelled: int = 0
+    diverted: int = 0
     air_minutes: int = 0
     without_air_time: int = 0
     airports: list[str] = []
     departed: datetime | None = None
     """When the leg logged last departed."""
     longest_gap: int | None = None
+
+    @property
+    def legs(self) -> int:
+        """How many legs are in the log."""
+        return self.flown + self.cancelled + self.diverted
 
     def summary(self, aircraft: str) -> Summary:
         """What the log comes to."""
@@ -34,9 +40,12 @@ class NeverArrived(Exception):
     """The flight departed, and the data say nothing of an arrival."""
 
 
-aircraft_log = Service(
-    "aircraft-log", accepts=[FLIGHTS, ENQUIRY], initiates=[SUMMARIES], state=Log, poison=[PoisonPolicy.service_broker()]
+PATIENT = PoisonPolicy(
+    exception=NeverArrived, delays=[timedelta(0), timedelta(seconds=0.5), timedelta(seconds=1)], then=Then.HOLD
 )
+"""Perhaps the arrival is only late: try again three times, then let the flight, and those after it, wait for an operator."""
+
+aircraft_log = Service("aircraft-log", accepts=[FLIGHTS], initiates=[SUMMARIES], state=Log, poison=[PATIENT])
 
 
 @aircraft_log.on(Leg)
@@ -51,7 +60,7 @@ def enter(leg: Leg, dialog: Dialog[Log]) -> None:
             # The log has the departure already. Raising undoes it: state is what it was before this message.
             raise NeverArrived(f"{leg.flight} left {leg.origin} for {leg.destination} and never arrived")
         fly(log, leg)
-    dialog.send(Logged(row=leg.row, legs=log.flown + log.cancelled, last=leg.last))
+    dialog.send(Logged(row=leg.row, legs=log.legs, last=leg.last))
 
 
 def depart(log: Log, departed: datetime) -> None:
@@ -79,9 +88,3 @@ def close(dialog: Dialog[Log]) -> None:
     answer = group.begin_dialog(dialog.peer, SUMMARIES)
     answer.send(group.state.summary(group.key))
     answer.end()
-
-
-@aircraft_log.on(Enquiry)
-def tell(_enquiry: Enquiry, dialog: Dialog[Log]) -> None:
-    """Answer for a dialog that broke: its group, and so its log, is still here."""
-    dialog.send(dialog.group.state.summary(dialog.group.key))

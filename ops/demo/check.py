@@ -7,12 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from conversations.worker import letters
-from ops.demo.aircraft_log import aircraft_log
 from ops.demo.expected import Expected
 from ops.demo.outcome import Letter, Outcome
-
-# Where the flights behind a broken dialog's bad one may end: the target had heard of the end, or the sender had.
-FOLLOWER_REASONS = {letters.AFTER_END, letters.COMMAND_REFUSED}
 
 
 @dataclass(frozen=True)
@@ -25,7 +21,7 @@ class Verdict:
 
 
 def check(expected: Mapping[str, Expected], outcome: Outcome) -> Verdict:
-    """Compare every aircraft, then every dead letter."""
+    """Compare every aircraft, then what was held, then every dead letter."""
     mismatches: list[str] = []
     equal = 0
     for aircraft, wanted in expected.items():
@@ -35,6 +31,7 @@ def check(expected: Mapping[str, Expected], outcome: Outcome) -> Verdict:
         mismatches += _replies(aircraft, wanted, outcome)
     unknown = sorted(outcome.desks.aircraft - expected.keys())
     mismatches += [f"{aircraft}: no flight of the file has this aircraft" for aircraft in unknown]
+    mismatches += _held(expected, outcome)
     mismatches += _letters(expected, outcome.letters)
     return Verdict(equal, mismatches)
 
@@ -60,19 +57,25 @@ def _replies(aircraft: str, wanted: Expected, outcome: Outcome) -> Iterator[str]
         yield f"{aircraft}: {desk.replies} replies to {len(wanted.logged)} legs"
     if desk.out_of_order:
         yield f"{aircraft}: {desk.out_of_order} replies out of order"
-    if bool(desk.broken) != (wanted.failed is not None):
-        yield f"{aircraft}: the dialog {'broke' if desk.broken else 'did not break'}: {desk.broken or wanted.failed}"
+
+
+def _held(expected: Mapping[str, Expected], outcome: Outcome) -> Iterator[str]:
+    """The first flight of an aircraft that never arrived was held, no other was, and none is now."""
+    wanted = {aircraft: each.held.row for aircraft, each in expected.items() if each.held is not None}
+    found = {held.aircraft: held.leg.row for held in outcome.held}
+    for aircraft in sorted(wanted.keys() | found.keys()):
+        if wanted.get(aircraft) != found.get(aircraft):
+            yield f"{aircraft}: row {found.get(aircraft)} was held, not row {wanted.get(aircraft)}"
+    if outcome.waiting:
+        yield f"{outcome.waiting} flights are held still"
 
 
 def _letters(expected: Mapping[str, Expected], found: list[Letter]) -> Iterator[str]:
-    """Every flight that is in no log is in exactly one dead letter, and nothing else is."""
-    failed = {e.failed.row for e in expected.values() if e.failed is not None}
-    followers = {flight.row for e in expected.values() for flight in e.followers}
-    seen: Counter[int] = Counter(leg.row for letter in found for leg in letter.legs)
-    yield from (f"row {row}: {seen[row]} dead letters instead of 1" for row in failed | followers if seen[row] != 1)
-    for letter in found:
-        rows = {leg.row for leg in letter.legs}
-        bad = letter.reason == letters.HANDLER_FAILED and letter.service == aircraft_log.name
-        wanted = failed if bad else followers if letter.reason in FOLLOWER_REASONS else set()
-        if not rows or not rows <= wanted:
-            yield f"{letter.aircraft}: unexpected dead letter of {letter.service}, {letter.reason}: {letter.why}"
+    """Every flight that was held is in one dead letter, in one more with its old bytes if it was edited; nothing else is."""
+    held = {each.held.row: each.edited for each in expected.values() if each.held is not None}
+    wanted = Counter({(row, letters.HANDLER_FAILED): 1 for row in held})
+    wanted.update((row, letters.EDITED) for row, edited in held.items() if edited)
+    seen = Counter((letter.leg.row if letter.leg is not None else 0, letter.reason) for letter in found)
+    for row, reason in sorted(wanted.keys() | seen.keys()):
+        if wanted[row, reason] != seen[row, reason]:
+            yield f"row {row}: {seen[row, reason]} dead letters {reason} instead of {wanted[row, reason]}"

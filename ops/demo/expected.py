@@ -17,11 +17,11 @@ class Expected:
 
     summary: dict[str, Any]
     logged: tuple[int, ...]
-    """Rows that get into the log, in order."""
-    failed: Flight | None
-    """The first flight that never arrived: its message becomes a dead letter and ends the dialog."""
-    followers: tuple[Flight, ...]
-    """Flights after it, which find the dialog ended."""
+    """Rows that get into the log, in order: all of the aircraft."""
+    held: Flight | None
+    """The first flight that never arrived: it is held, and those after it wait."""
+    edited: bool
+    """An operator enters the arrival of that flight; the others that never arrived count as diverted."""
 
 
 def expected(flights: Iterable[Flight]) -> dict[str, Expected]:
@@ -29,26 +29,33 @@ def expected(flights: Iterable[Flight]) -> dict[str, Expected]:
     by_aircraft: dict[str, list[Flight]] = {}
     for flight in flights:
         by_aircraft.setdefault(flight.aircraft, []).append(flight)
-    return {aircraft: _expected(aircraft, own) for aircraft, own in by_aircraft.items()}
+    edited = _to_be_edited(by_aircraft.values())
+    return {aircraft: _expected(aircraft, own, edited) for aircraft, own in by_aircraft.items()}
 
 
-def _expected(aircraft: str, flights: Sequence[Flight]) -> Expected:
-    stop = next((index for index, flight in enumerate(flights) if flight.vanished), len(flights))
-    logged = flights[:stop]
-    flown = [flight for flight in logged if not flight.cancelled]
+def _to_be_edited(all_flights: Iterable[Sequence[Flight]]) -> Flight | None:
+    """The first flight of the file that is the only one of its aircraft that never arrived."""
+    vanished = [[flight for flight in flights if flight.vanished] for flights in all_flights]
+    return min((only[0] for only in vanished if len(only) == 1), key=lambda flight: flight.row, default=None)
+
+
+def _expected(aircraft: str, flights: Sequence[Flight], edited: Flight | None) -> Expected:
+    departed = [flight for flight in flights if not flight.cancelled]
+    flown = [flight for flight in departed if not flight.vanished or flight is edited]
     times = [flight.air_minutes for flight in flown if flight.air_minutes is not None]
-    gaps = [(later - earlier) // timedelta(minutes=1) for earlier, later in pairwise(map(_departure, flown))]
+    gaps = [(later - earlier) // timedelta(minutes=1) for earlier, later in pairwise(map(_departure, departed))]
     summary = {
         "aircraft": aircraft,
         "flown": len(flown),
-        "cancelled": len(logged) - len(flown),
+        "cancelled": len(flights) - len(departed),
+        "diverted": len(departed) - len(flown),
         "air_minutes": sum(times),
         "without_air_time": len(flown) - len(times),
         "airports": sorted({flight.origin for flight in flown} | {flight.destination for flight in flown}),
         "longest_gap": max(gaps, default=None),
     }
-    failed = flights[stop] if stop < len(flights) else None
-    return Expected(summary, tuple(flight.row for flight in logged), failed, tuple(flights[stop + 1 :]))
+    held = next((flight for flight in flights if flight.vanished), None)
+    return Expected(summary, tuple(flight.row for flight in flights), held, held is not None and held is edited)
 
 
 def _departure(flight: Flight) -> datetime:

@@ -36,16 +36,14 @@ class Logged(BaseModel):
     last: bool
 
 
-class Enquiry(BaseModel):
-    """Tell what the log has so far."""
-
-
 class Summary(BaseModel):
     """What the log of an aircraft comes to."""
 
     aircraft: str
     flown: int
     cancelled: int
+    diverted: int
+    """Departed, and arrived somewhere else: nobody knows where, or when."""
     air_minutes: int
     """Of the legs whose air time is known."""
     without_air_time: int
@@ -59,5 +57,3 @@ FLIGHTS = Contract("Flights", sent_by_initiator=[Leg], sent_by_target=[Logged])
 """operations tells aircraft-log of an aircraft's legs, one dialog for each aircraft."""
 SUMMARIES = Contract("Summaries", sent_by_initiator=[Summary])
 """aircraft-log's last word about an aircraft, once its dialog of flights has ended; begun by aircraft-log."""
-ENQUIRY = Contract("Enquiry", sent_by_initiator=[Enquiry], sent_by_target=[Summary])
-"""operations asks for the log of an aircraft whose dialog of flights broke."""

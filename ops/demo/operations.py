@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from conversations import Dialog, PeerError, Service
-from ops.demo.messages import ENQUIRY, FLIGHTS, SUMMARIES, Enquiry, Logged, Summary
+from conversations import Dialog, Service
+from ops.demo.messages import FLIGHTS, SUMMARIES, Logged, Summary
 
 
 class Desk(BaseModel):
@@ -19,11 +19,9 @@ class Desk(BaseModel):
     """Replies that were not the next one: 0, or order was lost."""
     summaries: list[Summary] = []
     """One; a second one would be a message that took effect twice."""
-    broken: str = ""
-    """Why the dialog of flights broke."""
 
 
-operations = Service("operations", initiates=[FLIGHTS, ENQUIRY], accepts=[SUMMARIES], state=Desk)
+operations = Service("operations", initiates=[FLIGHTS], accepts=[SUMMARIES], state=Desk)
 
 
 @operations.on(Logged)
@@ -39,14 +37,5 @@ def count(logged: Logged, dialog: Dialog[Desk]) -> None:
 
 @operations.on(Summary)
 def keep(summary: Summary, dialog: Dialog[Desk]) -> None:
-    """Keep a summary: sent by aircraft-log after our END, or its answer to an enquiry."""
+    """Keep a summary, which aircraft-log sends after our END."""
     dialog.group.state.summaries.append(summary)
-    if dialog.is_initiator:
-        dialog.end()
-
-
-@operations.on_error(FLIGHTS)
-def enquire(error: PeerError, dialog: Dialog[Desk]) -> None:
-    """The dialog broke: ask, on a dialog of the same group, how far the log got."""
-    dialog.group.state.broken = str(error)
-    dialog.group.begin_dialog(dialog.peer, ENQUIRY).send(Enquiry())

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from conversations.ports import Record
 from conversations.protocol import rows
-from conversations.protocol.command import Send, decode_command
 from conversations.protocol.envelope import Kind, decode
+from conversations.protocol.topics import QUEUE
 from conversations.worker import letters
+from ops.demo.mending import Held
 from ops.demo.messages import Leg, Summary
 from ops.demo.operations import Desk, operations
 
@@ -17,7 +18,7 @@ from ops.demo.operations import Desk, operations
 class Desks:
     """The newest state of every conversation group of ``operations``.
 
-    An aircraft has up to two: one that operations began (the flights, an enquiry), one that aircraft-log did (the summary).
+    An aircraft has up to two: one that operations began (the flights), one that aircraft-log did (the summary).
     """
 
     def __init__(self) -> None:
@@ -54,7 +55,6 @@ class Desks:
             replies=sum(desk.replies for desk in desks),
             out_of_order=sum(desk.out_of_order for desk in desks),
             summaries=[summary for desk in desks for summary in desk.summaries],
-            broken="; ".join(desk.broken for desk in desks if desk.broken),
         )
 
 
@@ -72,9 +72,9 @@ class Letter:
     aircraft: str
     reason: str
     why: str
-    """The exception, with its words; of a refused command, why it was refused."""
-    legs: tuple[Leg, ...]
-    """Flights it carries: one, or none when it keeps something else than a flight."""
+    """The exception, with its words."""
+    leg: Leg | None
+    """The flight it carries; None: it keeps something else."""
     source: tuple[str, int, int]
     """Topic, partition and offset of the record it keeps."""
 
@@ -91,16 +91,17 @@ def letter_of(service: str, record: Record) -> Letter:
         (record.key() or b"").decode(),
         reason,
         ": ".join(filter(None, (why, text))),
-        () if reason == letters.SET_ASIDE else tuple(map(Leg.model_validate_json, _legs(topic, record.value() or b""))),
+        None if reason == letters.SET_ASIDE else _leg(topic, record.value() or b""),
         (topic, int(headers[letters.SOURCE_PARTITION]), int(headers[letters.SOURCE_OFFSET])),
     )
 
 
-def _legs(topic: str, value: bytes) -> list[bytes]:
-    if topic.endswith(".commands"):
-        return [operation.body for operation in decode_command(value).operations if isinstance(operation, Send)]
+def _leg(topic: str, value: bytes) -> Leg | None:
+    if not topic.endswith(f".{QUEUE}"):
+        return None
     envelope = decode(value)
-    return [envelope.body] if envelope.kind is Kind.MESSAGE and envelope.message_type == Leg.__name__ else []
+    is_leg = envelope.kind is Kind.MESSAGE and envelope.message_type == Leg.__name__
+    return Leg.model_validate_json(envelope.body) if is_leg else None
 
 
 @dataclass
@@ -109,6 +110,10 @@ class Outcome:
 
     desks: Desks = field(default_factory=Desks)
     letters: list[Letter] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
+    """Flights that were held before anybody did anything about them."""
+    waiting: int = 0
+    """Flights that are held at the end."""
 
     def summary_of(self, aircraft: str) -> Summary | None:
         """The summary of an aircraft, when there is exactly one."""

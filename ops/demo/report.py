@@ -9,7 +9,6 @@ import rich.box
 from rich.markup import escape
 from rich.table import Table
 
-from conversations.worker import letters
 from ops.demo.run import Result
 from ops.demo.screen import Screen
 
@@ -32,6 +31,10 @@ def facts(result: Result) -> dict[str, object]:
         "crashes": faults.crashes,
         "dead_letters": len(outcome.letters),
         "dead_letters_by_reason": dict(sorted(Counter(letter.reason for letter in outcome.letters).items())),
+        "held": len(outcome.held),
+        "held_at_the_end": outcome.waiting,
+        "edited": result.mending.edited.letter,
+        "redriven": result.mending.redriven,
         "summaries_equal": result.verdict.equal,
         "mismatches": len(result.verdict.mismatches),
         "mismatch_examples": result.verdict.mismatches[:SHOWN],
@@ -42,11 +45,9 @@ def facts(result: Result) -> dict[str, object]:
 
 
 def messages(result: Result) -> int:
-    """How many messages the services and the client have sent: legs, replies, enquiries, summaries."""
-    desks = [result.outcome.desks.of(aircraft) for aircraft in result.expected]
-    enquiries = sum(bool(desk.broken) for desk in desks)
-    summaries = sum(len(desk.summaries) for desk in desks)
-    return len(result.flights) + result.outcome.desks.replies + enquiries + summaries
+    """How many messages the services and the client have sent: legs, replies, summaries."""
+    summaries = sum(len(result.outcome.desks.of(aircraft).summaries) for aircraft in result.expected)
+    return len(result.flights) + result.outcome.desks.replies + summaries
 
 
 def dropped(result: Result) -> int:
@@ -63,7 +64,7 @@ def dropped(result: Result) -> int:
 def tell(screen: Screen, result: Result) -> None:
     """Print everything for people."""
     screen.console.print(logs(result))
-    screen.console.print(dead(result))
+    screen.console.print(held(result))
     for line in lines(result):
         screen.say(line)
 
@@ -72,53 +73,45 @@ def logs(result: Result) -> Table:
     """The busiest aircraft."""
     table = _table(f"\nThe logs of the {BUSIEST} busiest aircraft, of {len(result.expected):,}")
     table.add_column("aircraft")
-    for name in ("flown", "cancelled", "minutes", "no time", "airports", "longest gap"):
+    for name in ("flown", "cancelled", "diverted", "minutes", "no time", "airports", "longest gap"):
         table.add_column(name, justify="right")
     table.add_column("= CSV")
     busiest = sorted(result.expected, key=lambda aircraft: -len(result.expected[aircraft].logged))[:BUSIEST]
     for aircraft in busiest:
         summary = result.outcome.summary_of(aircraft)
         if summary is None:
-            table.add_row(aircraft, *[""] * 6, "[red]no summary[/]")
+            table.add_row(aircraft, *[""] * 7, "[red]no summary[/]")
             continue
         same = summary.model_dump() == result.expected[aircraft].summary
         table.add_row(
-            aircraft, f"{summary.flown:,}", str(summary.cancelled), f"{summary.air_minutes:,}",
+            aircraft, f"{summary.flown:,}", str(summary.cancelled), str(summary.diverted), f"{summary.air_minutes:,}",
             str(summary.without_air_time), str(len(summary.airports)), _duration(summary.longest_gap),
             "yes" if same else "[red]NO[/]",
         )  # fmt: skip
     return table
 
 
-def dead(result: Result) -> Table:
-    """The flights that could not be handled, each with what followed it on its dialog."""
-    table = _table("Dead letters: departed and never arrived, so the handler raised, four times")
-    for name in ("aircraft", "flight", "route", "scheduled", "exception", "flights after it"):
-        table.add_column(name, justify="right" if name == "flights after it" else "left")
-    followers = Counter(
-        letter.aircraft
-        for letter in result.outcome.letters
-        for _ in letter.legs
-        if letter.reason != letters.HANDLER_FAILED
-    )
-    failed = [letter for letter in result.outcome.letters if letter.reason == letters.HANDLER_FAILED and letter.legs]
-    for letter in sorted(failed, key=lambda letter: letter.legs[0].row):
-        leg = letter.legs[0]
+def held(result: Result) -> Table:
+    """The flights that were held, each with what waited behind it."""
+    table = _table("Held: departed and never arrived, so the handler raised, four times; then an operator decided")
+    for name in ("aircraft", "flight", "route", "scheduled", "waited behind it", "became"):
+        table.add_column(name, justify="right" if name == "waited behind it" else "left")
+    for it in sorted(result.outcome.held, key=lambda it: it.leg.row):
+        leg, edited = it.leg, it.letter == result.mending.edited.letter
         table.add_row(
-            letter.aircraft, leg.flight, f"{leg.origin}-{leg.destination}", f"{leg.scheduled:%d %b %H:%M}",
-            letter.why.partition(":")[0], str(followers[letter.aircraft]),
+            it.aircraft, leg.flight, f"{leg.origin}-{leg.destination}", f"{leg.scheduled:%d %b %H:%M}", str(it.behind),
+            "flown, its arrival was entered by hand" if edited else "diverted, by the next release",
         )  # fmt: skip
     return table
 
 
 def lines(result: Result) -> Iterator[str]:
     """What happened, and what the check says."""
-    reasons = Counter(letter.reason for letter in result.outcome.letters for _ in letter.legs)
-    failed = reasons.pop(letters.HANDLER_FAILED, 0)
+    redriven = ", ".join(f"{count} {outcome}" for outcome, count in result.mending.redriven.items() if count)
     yield (
-        f"{len(result.flights):,} flights = {result.outcome.desks.replies:,} logged and answered + {failed} failed + "
-        f"{sum(reasons.values())} after a failed one, kept as dead letters"
-        + (f" ({', '.join(f'{count} {reason}' for reason, count in sorted(reasons.items()))})" if reasons else "")
+        f"{len(result.flights):,} flights, {result.outcome.desks.replies:,} logged and answered; "
+        f"{len(result.outcome.held)} were held, 1 of them edited, the rest redriven ({redriven}) in "
+        f"{result.mending.seconds:.1f} s; {result.outcome.waiting} are held now"
     )
     yield from _faults(result)
     count = messages(result)
@@ -128,7 +121,7 @@ def lines(result: Result) -> Iterator[str]:
         yield f"\nTo look at what is kept in {result.kept}:"
         yield f"  conversations broker start --name demo --data {result.kept / 'kafka'}"
         yield "    (topics conv.operations.* and conv.aircraft-log.*: queue, commands, state, dead-letter)"
-        yield f"  less {result.kept / 'workers.log'}"
+        yield f"  less {result.kept / 'workers.log'} {result.kept / 'workers-mended.log'}"
         yield "  conversations broker stop demo"
 
 

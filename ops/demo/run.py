@@ -23,6 +23,7 @@ from ops.demo.aircraft_log import aircraft_log
 from ops.demo.check import Verdict, check
 from ops.demo.expected import Expected, expected
 from ops.demo.flights import Flight, data_file, read_flights
+from ops.demo.mending import Held, Operator
 from ops.demo.operations import operations
 from ops.demo.outcome import Outcome, letter_of
 from ops.demo.screen import Progress, Screen
@@ -65,6 +66,17 @@ class Faults:
 
 
 @dataclass
+class Mending:
+    """What an operator did about the flights that were held."""
+
+    edited: Held
+    redriven: dict[str, int]
+    """How many letters of the redrive had which outcome."""
+    seconds: float
+    """From the edit to the end of the redrive, the new release included."""
+
+
+@dataclass
 class Result:
     """Everything the report tells."""
 
@@ -72,6 +84,7 @@ class Result:
     expected: dict[str, Expected]
     outcome: Outcome
     faults: Faults
+    mending: Mending
     verdict: Verdict
     seconds: float
     """From the first flight sent to the last summary received."""
@@ -96,17 +109,14 @@ def demonstrate(screen: Screen, *, faults: bool, keep: bool) -> Result:
             apply(kafka, [operations.declaration(), aircraft_log.declaration()], PARTITIONS, 1)
             with _workers(kafka, directory, keep=keep) as workers:
                 screen.say(f"{WORKERS} worker processes run {SERVICES[0]}, {WORKERS} more run {SERVICES[1]}")
-                demo = Demo(kafka, workers, flights, wanted, screen)
+                operator = Operator(kafka, directory, screen.say)
+                demo = Demo(kafka, workers, flights, wanted, screen, operator)
                 seconds = demo.run(faults=faults)
+            demo.faults.crashes, demo.faults.counted = workers.restarts, workers.duplicates
         return Result(
-            flights,
-            wanted,
-            demo.outcome,
-            demo.faults,
-            check(wanted, demo.outcome),
-            seconds,
+            flights, wanted, demo.outcome, demo.faults, demo.mending, check(wanted, demo.outcome), seconds,
             directory if keep else None,
-        )
+        )  # fmt: skip
 
 
 def _read(data: Path) -> tuple[list[Flight], dict[str, Expected]]:
@@ -142,14 +152,19 @@ def _workers(kafka: Kafka, directory: Path, *, keep: bool) -> Iterator[Workers]:
 class Demo:
     """One run over a broker and workers that are up."""
 
+    mending: Mending
+
     def __init__(
-        self, kafka: Kafka, workers: Workers, flights: Sequence[Flight], wanted: dict[str, Expected], screen: Screen
-    ) -> None:
+        self, kafka: Kafka, workers: Workers, flights: Sequence[Flight], wanted: dict[str, Expected], screen: Screen,
+        operator: Operator,
+    ) -> None:  # fmt: skip
         self.outcome = Outcome()
         self.faults = Faults()
-        self._kafka, self._workers, self._screen = kafka, workers, screen
+        self._kafka, self._workers, self._screen, self._operator = kafka, workers, screen, operator
         self._flights = flights
         self._aircraft = len(wanted)
+        self._held = {aircraft for aircraft, each in wanted.items() if each.held is not None}
+        self._edited = next(aircraft for aircraft, each in wanted.items() if each.edited)
         self._replies = sum(len(each.logged) for each in wanted.values())
         self._killed_at = self._look_at = 0.0
 
@@ -171,24 +186,52 @@ class Demo:
                 replayer.start()
             started = time.monotonic()
             sending.start()
-            self._watch(desks, sending, faults=faults)
+            self._watch(desks, sending, self._aircraft - len(self._held), faults=faults)
+            while self._is_down():
+                time.sleep(LOOK_EVERY)
+            self._mend()
+            self._watch(desks, sending, self._aircraft, faults=False)
             seconds = time.monotonic() - started
             if faults:
                 self._settle(replayer)
             self.outcome.desks.take(desks.to_the_end(SETTLING))
         self._read_letters()
-        found = self._workers.look()
-        self.faults.crashes = sum(worker.restarts for worker in found)
-        self.faults.counted = sum(worker.counts.get("duplicates", 0) for worker in found)
+        self.outcome.waiting = len(self._operator.held())
         return seconds
 
-    def _watch(self, follower: Follower, sending: Sending, *, faults: bool) -> None:
-        """Follow the state of operations until every aircraft has its summary."""
+    def _mend(self) -> None:
+        """Do what an operator would: look at what is held, edit one flight, and redrive the rest once they can be handled."""
+        self.outcome.held = held = self._await_held()
+        self._screen.say(
+            f"{len(held)} aircraft wait behind a flight that departed and never arrived, {sum(it.behind for it in held)} flights "
+            "behind those; all others are done. The arrival of one flight is found, and entered:"
+        )
+        started = time.monotonic()
+        edited = next(it for it in held if it.aircraft == self._edited)
+        self._operator.edit(edited)
+        self._screen.say(
+            "The next release of aircraft-log takes such flights for diverted. Its workers are started, and then:"
+        )
+        self._workers.replace()
+        ended = self._operator.redrive()
+        self.mending = Mending(edited, ended["outcomes"], time.monotonic() - started)
+
+    def _await_held(self) -> list[Held]:
+        """Wait until every flight that is going to be held has had its last attempt."""
+        deadline = time.monotonic() + STANDSTILL
+        while len(held := self._operator.held()) < len(self._held):
+            self._workers.check()
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"{len(held)} of {len(self._held)} flights are held.{self._workers.last_words()}")
+        return held
+
+    def _watch(self, follower: Follower, sending: Sending, aircraft: int, *, faults: bool) -> None:
+        """Follow the state of operations until so many aircraft have their summary."""
         desks = self.outcome.desks
         title = f"{len(self._flights):,} flights of {self._aircraft:,} aircraft, answered:"
         moved_at, seen = time.monotonic(), (0, 0)
         with self._screen.progress(title, self._replies) as progress:
-            while desks.finished < self._aircraft:
+            while desks.finished < aircraft:
                 desks.take(follower.poll(0.1))
                 sending.check()
                 self._workers.check()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from conversations.config import Kafka
 from conversations.kafka.embedded.process import ServerProcess
 
 TARGETS = ("ops.demo.aircraft_log:aircraft_log", "ops.demo.operations:operations")
+MENDED = ("ops.demo.mended:mended", "ops.demo.operations:operations")
+"""The next release of aircraft-log."""
 START_TIMEOUT = 60.0
 POLL = 0.05
 LAST_LINES = 15
@@ -38,7 +42,7 @@ class Worker:
 
 
 class Workers:
-    """A run of both services; ends with this process, however that ends.
+    """A run of both services, in one release after the other; ends with this process, however that ends.
 
     Args:
         kafka: where.
@@ -48,14 +52,39 @@ class Workers:
     """
 
     def __init__(self, kafka: Kafka, directory: Path, per_service: int, *, keep: bool) -> None:
-        self.log = directory / "workers.log"
-        command = [
-            sys.executable, "-m", "ops.cli.app", "run", *TARGETS, "--workers", str(per_service),
-            "--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace, "--state-dir", str(directory / "state"),
-            "--slot", f"demo-{os.getpid()}", "--health", "0", "--json", "--log-level", "warning",
+        self.restarts = 0
+        """Processes that were started again, of releases that are replaced."""
+        self.duplicates = 0
+        """Duplicates that the processes of those have counted."""
+        self._directory, self._scratch = directory, None if keep else directory
+        self._options = [
+            "--workers", str(per_service), "--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace,
+            "--state-dir", str(directory / "state"), "--slot", f"demo-{os.getpid()}", "--health", "0", "--json",
+            "--log-level", "warning",
         ]  # fmt: skip
-        self._process = ServerProcess(command, self.log, None if keep else directory)
+        self._start(TARGETS, "workers.log")
+
+    def _start(self, targets: Sequence[str], log: str) -> None:
+        self.log = self._directory / log
         self._page: tuple[str, str] | None = None
+        command = [sys.executable, "-m", "ops.cli.app", "run", *targets, *self._options]
+        self._process = ServerProcess(command, self.log, self._scratch)
+
+    def replace(self) -> None:
+        """Stop in order, and go on with the next release.
+
+        Raises:
+            DemoFailed: its workers do not come to work.
+        """
+        self._count()
+        self._process.stop()
+        self._start(MENDED, "workers-mended.log")
+        self.await_health()
+
+    def _count(self) -> None:
+        found = self.look()
+        self.restarts += sum(worker.restarts for worker in found)
+        self.duplicates += sum(worker.counts.get("duplicates", 0) for worker in found)
 
     def await_health(self) -> None:
         """Wait until every worker has its partitions.
@@ -115,6 +144,9 @@ class Workers:
 
     def stop(self) -> None:
         """End in order: partitions are given back."""
+        if self._process.exit_code is None and self._page is not None:
+            with contextlib.suppress(DemoFailed):
+                self._count()
         self._process.stop()
 
     def kill(self) -> None:

@@ -14,7 +14,7 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400)]
 
-SHORT = ("--messages", "20000", "--dialogs", "400", "--kill-every", "5")
+SHORT = ("--messages", "20000", "--dialogs", "400", "--kill-every", "5", "--poison", "0.1")
 
 
 def chaos(out: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -48,6 +48,8 @@ def test_nothing_is_lost_repeated_or_swapped_whatever_breaks(tmp_path: Path) -> 
     assert told["figures"]["messages"] == 20_000
     assert min(told["injected"].values()) > 0
     assert {"killed", "frozen", "broker restarts", "replaced in order"} <= told["counts"].keys()
+    assert told["counts"]["queues turned on"] > 0
+    assert sum(count for what, count in told["counts"].items() if what.startswith("decided")) > 0
     assert not list(tmp_path.glob("conversations-chaos-*")), "a clean run leaves nothing behind"
 
 

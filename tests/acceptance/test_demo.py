@@ -30,7 +30,9 @@ def test_demo_ends_without_a_mismatch() -> None:
     assert facts["legs"] == 26_849
     assert facts["duplicates_injected"] == facts["duplicates_dropped"] > 500
     assert facts["crashes"] >= 1
-    assert facts["dead_letters_by_reason"]["handler-failed"] == 14
+    assert facts["dead_letters_by_reason"] == {"edited": 1, "handler-failed": 14}
+    assert (facts["held"], facts["held_at_the_end"]) == (14, 0)
+    assert facts["redriven"]["handled"] == 13
 
 
 @pytest.mark.timeout(120)

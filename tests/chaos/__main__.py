@@ -37,6 +37,9 @@ def chaos(
     dialogs: Annotated[int, typer.Option(min=1, help="Dialogs that share them, unevenly.")] = 2_000,
     kill_every: Annotated[float, typer.Option(min=0.2, help="Seconds between two SIGKILLs of a random worker.")] = 2.0,
     workers: Annotated[int, typer.Option(min=2, help="Worker processes of each of the two services.")] = 2,
+    poison: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the dialogs in which an entry fails until something is done.")
+    ] = 0.0,
     seed: Annotated[int, typer.Option(help="Decides what is said and what is harmed; drawn if left out.")] = -1,
     keep: Annotated[bool, typer.Option("--keep", help="Keep Kafka's data and the records, however it ends.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
@@ -61,6 +64,9 @@ def chaos(
       0.1 %       each are copied to a wrong partition, and spoilt: truncated, garbage, header flipped,
                   key or value missing
       always      some handlers are slower than a step, and some fail at their first attempt
+      --poison    in this share of the dialogs an entry fails one to six times, under a policy that allows four
+                  attempts and then skips it, ends the dialog, holds it, or turns the queue off; operators
+                  retry, edit, skip or end what is held, and turn queues on again
 
     At the end the workers are stopped in order, and a checker that shares no code with the services reads all topics.
 
@@ -71,6 +77,7 @@ def chaos(
     Examples:
       python -m tests.chaos                                # about ten minutes on two cores
       python -m tests.chaos --messages 20000 --dialogs 400 --kill-every 5
+      python -m tests.chaos --messages 100000 --poison 0.05
       python -m tests.chaos --seed 7 --json | jq .line
       python -m tests.chaos --keep                         # and look at the topics afterwards
 
@@ -80,8 +87,9 @@ def chaos(
         raise typer.BadParameter("every dialog has an entry and a receipt: --messages must be at least twice --dialogs")
     number = secrets.randbelow(1_000_000) if seed < 0 else seed
     options = Options(
-        messages=messages, dialogs=dialogs, kill_every=kill_every, workers=workers, partitions=PARTITIONS, seed=number
-    )
+        messages=messages, dialogs=dialogs, kill_every=kill_every, workers=workers, partitions=PARTITIONS, seed=number,
+        poison=poison,
+    )  # fmt: skip
     screen = Screen(Console(stderr=as_json))
     directory = Path(tempfile.mkdtemp(prefix=f"conversations-chaos-{number}-"))
     clean = False
@@ -156,7 +164,8 @@ def _say_how_to_look(directory: Path, options: Options, screen: Screen) -> None:
         f"  conversations broker start --name chaos --data {directory}/kafka\n"
         f"  python -m tests.chaos.checker --bootstrap HOST:PORT --records {directory}/records\n"
         f"and again: python -m tests.chaos --seed {options.seed} --messages {options.messages} "
-        f"--dialogs {options.dialogs} --kill-every {options.kill_every:g} --workers {options.workers}"
+        f"--dialogs {options.dialogs} --kill-every {options.kill_every:g} --workers {options.workers} "
+        f"--poison {options.poison:g}"
     )
 
 

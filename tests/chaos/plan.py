@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from random import Random
 
 from conversations.kafka.follow import Place
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7
-from tests.chaos.services import LEDGER, TELLER
+from tests.chaos.fates import Fate, draw
+from tests.chaos.services import LEDGER, TELLER, is_unwell
 
 OPEN = 0.05
 """Share of the dialogs that are never ended."""
@@ -74,9 +76,10 @@ class Plan:
         seed: decides everything.
         messages: entries and receipts together.
         dialogs: how many dialogs share them.
+        poison: share of the dialogs that hold an entry which fails as its fate says.
     """
 
-    def __init__(self, seed: int, messages: int, dialogs: int, namespace: str, partitions: int) -> None:
+    def __init__(self, seed: int, messages: int, dialogs: int, namespace: str, partitions: int, poison: float) -> None:
         self.seed, self.namespace, self.partitions = seed, namespace, partitions
         random = Random(f"plan {seed}")
         now = time.time_ns() // 1_000
@@ -84,11 +87,36 @@ class Plan:
         self.lengths = _lengths(random, messages // 2, dialogs)
         self.ends = [random.random() >= OPEN for _ in self.ids]
         self.blocks = self._blocks(random)
+        self.fates = self._fates(Random(f"fates {seed}"), poison)
 
     @property
     def entries(self) -> int:
-        """Entries of all dialogs; there are as many receipts."""
+        """Entries of all dialogs."""
         return sum(self.lengths)
+
+    @cached_property
+    def receipts(self) -> dict[str, int]:
+        """How many receipts each dialog will have; one that ends with an error need not have any."""
+        return {
+            name: length - (fate is not None and fate.skipped)
+            for name, length in zip(self.ids, self.lengths, strict=True)
+            if (fate := self.fates.get(name)) is None or not fate.ends
+        }
+
+    @cached_property
+    def answerable(self) -> int:
+        """Entries that will have a receipt for sure."""
+        return sum(self.receipts.values())
+
+    @cached_property
+    def closing(self) -> set[str]:
+        """Dialogs that will be over, in agreement or not."""
+        ends = {name for name, ends in zip(self.ids, self.ends, strict=True) if ends}
+        return ends | {name for name, fate in self.fates.items() if fate.ends}
+
+    def _fates(self, random: Random, poison: float) -> dict[str, Fate]:
+        sick = {name: length for name, length in zip(self.ids, self.lengths, strict=True) if random.random() < poison}
+        return {name: draw(random, [n for n in range(length) if not is_unwell(n)]) for name, length in sick.items()}
 
     def pads(self, dialog: int) -> list[str]:
         """Text of each entry of a dialog."""
@@ -116,7 +144,9 @@ class Plan:
             "partitions": self.partitions,
             "services": {"initiator": TELLER, "target": LEDGER},
             "dialogs": dict(zip(self.ids, self.lengths, strict=True)),
-            "ends": [dialog for dialog, ends in zip(self.ids, self.ends, strict=True) if ends],
+            "ends": sorted(self.closing & self.receipts.keys()),
+            "receipts": self.receipts,
+            "fates": {dialog: fate.plain() for dialog, fate in self.fates.items()},
             "faults": injected.plain(),
         }
         draft = directory / "plan.json.draft"

@@ -18,11 +18,12 @@ from conversations.kafka.embedded import EmbeddedBroker
 from conversations.kafka.follow import Place
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
 from ops.demo.screen import Progress, Screen
+from tests.chaos.operators import Operators
 from tests.chaos.plan import Injected, Plan
 from tests.chaos.processes import Fleet, Process
 from tests.chaos.sending import Sender
 from tests.chaos.services import LEDGER, TELLER, ledger_1, teller_1
-from tests.chaos.watch import Watch
+from tests.chaos.watch import Held, Off, Watch
 from tests.chaos.wire import Wire
 
 TICK = 0.05
@@ -50,6 +51,8 @@ class Options:
     workers: int
     partitions: int
     seed: int
+    poison: float
+    """Share of the dialogs with an entry that fails until its policy, or an operator, does something about it."""
 
 
 @dataclass
@@ -74,7 +77,11 @@ class Chaos:
 
     def __init__(self, options: Options, kafka: Kafka, directory: Path, broker: EmbeddedBroker, screen: Screen) -> None:
         self.options, self._kafka, self._screen = options, kafka, screen
-        self.plan = Plan(options.seed, options.messages, options.dialogs, kafka.namespace, options.partitions)
+        self.plan = Plan(
+            options.seed, options.messages, options.dialogs, kafka.namespace, options.partitions, options.poison
+        )
+        self._operators = Operators(kafka, self.plan)
+        self._known: set[Held | Off] = set()
         self.injected = Injected()
         self.records = directory / "records"
         self.records.mkdir()
@@ -120,7 +127,7 @@ class Chaos:
         sender = Sender(self._kafka, self.plan, ahead, lambda: watch.answered)
         started = time.monotonic()
         try:
-            with contextlib.closing(watch), wire.running(), sender.running():
+            with contextlib.closing(watch), wire.running(), sender.running(), self._operators.running():
                 self._until_done(watch, sender, wire)
                 wire.finish()
                 self._settle(watch, wire)
@@ -130,7 +137,9 @@ class Chaos:
         finally:
             self._clean_up()
             self.plan.write(self.records, self.injected)
-        counts = {**self.fleet.counts, "killed while stopping": late, "commands repeated": sender.repeated}
+        counts = {
+            **self.fleet.counts, **self._operators.counts, "killed while stopping": late, "commands repeated": sender.repeated,
+        }  # fmt: skip
         return Result(seconds, counts, self.injected, watch.differences(), dict(self.fleet.ends))
 
     def _clean_up(self) -> None:
@@ -141,10 +150,11 @@ class Chaos:
     def _until_done(self, watch: Watch, sender: Sender, wire: Wire) -> None:
         seen = (0, 0)
         title = f"{2 * self.plan.entries:,} messages on {self.options.dialogs:,} dialogs, answered:"
-        with self._screen.progress(title, self.plan.entries) as progress:
+        with self._screen.progress(title, self.plan.answerable) as progress:
             while not watch.done():
                 self._tick(watch, progress)
-                for failure in (sender.failure, wire.failure, self._outage.failure if self._outage else None):
+                outage = self._outage.failure if self._outage else None
+                for failure in (sender.failure, wire.failure, self._operators.failure, outage):
                     if failure is not None:
                         raise failure
                 now = watch.answered, watch.over
@@ -160,10 +170,19 @@ class Chaos:
         self.fleet.tend()
         with contextlib.suppress(LogError) if self._outage is not None else contextlib.nullcontext():
             watch.look(TICK)
-        self._harm(watch.answered / self.plan.entries)
+        self._harm(watch.answered / self.plan.answerable)
+        self._report(watch)
         if progress is not None:
             counts = self.fleet.counts
             progress.at(watch.answered, f"{watch.over:,} dialogs over, {counts['killed']:,} kills")
+
+    def _report(self, watch: Watch) -> None:
+        """Let the operators know, once, of what waits for them."""
+        for what in watch.news:
+            if what not in self._known:
+                self._known.add(what)
+                self._operators.todo.put(what)
+        watch.news.clear()
 
     def _settle(self, watch: Watch, wire: Wire) -> None:
         """Wait until the services have read every record, late acknowledgements of each other included."""

@@ -21,6 +21,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from conversations import Contract, Dialog, MessageType, PoisonPolicy, Service, Then
+from tests.chaos.fates import POLICIES, suffer
 
 TELLER, LEDGER = "chaos-teller", "chaos-ledger"
 SLOW, UNWELL = 97, 61
@@ -97,7 +98,7 @@ def teller(release: int, entries: Contract) -> Service[Tally]:
         fall_ill(receipt.n + 1, dialog)
         state = dialog.group.state
         advance(state, receipt.n, receipt.digest)
-        if state.count == lengths().get(dialog.id):
+        if state.count == receipts().get(dialog.id):
             dialog.end()
 
     return service
@@ -105,7 +106,7 @@ def teller(release: int, entries: Contract) -> Service[Tally]:
 
 def ledger(release: int, entries: Contract, state: type[Tally], receipt: Callable[..., Receipt]) -> Service[Tally]:
     """Writes a receipt for every entry."""
-    service = Service(LEDGER, accepts=[entries], state=state, state_version=release, poison=[PATIENT])
+    service = Service(LEDGER, accepts=[entries], state=state, state_version=release, poison=[PATIENT, *POLICIES])
 
     @service.on("chaos.Entry")
     async def written(entry: Entry, dialog: Dialog[Tally]) -> None:
@@ -113,6 +114,7 @@ def ledger(release: int, entries: Contract, state: type[Tally], receipt: Callabl
         if entry.n % SLOW == SLOW // 3:
             await asyncio.sleep(LONG)  # is the slow handler: nobody waits for it to be over
         fall_ill(entry.n, dialog)
+        suffer(plan()["fates"].get(dialog.id), entry.n, entry.pad, dialog.message.attempt)
         tally = dialog.group.state
         advance(tally, entry.n, entry.pad)
         dialog.send(receipt(n=entry.n, digest=tally.digest))
@@ -149,16 +151,25 @@ def ledger_2() -> Service[Tally]:
 def fall_ill(n: int, dialog: Dialog[Tally]) -> None:
     """Fail now and then: at the first attempt, in some dialogs up to the sixth."""
     times = 1 + n % MOST if int(dialog.id[-4:], 16) % POISONED == 0 else 1
-    if n % UNWELL == UNWELL // 2 and dialog.message.attempt <= times:
+    if is_unwell(n) and dialog.message.attempt <= times:
         raise Unwell(f"message {n}, {times} times")
 
 
+def is_unwell(n: int) -> bool:
+    """Say whether the handlers of a message of this number fail, whatever its dialog."""
+    return n % UNWELL == UNWELL // 2
+
+
 @functools.cache
-def lengths() -> dict[str, int]:
-    """How many entries each dialog has that is meant to end."""
-    plan = json.loads((records() / "plan.json").read_text(encoding="utf-8"))
-    ends = set(plan["ends"])
-    return {dialog: length for dialog, length in plan["dialogs"].items() if dialog in ends}
+def plan() -> Any:
+    """What the driver means to happen."""
+    return json.loads((records() / "plan.json").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def receipts() -> dict[str, int]:
+    """How many receipts each dialog has that is meant to end."""
+    return {dialog: plan()["receipts"][dialog] for dialog in plan()["ends"]}
 
 
 def records() -> Path:

@@ -50,6 +50,7 @@ _TRAPS = "tests/simulation/test_parking_traps.py::test_"
 _SWITCH = "tests/simulation/test_queue_switch.py::test_"
 _BRAKING = "tests/simulation/test_braking.py::test_"
 _LETTERS = "tests/simulation/test_letters.py::test_"
+_MODES = "tests/simulation/test_failure_modes.py::test_"
 _DECISIONS = "tests/simulation/test_decisions.py::test_"
 """Guards of the core: a law of the simulation or of the machine breaks without them, beside others."""
 
@@ -147,6 +148,8 @@ MUTATIONS = (
         "79-deaths-forgotten-by-the-switch",
         "tests/unit/worker/test_suspicion.py::test_what_was_not_tried_keeps_its_deaths",
     ),
+    Mutation("87-a-second-failure-goes-to-the-end", f"{_MODES}a_second_failure_does_not_reorder"),
+    Mutation("88-a-wait-that-is-over-is-kept", f"{_MODES}nothing_is_left_of_a_wait_that_is_over"),
     Mutation("80-duplicates-taken-again", _CHECKED),
     Mutation("81-position-of-what-was-read", _CHECKED),
     Mutation("82-nothing-kept-of-what-is-set-aside", _CHECKED),

@@ -36,6 +36,7 @@ def check(log: Log, plan: Plan, notes: Notes, verdict: Verdict | None = None) ->
         for initiator in (True, False):
             Endpoint(dialog, initiator).check(verdict)
     letters.check()
+    letters.check_open(rows.letters)
     rows.check_partitions(commands)
     runs = check_notes(notes, dialogs, verdict)
     for place, stable in log.stable.items():

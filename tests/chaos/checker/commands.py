@@ -14,6 +14,8 @@ from tests.chaos.checker.topics import COMMANDS, Topics
 from tests.chaos.checker.verdict import Kind, Verdict
 
 _OPERATION = len("conversations.")
+OF_OPERATORS = ("Tick", "Resolve", "Switch")
+"""Operations that say nothing on a dialog; what they cause is seen in the letters and the rows."""
 
 
 class Said(NamedTuple):
@@ -37,6 +39,8 @@ class Begun:
     sends: list[Said] = field(default_factory=list)
     ends: bool = False
     """A client asked for the end."""
+    refused: dict[str, int] = field(default_factory=dict)
+    """Messages of commands that were refused, by the commands' keys."""
 
 
 class Commands:
@@ -87,12 +91,13 @@ class Commands:
 
     def _take(self, service: str, record: Record, fields: dict[str, Any]) -> None:
         operations = [(name[_OPERATION:], values) for name, values in fields["operations"]]
-        if all(name == "Tick" for name, _ in operations):
+        if all(name in OF_OPERATORS for name, _ in operations):
             return
         conversation = str(UUID(bytes=fields["conversation_id"]))
         side, key = fields["from_initiator"], fields["idempotency_key"]
         begins = operations[0][0] == "Begin"
         if self._letters.of_command(record.position):
+            self._refuse(conversation, key, sum(name == "Send" for name, _ in operations))
             return  # nothing of it happened, and the same again is another try
         if self._repeats((conversation, side, begins, key)):
             self.repeated += 1
@@ -113,6 +118,11 @@ class Commands:
                 begun.sends.append(said)
             elif name == "End":
                 begun.ends = True
+
+    def _refuse(self, conversation: str, key: str, messages: int) -> None:
+        begun = self.begun.get(conversation)
+        if begun is not None and messages:
+            begun.refused[key] = messages
 
     def _repeats(self, name: tuple[str, bool, bool, str]) -> bool:
         """Say whether a command took effect before, and remember it."""

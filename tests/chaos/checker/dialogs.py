@@ -11,6 +11,7 @@ from tests.chaos.checker import chain
 from tests.chaos.checker.chain import NotABody, Numbered
 from tests.chaos.checker.commands import Begun
 from tests.chaos.checker.envelopes import Envelopes, Wire
+from tests.chaos.checker.fates import Fate
 from tests.chaos.checker.letters import Letters
 from tests.chaos.checker.records import Plan
 from tests.chaos.checker.rows import Rows
@@ -38,12 +39,15 @@ class Dialog:
         """With their numbers on the wire."""
         self.account = Direction(), Direction()
         """Of entries, of receipts."""
+        self.fate: Fate | None = None
         self.evidence_missing: set[bool] = set()
         """Sides (the initiator's: True) of whose messages some are not in the topics: their state cannot be computed."""
 
     def check(self, plan: Plan, verdict: Verdict) -> None:
         """Check everything but the endpoints' rows."""
+        self.fate = plan.fates.get(self.name)
         self._check_told(plan.dialogs.get(self.name), verdict)
+        self._check_fate(verdict)
         self._check_wire(verdict)
         self._check_end(plan, verdict)
         self._check_receipts(verdict)
@@ -57,7 +61,7 @@ class Dialog:
     def _check_told(self, planned: int | None, verdict: Verdict) -> None:
         if planned is None:
             verdict.add(Kind.UNPLANNED_DIALOG, self.name, f"{len(self.begun.sends)} entries")
-        elif len(self.begun.sends) < planned:
+        elif len(self.begun.sends) + self._refused() < planned:
             verdict.add(Kind.COMMAND_LOST, self.name, f"commands hold {len(self.begun.sends)} of {planned} entries")
         elif len(self.begun.sends) > planned:
             verdict.add(
@@ -69,10 +73,42 @@ class Dialog:
             except NotABody as error:
                 verdict.add(Kind.WRONG_BYTES, self.name, f"a command at {said.position} holds {error}")
                 told = Numbered(index, "")
-            self.entries.append(told)
+            self.entries.append(self._as_decided(told))
         numbers = [told.n for told in self.entries]
         if planned is not None and numbers != list(range(len(numbers))):
             verdict.add(Kind.OUT_OF_ORDER, self.name, f"commands hold entries {_few(numbers)}")
+
+    def _refused(self) -> int:
+        """Count the entries whose commands came when the dialog had ended with an error."""
+        return sum(self.begun.refused.values()) if self.ended_by_error else 0
+
+    def _as_decided(self, told: Numbered) -> Numbered:
+        fate = self.fate
+        return told._replace(text=fate.text) if fate is not None and fate.edited and told.n == fate.n else told
+
+    @property
+    def ended_by_error(self) -> bool:
+        """An entry that failed ended the dialog, as it was to be."""
+        return self.fate is not None and self.fate.ends
+
+    # -- the entry that fails -----------------------------------------------------------------------------------
+
+    def _check_fate(self, verdict: Verdict) -> None:
+        """The letters of the dialog are those that its failing entry must cause, and its sender knows of it."""
+        fate = self.fate
+        if fate is None:
+            return
+        reasons = self.letters.reasons.get(self.name, {})
+        if (there := list(reasons.get((True, fate.n), ()))) != fate.letters:
+            verdict.add(Kind.OTHER_FATE, self.name, f"entry {fate.n} has letters {there}, not {fate.letters}")
+        for (to_target, number), others in sorted(reasons.items()):
+            if (to_target, number) != (True, fate.n) and not fate.allows(number if to_target else 1 << 62, others):
+                what = "entry" if to_target else "receipt"
+                verdict.add(Kind.GAVE_UP, self.name, f"{what} {number}: {', '.join(others)}")
+        if self.back.skipped != ({fate.n} if fate.skipped else set()):
+            verdict.add(Kind.NOT_TOLD, self.name, f"{fate} and its sender was told of {sorted(self.back.skipped)}")
+        if fate.ends and self.back.errors != 1:
+            verdict.add(Kind.OTHER_FATE, self.name, f"it was to end with an error; {self.back.errors} were sent")
 
     def _check_wire(self, verdict: Verdict) -> None:
         """Every message asked for became one envelope, in order, with the next number."""
@@ -89,7 +125,7 @@ class Dialog:
         self._note_absent(absent, verdict)
         for wire, what in ((self.there, "to the target"), (self.back, "from the target")):
             self._check_order(wire, what, verdict)
-            if wire.errors:
+            if wire.errors and not (wire is self.back and self.ended_by_error):
                 verdict.add(Kind.BROKEN_DIALOG, self.name, f"{wire.errors} errors {what}")
 
     def _note_absent(self, absent: Sequence[int], verdict: Verdict) -> None:
@@ -129,6 +165,8 @@ class Dialog:
         """The target numbers its receipts without a gap, and writes one for every entry, in order."""
         for number in sorted(self.back.first):
             sent = self.back.first[number]
+            if sent.kind == "ERROR" and self.ended_by_error:
+                continue
             if sent.kind != "MESSAGE":
                 kind = Kind.UNPLANNED_END if sent.kind == "END" else Kind.BROKEN_DIALOG
                 verdict.add(kind, self.name, f"the target sent {sent.kind}")

@@ -10,6 +10,8 @@ from tests.chaos.checker.envelopes import Wire
 from tests.chaos.checker.verdict import Kind, Verdict
 
 STARTED_OUTBOUND, CONVERSING = 0, 2
+AFTER_END = "after-end"
+"""Such a letter is of a message that came when its dialog was closed; a closed endpoint counts no more."""
 
 
 class Endpoint:
@@ -21,15 +23,14 @@ class Endpoint:
         self.out, self.into = (dialog.there, dialog.back) if initiator else (dialog.back, dialog.there)
         self.service, peer = (begun.initiator, begun.target) if initiator else (begun.target, begun.initiator)
         self.where = f"{dialog.name} at {self.service}"
-        self.ended = any(sent.kind == "END" for sent in dialog.there.first.values())
+        self.ended = dialog.ended_by_error or any(sent.kind == "END" for sent in dialog.there.first.values())
         key, peer_key = (begun.key, begun.target_key) if initiator else (begun.target_key, begun.key)
         self.constant = {
             "contract": begun.contract, "peer": peer, "key": key, "peer_key": peer_key,
             "origin": "" if initiator else begun.initiator,
         }  # fmt: skip
-        self.dead_lettered = sum(
-            (dialog.name, not initiator, number) in dialog.letters.messages for number in self.into.first
-        )
+        found = [dialog.letters.messages.get((dialog.name, not initiator, number)) for number in self.into.first]
+        self.dead_lettered = sum(letter is not None and letter.reason != AFTER_END for letter in found)
 
     def check(self, verdict: Verdict) -> None:
         """Compare the row, or say that it is missing."""
@@ -65,6 +66,11 @@ class Endpoint:
             verdict.add(Kind.ACKNOWLEDGED_UNSENT, self.where, what)
 
     def _closed(self) -> dict[str, object]:
+        if self.dialog.ended_by_error and self.dialog.fate is not None:
+            return {
+                "key": self.constant["key"], "origin": self.constant["origin"], "dead_lettered": self.dead_lettered,
+                "discarded": 0, "code": self.dialog.fate.code if self.initiator else 0, "missing": [],
+            }  # fmt: skip
         return {
             "key": self.constant["key"], "origin": self.constant["origin"], "accepted": _last(self.into),
             "transmitted": _last(self.out), "dead_lettered": self.dead_lettered, "discarded": 0, "code": 0, "missing": [],

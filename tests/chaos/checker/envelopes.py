@@ -40,6 +40,8 @@ class Wire:
     accept_until: int = 0
     expires_at: int = 0
     errors: int = 0
+    skipped: set[int] = field(default_factory=set)
+    """Numbers of the other direction whose sender is told that its peer goes on without them."""
 
 
 Direction = tuple[str, bool]
@@ -115,6 +117,7 @@ class Envelopes:
             wire.accept_until = max(wire.accept_until, fields["accept_until"])
             wire.expires_at = fields["expires_at"]
             wire.errors += fields["kind"] == "ERROR"
+            wire.skipped.update(fields["skipped"])
         number = fields["seq"]
         if number < 0:
             self.duplicates += injected
@@ -140,7 +143,7 @@ class Envelopes:
 
 def _possible(fields: dict[str, Any]) -> bool:
     """Whether this version of the protocol knows what an envelope of this kind and with these fields means."""
-    if fields["skipped"] or fields["extras"] or fields["fragments"] != 1:
+    if fields["extras"] or fields["fragments"] != 1 or (fields["skipped"] and fields["kind"] != "ACK"):
         return False
     if fields["kind"] in {"MESSAGE", "END"}:
         return bool(fields["seq"] >= 0)

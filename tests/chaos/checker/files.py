@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from tests.chaos.checker.fates import fate_of
 from tests.chaos.checker.records import HandlerRun, Notes, Plan
 from tests.chaos.checker.verdict import Kind, Verdict
 
@@ -51,7 +52,7 @@ def plan_of(plain: dict[str, Any]) -> Plan:
         dialogs={_name(dialog): int(count) for dialog, count in plain["dialogs"].items()},
         ends=frozenset(map(_name, plain["ends"])),
         injected=injected,
-        may_fail=bool(plain.get("may_fail", False)),
+        fates={_name(dialog): fate_of(fate) for dialog, fate in plain.get("fates", {}).items()},
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from tests.chaos.checker.records import Position, Record
-from tests.chaos.checker.topics import DEAD_LETTER, Topics
+from tests.chaos.checker.topics import COMMANDS, DEAD_LETTER, QUEUE, Topics
 from tests.chaos.checker.verdict import Kind, Verdict
 
-SET_ASIDE, COMMAND_REFUSED = "set-aside", "command-refused"
+SET_ASIDE, COMMAND_REFUSED, SKIPPED = "set-aside", "command-refused", "skipped"
 HEADERS_LIMIT = 16_384
 """Bytes of a record's own headers up to which its letter repeats them."""
 
@@ -27,6 +28,18 @@ class Letter(NamedTuple):
     part: str
     """``number/count``; empty for a whole letter."""
     part_of: str
+    held: bool
+    """Its message is still the head of its dialog: the letter settles nothing."""
+
+
+def row_of(source: Position) -> bytes:
+    """Key of the row of an open letter."""
+    topic, _, offset = source
+    return b"L" + (b"q" if topic.endswith(f".{QUEUE}") else b"c") + offset.to_bytes(8, "big") + bytes(8)
+
+
+def _place(key: bytes) -> str:
+    return f"{QUEUE if key[1:2] == b'q' else COMMANDS} offset {int.from_bytes(key[2:10], 'big')}"
 
 
 class Letters:
@@ -36,7 +49,11 @@ class Letters:
         self._topics, self._verdict = topics, verdict
         self.by_source: dict[Position, list[Letter]] = defaultdict(list)
         self.messages: dict[tuple[str, bool, int], Letter] = {}
-        """Those that keep a numbered message, by conversation, sender's side and number."""
+        """Those that settle a numbered message, by conversation, sender's side and number."""
+        self.reasons: dict[str, dict[tuple[bool, int], list[str]]] = defaultdict(lambda: defaultdict(list))
+        """Of all letters of numbered messages, in order, by conversation; then by sender's side and number."""
+        self.open: set[tuple[str, int, bytes]] = set()
+        """Letters that no dialog waits for: service, partition, and the key of the row that says so."""
         self._unbelievable: set[Position] = set()
         for service in topics.services:
             for record in topics.of(service, DEAD_LETTER):
@@ -76,6 +93,7 @@ class Letters:
                 record,
                 headers.get("dl.part", ""),
                 headers.get("dl.part-of", ""),
+                headers.get("dl.held") == "true",
             )
         except (KeyError, ValueError) as error:
             self._verdict.add(
@@ -87,8 +105,12 @@ class Letters:
         if letter.source[1] != record.partition:
             self._verdict.add(Kind.WRONG_PARTITION, str(record.position), f"a dead letter of {letter.source}")
         self.by_source[letter.source].append(letter)
+        if not letter.held and letter.reason not in (SKIPPED, COMMAND_REFUSED):
+            self.open.add((service, record.partition, row_of(letter.source)))
         if letter.sequence >= 0 and letter.source not in self._topics.plan.injected:
-            self.messages.setdefault((letter.conversation, letter.from_initiator, letter.sequence), letter)
+            self.reasons[letter.conversation][letter.from_initiator, letter.sequence].append(letter.reason)
+            if not letter.held:
+                self.messages.setdefault((letter.conversation, letter.from_initiator, letter.sequence), letter)
 
     def _read_events(self) -> Counter[Position]:
         found: Counter[Position] = Counter()
@@ -106,7 +128,8 @@ class Letters:
         for source, letters in self.by_source.items():
             where = str(source)
             whole = [letter for letter in letters if not letter.part]
-            if len(whole) + bool(len(letters) - len(whole)) > 1:
+            final = [letter for letter in whole if not letter.held]
+            if len(final) + bool(len(letters) - len(whole)) > 1:
                 self._verdict.add(Kind.LETTER_TWICE, where, f"{len(letters)} dead letters keep it")
             original = inputs.get(source)
             if original is None:
@@ -157,15 +180,26 @@ class Letters:
                 self._verdict.add(Kind.EVENT_MISSING, str(source), f"{self._events[source]} events for it")
         for source in sorted(set(self._events) - aside):
             self._verdict.add(Kind.EVENT_UNFOUNDED, str(source), "an event says that it was set aside")
-        if not self._topics.plan.may_fail:
-            self._unwanted()
+        self._unwanted()
 
     def _unwanted(self) -> None:
+        """Of dialogs without a fate nothing is given up on; of the others `Dialog` says what may be."""
         for source, letters in self.by_source.items():
             for letter in letters:
-                if letter.reason != SET_ASIDE and source not in self._topics.plan.injected:
+                if letter.conversation in self._topics.plan.fates or source in self._topics.plan.injected:
+                    continue
+                if letter.reason != SET_ASIDE:
                     kind = Kind.COMMAND_REFUSED if letter.reason == COMMAND_REFUSED else Kind.GAVE_UP
                     self._verdict.add(kind, letter.conversation or str(source), f"{letter.reason}, {source}")
+
+    def check_open(self, rows: AbstractSet[tuple[str, int, bytes]]) -> None:
+        """Compare with the rows that say which letters are open."""
+        for service, partition, key in sorted(self.open - rows):
+            where = f"partition {partition} of {service}"
+            self._verdict.add(Kind.LETTER_NOT_OPEN, where, f"of {_place(key)}")
+        for service, partition, key in sorted(rows - self.open):
+            where = f"partition {partition} of {service}"
+            self._verdict.add(Kind.LETTER_ROW, where, f"of {_place(key)}")
 
     def count(self, *, set_aside: bool) -> int:
         """How many records were set aside, or became dead letters for another reason."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tests.chaos.checker.fates import Fate
+
 Place = tuple[str, int]
 """A topic and one of its partitions."""
 Position = tuple[str, int, int]
@@ -67,5 +69,5 @@ class Plan:
     """Dialogs that were meant to end."""
     injected: Mapping[Position, str]
     """Records no service has sent, and their kind."""
-    may_fail: bool = False
-    """Dead letters and broken dialogs are part of the plan."""
+    fates: Mapping[str, Fate] = field(default_factory=dict)
+    """Conversation id to the entry of it that fails."""

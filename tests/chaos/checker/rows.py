@@ -35,6 +35,8 @@ class Rows:
         self.waiting: set[tuple[str, bool, int]] = set()
         """Numbered envelopes kept as rows: conversation, sender's side, number."""
         self.partitions: dict[tuple[str, int], Fields] = {}
+        self.letters: set[tuple[str, int, bytes]] = set()
+        """Keys of the rows of open letters, with their service and partition."""
         self.command_rows: dict[tuple[str, int], int] = defaultdict(int)
         self.left = 0
         for service in topics.services:
@@ -97,7 +99,7 @@ class Rows:
     def _row(self, service: str, number: int, key: bytes, record: Record) -> None:
         reader: dict[bytes, Callable[[str, int, bytes, Record], None]] = {
             b"E": self._endpoint, b"G": self._group, b"W": self._remains, b"H": self._remains, b"D": self._remains,
-            b"P": self._partition, b"K": self._command, b"L": self._letter,
+            b"R": self._remains, b"P": self._partition, b"K": self._command, b"L": self._letter,
         }  # fmt: skip
         if key[:1] in reader:
             reader[key[:1]](service, number, key, record)
@@ -152,7 +154,8 @@ class Rows:
         self.command_rows[service, number] += 1
 
     def _letter(self, service: str, number: int, key: bytes, record: Record) -> None:
-        """It only says until when the letter of some offset is open."""
+        """It says until when the letter of some offset is open."""
+        self.letters.add((service, number, key))
         if len(key) != 18 or key[1:2] not in (b"q", b"c") or len(record.value or b"") != 8:
             self._verdict.add(Kind.ROW_BROKEN, str(record.position), f"no row of an open letter: {key[:40].hex()}")
 
@@ -193,6 +196,8 @@ class Rows:
             elif fields[kind] <= last:
                 what = f"{kind} position {fields[kind]}, the topic's last record is {last}"
                 self._verdict.add(Kind.PARTITION_BEHIND, where, what)
+        if fields is not None and fields["off"]:
+            self._verdict.add(Kind.QUEUE_OFF, where, f"{fields['off']}: {fields['off_reason']}")
         if fields is not None and fields["queue"] > self._topics.last.get(
             (self._topics.name(service, QUEUE), number), -1
         ):

@@ -35,6 +35,7 @@ class Kind(Enum):
     HANDLED_TWICE = "handled twice", Class.TWICE
     REPLY_TWICE = "reply twice", Class.TWICE
     LETTER_TWICE = "dead letter twice", Class.TWICE
+    LETTER_NOT_OPEN = "dead letter that no row knows", Class.LOST
     LETTER_OF_HANDLED = "handled and dead-lettered", Class.TWICE
     ROW_REVIVED = "closed endpoint revived", Class.TWICE
     OUT_OF_ORDER = "out of order", Class.DISORDER
@@ -50,6 +51,8 @@ class Kind(Enum):
     PARTITION_BEHIND = "position behind the topic", Class.STATE
     PARTITION_MISSING = "partition row missing", Class.STATE
     LOG_TIME = "log time of the partition row is off", Class.STATE
+    LETTER_ROW = "row of no open letter", Class.STATE
+    QUEUE_OFF = "queue left off", Class.STATE
     COMMAND_ROW = "command row missing", Class.STATE
     ROW_BROKEN = "row cannot be read", Class.STATE
     WAITING_LEFT = "waiting row left behind", Class.UNACCOUNTED
@@ -65,6 +68,8 @@ class Kind(Enum):
     EVENT_MISSING = "set aside without an event", Class.UNACCOUNTED
     EVENT_UNFOUNDED = "event of nothing set aside", Class.UNACCOUNTED
     GAVE_UP = "message given up on", Class.UNACCOUNTED
+    OTHER_FATE = "not what its policy says", Class.UNACCOUNTED
+    NOT_TOLD = "skipped, and the sender not told", Class.UNACCOUNTED
     COMMAND_REFUSED = "command refused", Class.UNACCOUNTED
     ACKNOWLEDGED_UNSENT = "acknowledges what was never sent", Class.UNACCOUNTED
     HANDLER_MISSING = "handled without a handler's note", Class.UNACCOUNTED

@@ -8,6 +8,8 @@ from uuid import UUID
 
 from tests.chaos.checker import avro
 from tests.chaos.checker.check import check
+from tests.chaos.checker.fates import Fate
+from tests.chaos.checker.letters import row_of
 from tests.chaos.checker.records import HandlerRun, Plan, Record
 from tests.chaos.checker.verdict import Verdict
 from tests.unit.chaos.clean_run import LEDGER, TELLER, Run
@@ -151,7 +153,29 @@ class Forged:
         }  # fmt: skip
         said: list[tuple[str, bytes | None]] = [(name, str(what).encode()) for name, what in headers.items()]
         said += [(f"dl.header.{name}", what) for name, what in record.headers if reason == "set-aside"]
-        return self.append(record._replace(topic=f"{topic.rpartition('.')[0]}.dead-letter", headers=tuple(said)))
+        letter = self.append(record._replace(topic=f"{topic.rpartition('.')[0]}.dead-letter", headers=tuple(said)))
+        if reason != "command-refused":
+            service = topic.removeprefix(f"{self.plan.namespace}.").rpartition(".")[0]
+            self.next_row(service, partition, row_of(record.position), bytes(8))
+        return letter
+
+    def forget(self, letter: Record) -> None:
+        """Remove the row that says that a letter is open."""
+        headers = {name: value or b"" for name, value in letter.headers}
+        topic = headers["dl.source-topic"].decode()
+        key = row_of((topic, letter.partition, int(headers["dl.source-offset"])))
+        service = topic.removeprefix(f"{self.plan.namespace}.").rpartition(".")[0]
+        self.next_row(service, letter.partition, key, None)
+
+    def sick(self, then: str, decision: str = "") -> tuple[str, Fate]:
+        """A dialog whose policy, and operator, did this to an entry."""
+        fates = self.plan.fates.items()
+        return next((n, f) for n, f in fates if (f.then, f.decision) == (then, decision) and f.given_up)
+
+    def other_fate(self, dialog: str, **changes: Any) -> None:
+        """Let the plan say something else of an entry than what happened."""
+        fates = {**self.plan.fates, dialog: self.plan.fates[dialog]._replace(**changes)}
+        self.plan = replace(self.plan, fates=fates)
 
 
 class Plant(Protocol):

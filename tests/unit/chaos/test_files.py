@@ -27,11 +27,25 @@ def test_a_plan_says_what_was_meant_and_where_records_were_injected(tmp_path: Pa
     assert (plan.namespace, plan.initiator, plan.target) == ("chaos", "one", "other")
     assert (dict(plan.dialogs), set(plan.ends)) == ({DIALOG: 3}, {DIALOG})
     assert plan.injected == {("chaos.one.queue", 2, 17): "duplicates"}
-    assert not plan.may_fail
+    assert plan.fates == {}
+
+
+def test_a_plan_says_which_entries_fail_and_what_is_decided_about_them(tmp_path: Path) -> None:
+    plain = {"n": 1, "fails": 5, "attempts": 4, "then": "hold", "decision": "edit", "text": "x", "code": 7}
+    (fate,) = read_plan(wrote(tmp_path, {**PLAN, "fates": {DIALOG: plain}})).fates.values()
+    assert fate == (1, 5, 4, "hold", "edit", "x", 7)
+    assert (fate.given_up, fate.edited, fate.skipped, fate.ends) == (True, True, False, False)
 
 
 @pytest.mark.parametrize(
-    "plan", [[], {}, {**PLAN, "dialogs": 5}, {**PLAN, "faults": {"corrupt": {"where": [["x", 1]]}}}]
+    "plan",
+    [
+        [],
+        {},
+        {**PLAN, "dialogs": 5},
+        {**PLAN, "faults": {"corrupt": {"where": [["x", 1]]}}},
+        {**PLAN, "fates": {DIALOG: {"n": 1, "fails": 5, "attempts": 4, "then": "hold"}}},
+    ],
 )
 def test_what_is_no_plan_is_refused(tmp_path: Path, plan: object) -> None:
     with pytest.raises(Unreadable, match=r"plan\.json"):

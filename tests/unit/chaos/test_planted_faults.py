@@ -11,8 +11,10 @@ import pytest
 
 from tests.chaos.checker import avro
 from tests.chaos.checker.chain import Numbered, digest_of, entry, following, receipt
+from tests.chaos.checker.letters import row_of
 from tests.chaos.checker.records import HandlerRun, Log
 from tests.chaos.checker.verdict import Kind
+from tests.unit.chaos import test_planted_fates
 from tests.unit.chaos.clean_run import LEDGER, TELLER, Run, run
 from tests.unit.chaos.forging import Forged, Plant
 
@@ -122,6 +124,7 @@ def the_end_is_gone(run: Forged) -> None:
 
 @plants(Kind.LETTER_LOST, Kind.EVENT_UNFOUNDED)
 def a_broken_record_was_dropped(run: Forged) -> None:
+    run.forget(run.set_aside())
     run.remove(run.set_aside())
 
 
@@ -145,6 +148,7 @@ def a_part_of_a_dead_letter_is_gone(run: Forged) -> None:
 
 @plants(Kind.LETTER_BYTES, Kind.EVENT_UNFOUNDED, Kind.LETTER_LOST)
 def a_dead_letter_does_not_say_where_it_is_from(run: Forged) -> None:
+    run.forget(run.set_aside())
     run.put(run.set_aside(), headers=())
 
 
@@ -499,6 +503,21 @@ def a_dead_letter_keeps_what_never_was(run: Forged) -> None:
     run.letter_of(run.entry(run.open, 1)._replace(offset=99_999), "handler-failed")
 
 
+@plants(Kind.LETTER_NOT_OPEN)
+def an_open_letter_was_forgotten(run: Forged) -> None:
+    run.forget(run.set_aside())
+
+
+@plants(Kind.LETTER_ROW)
+def a_row_says_that_a_letter_is_open_that_nobody_wrote(run: Forged) -> None:
+    run.next_row(LEDGER, 0, row_of((run.topic(LEDGER, "queue"), 0, 99_999)), bytes(8))
+
+
+@plants(Kind.QUEUE_OFF)
+def a_queue_was_left_off(run: Forged) -> None:
+    run.change_row(run.row(LEDGER, b"P", 1), avro.PARTITION, off="policy")
+
+
 @plants(Kind.EVENT_MISSING)
 def a_record_was_set_aside_in_silence(run: Forged) -> None:
     run.remove(next(r for r in run.records if r.topic.endswith(".events")))
@@ -604,4 +623,5 @@ def test_a_planted_fault_is_found_by_its_name(plant: Plant, kind: Kind, followin
 
 def test_every_violation_of_topics_has_been_planted() -> None:
     """A check that was never seen to fail is none. A note that cannot be read is planted where notes are files."""
-    assert {kind for _, kind, _ in PLANTS} == set(Kind) - {Kind.NOTE_BROKEN}
+    planted = {kind for _, kind, _ in PLANTS} | {kind for _, kind, _ in test_planted_fates.PLANTS}
+    assert planted == set(Kind) - {Kind.NOTE_BROKEN}

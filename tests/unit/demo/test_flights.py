@@ -44,14 +44,13 @@ def test_the_clock_on_the_wall_and_the_delay_tell_the_same_departure(flights: li
     assert len(flown) == 26_849 - 366
 
 
-def test_every_flight_is_logged_or_failed_or_follows_a_failed_one(
+def test_every_flight_is_logged_in_the_end_one_edited_and_14_diverted(
     flights: list[Flight], results: dict[str, Expected]
 ) -> None:
-    logged = sum(len(result.logged) for result in results.values())
-    failed = [result.failed for result in results.values() if result.failed]
-    followers = sum(len(result.followers) for result in results.values())
-    assert (len(failed), followers) == (14, 145)
-    assert logged + len(failed) + followers == len(flights)
+    assert sum(len(result.logged) for result in results.values()) == len(flights)
+    assert sum(result.held is not None for result in results.values()) == 14
+    assert sum(result.edited for result in results.values()) == 1
+    assert sum(result.summary["diverted"] for result in results.values()) == 14
 
 
 def flight(row: int, clock: int, departure: int | None, **changed: object) -> Flight:
@@ -83,6 +82,7 @@ def test_a_summary_counts_what_flew_and_names_what_is_missing() -> None:
         "aircraft": "N1",
         "flown": 3,
         "cancelled": 1,
+        "diverted": 0,
         "air_minutes": 100,
         "without_air_time": 1,
         "airports": ["BOS", "JFK", "MIA"],
@@ -94,11 +94,21 @@ def test_an_aircraft_that_never_left_has_no_gap() -> None:
     assert expected([flight(1, 800, None)])["N1"].summary["longest_gap"] is None
 
 
-def test_a_flight_that_never_arrived_ends_the_log_before_it() -> None:
-    lost = flight(2, 900, 905, arrival_clock=None)
-    result = expected([flight(1, 800, 805), lost, flight(3, 1000, 1005)])["N1"]
-    assert (result.logged, result.failed, [f.row for f in result.followers]) == ((1,), lost, [3])
-    assert result.summary["flown"] == 1
+def lost(row: int, clock: int, aircraft: str = "N1") -> Flight:
+    return flight(row, clock, clock + 5, aircraft=aircraft, arrival_clock=None, air_minutes=None, destination="MIA")
+
+
+def test_the_first_flight_that_never_arrived_is_held_and_all_of_them_were_diverted() -> None:
+    result = expected([flight(1, 800, 805), first := lost(2, 900), lost(3, 1000), flight(4, 1100, 1105)])["N1"]
+    assert (result.logged, result.held, result.edited) == ((1, 2, 3, 4), first, False)
+    assert (result.summary["flown"], result.summary["diverted"]) == (2, 2)
+    assert (result.summary["airports"], result.summary["longest_gap"]) == (["BOS", "JFK"], 60)
+
+
+def test_the_first_that_is_the_only_one_of_its_aircraft_is_edited_and_was_flown() -> None:
+    results = expected([lost(1, 800), lost(2, 900), lost(3, 900, "N2"), lost(4, 1000, "N3")])
+    assert [result.edited for result in results.values()] == [False, True, False]
+    assert (results["N2"].summary["flown"], results["N2"].summary["without_air_time"]) == (1, 1)
 
 
 def test_without_the_data_the_message_names_the_fix(monkeypatch: pytest.MonkeyPatch) -> None:

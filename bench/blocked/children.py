@@ -1,0 +1,34 @@
+"""The two processes of the measurement: the service whose handlers are in the way, and the client that measures."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from typing import Any
+
+from bench.blocked.services import ANSWERING, ASKING, ORDERS, Answering, Blocked, Receipt
+from bench.children import Child
+from bench.ground import Ground
+from bench.workload import PARTITIONS, Job, Workload
+from conversations import Kafka, Service
+from conversations.kafka.admin import apply
+
+
+def start(stack: ExitStack, ground: Ground, space: str, longest: int) -> dict[str, Child]:
+    """Start both services, by name; the handler may block for so many seconds."""
+    directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-"))
+    kafka = Kafka(ground.bootstrap, namespace=space)
+    asking: Service[Any] = Service(ASKING, initiates=[ORDERS], ignores=[Receipt.__name__, Blocked.__name__])
+    apply(kafka, [asking.declaration(), Answering(longest).service.declaration()], partitions=PARTITIONS, replication=1)
+
+    def child(name: str, module: str, *arguments: str) -> Child:
+        job = Job(name, ground.bootstrap, space, directory, Workload())
+        return stack.enter_context(Child(module, job.to_json(), *arguments))
+
+    children = {
+        ANSWERING: child(ANSWERING, "bench.blocked.services", str(longest)),
+        ASKING: child(ASKING, "bench.blocked.asker"),
+    }
+    for each in children.values():
+        each.await_start()
+    return children

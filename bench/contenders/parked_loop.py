@@ -1,0 +1,60 @@
+"""Throughput while some dialogs are parked: ``python -m bench.contenders.parked_loop JOB``.
+
+The contender ``parked_N`` fails at the first message of every N-th dialog, which waits for hours, and what follows it too;
+``parked_0`` at none.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from typing import Any
+
+from bench import topics, verify
+from bench.contenders import our_loop
+from bench.contenders.our_loop import ANSWERING, OPAQUE, OPAQUE_ORDER
+from bench.workload import Job
+from conversations import Dialog, PoisonPolicy, Service
+from conversations.protocol.topics import QUEUE, service_topic
+
+LATER = PoisonPolicy(delays=[timedelta(hours=6)])
+
+
+def stuck(job: Job) -> set[str]:
+    """Ids of the dialogs that are parked."""
+    every = int(job.contender.rpartition("_")[2])
+    return {key.decode() for key in job.workload.record_keys()[::every]} if every else set()
+
+
+def handled(job: Job) -> int:
+    """How many messages are answered: those of the other dialogs."""
+    load = job.workload
+    full, rest = divmod(load.messages, load.dialogs)
+    lengths = [full + (number < rest) for number in range(load.dialogs)]
+    every = int(job.contender.rpartition("_")[2])
+    return load.messages - (sum(lengths[::every]) if every else 0)
+
+
+def service(parked: set[str]) -> Service[Any]:
+    """A service that answers each message with its bytes, but in some dialogs fails."""
+    made = Service(ANSWERING, accepts=[OPAQUE], poison=[LATER])
+
+    @made.on(OPAQUE_ORDER)
+    def answer(body: bytes, dialog: Dialog[Any]) -> None:
+        if dialog.id in parked:
+            raise ValueError(dialog.id)
+        dialog.send(body)
+
+    return made
+
+
+def verdict(job: Job) -> verify.Verdict:
+    """Judge the queue of the service that asked: nothing on the parked dialogs, everything on the others."""
+    topic = service_topic(job.space, our_loop.ASKING, QUEUE)
+    replies = verify.replies(topics.read(job.bootstrap, topic, job.workload.partitions))
+    return verify.judge(replies, handled(job))
+
+
+if __name__ == "__main__":
+    told = Job.from_json(sys.argv[1])
+    our_loop.run(told, service(stuck(told)), handled(told))

@@ -1,0 +1,86 @@
+"""A million parked messages taken up and handled, and held messages given back by a redrive."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench import quiet, topics, verify
+from bench.children import RunFailed, result_of, work
+from bench.contenders import our_loop
+from bench.ground import Ground
+from bench.parking.rows import parked_rows
+from bench.scale import subject
+from bench.serving import serving
+from bench.workload import PARTITIONS, Job, Workload
+from conversations import Kafka, WorkerSettings
+from conversations.protocol.command import Action
+from conversations.protocol.endpoint import NEVER
+from conversations.protocol.parked import Decision
+from ops.queries.waiting import waiting
+from ops.redrive.drive import Drive, End
+from ops.redrive.journal import Journal
+from ops.redrive.plan import Care, Plan, freeze
+from ops.redrive.selection import Selector
+
+PER_DIALOG = 100
+LIMIT = 900.0
+"""Seconds that draining may take."""
+FAST = 1e6
+"""Letters a second of a redrive: as fast as it goes."""
+
+
+def drain(ground: Ground, messages: int) -> dict[str, Any]:
+    """Let a worker with an empty directory take parked messages up, all of which are due, and handle them.
+
+    Raises:
+        RunFailed: it did not, or not each once.
+    """
+    space, dialogs = ground.space(), max(1, messages // PER_DIALOG)
+    wanted = dialogs * PER_DIALOG
+    _fill(ground, space, dialogs, PER_DIALOG, due=1)
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        job = Job("drain", ground.bootstrap, space, directory, Workload(wanted, dialogs))
+        busy = quiet.settle(ground.patience)
+        told = result_of(work([sys.executable, "-m", "bench.parking.draining", job.to_json()], LIMIT))
+    verdict = verify.numbered(ground.bootstrap, space, our_loop.ASKING, wanted)
+    topics.drop(ground.bootstrap, space)
+    if not verdict.good:
+        raise RunFailed(f"the answers to what was parked are wrong: {verdict}")
+    return {"messages": wanted, "dialogs": dialogs, "busy_before": busy, **told}
+
+
+def redrive(ground: Ground, letters: int) -> dict[str, Any]:
+    """Give held messages back to a worker as fast as it goes, after a canary of three.
+
+    Raises:
+        RunFailed: not all were handled.
+    """
+    space = ground.space()
+    kafka = Kafka(ground.bootstrap, namespace=space)
+    _fill(ground, space, letters, 1, due=NEVER)
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as directory,
+        serving(our_loop.opaque_service(), kafka, directory, WorkerSettings()),
+    ):
+        began = time.perf_counter()
+        chosen, _ = freeze(waiting(kafka, our_loop.ANSWERING), Selector(), Care(rate=FAST))
+        planned = time.perf_counter()
+        plan = Plan("rd-be", kafka.namespace, "", "bench", Selector(), Care(rate=FAST), chosen)
+        journal = Journal(Path(directory) / "plan.json", plan.redrive)
+        end = Drive(kafka, plan, journal, Decision(Action.RETRY, "bench", "to measure it"), lambda _: None).run()
+        ended = time.perf_counter()
+    topics.drop(ground.bootstrap, space)
+    if end is not End.DONE or len(chosen) != letters:
+        raise RunFailed(f"the redrive of {len(chosen)} letters ended: {end.value}")
+    return {"letters": letters, "plan_seconds": planned - began, "seconds": ended - planned}
+
+
+def _fill(ground: Ground, space: str, dialogs: int, messages: int, due: int) -> None:
+    kafka = Kafka(ground.bootstrap, namespace=space)
+    subject.declare(kafka, PARTITIONS)
+    topics.fill(ground.bootstrap, subject.partition_rows(kafka, PARTITIONS))
+    topics.fill(ground.bootstrap, parked_rows(kafka, dialogs, messages, PARTITIONS, due))

@@ -1,0 +1,35 @@
+"""One worker process that takes parked messages up and handles them all: ``python -m bench.parking.draining JOB``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from bench.scale import memory
+from bench.scale.opening import make_worker
+from bench.stopwatch import MARK
+from bench.workload import Job
+from conversations.collector import relax
+
+
+def run(job: Job) -> None:
+    """Open every partition, let everything that is due run, and stop cleanly."""
+    relax()
+    worker = make_worker(job)
+    while len(worker.partitions) < job.workload.partitions:
+        worker.step(0.1)
+    opened = time.perf_counter()
+    early = worker.counts.handled
+    while worker.counts.handled < job.workload.messages or worker.busy():
+        worker.step(0.1)
+    told = {
+        "restored_seconds": opened - worker.assigned_at, "drained_seconds": time.perf_counter() - opened,
+        "early": early, "handled": worker.counts.handled, "cpu_seconds": time.process_time(), "peak_mb": memory.peak_mb(),
+    }  # fmt: skip
+    worker.close()
+    sys.stdout.write(f"\n{MARK}{json.dumps(told)}\n")
+
+
+if __name__ == "__main__":
+    run(Job.from_json(sys.argv[1]))

@@ -1,0 +1,120 @@
+"""What parked dialogs, a retry storm, and a backlog of failed messages cost, as a part of the benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bench import bars
+from bench.cases import Case
+from bench.children import RunFailed
+from bench.contenders.roster import parked
+from bench.ground import Ground
+from bench.parking import backlog, storm
+from bench.part import Found, Part, Sheet
+from bench.quiet import QUIET
+from bench.rounds import Rounds, ratio
+from bench.workload import Workload
+
+NONE, SOME = "parked_0", "parked_100"
+PARKED, LETTERS = 1_000_000, 2_000
+
+
+def measure(ground: Ground) -> Found:
+    """Throughput in rounds, the others once."""
+    load = ground.plan.scaled(Workload())
+    outcome = Rounds(ground, [Case(name, parked(name), load) for name in (NONE, SOME)]).run(ground.plan.rounds)
+    found: Found = {**outcome.to_dict(), "ratio": ratio(outcome.samples, SOME, NONE)}
+    ground.screen.expect(3)
+    steps: dict[str, Callable[[], dict[str, Any]]] = {
+        "storm": lambda: storm.measure(ground),
+        "drain": lambda: backlog.drain(ground, ground.plan.count(PARKED, backlog.PER_DIALOG)),
+        "redrive": lambda: backlog.redrive(ground, ground.plan.count(LETTERS, 10)),
+    }
+    for name, step in steps.items():
+        ground.screen.tell(name)
+        try:
+            found[name] = step()
+        except RunFailed as error:
+            found["failures"].append(f"{name}: {error}")
+            ground.screen.warn(f"{name} failed: {error}")
+        ground.screen.advance()
+    found["disturbed"] |= any(found.get(name, {}).get("busy_before", 0) > QUIET for name in steps)
+    return found
+
+
+def sheets(found: Found) -> list[Sheet]:
+    """A table for each measurement."""
+    made = [_throughput(found)]
+    if it := found.get("storm"):
+        made.append(_storm(it))
+    if "drain" in found and "redrive" in found:
+        made.append(_backlog(found["drain"], found["redrive"]))
+    return made
+
+
+def _throughput(found: Found) -> Sheet:
+    titles = {NONE: "none", SOME: "1 in 100"}
+    rows = [
+        (
+            titles[name], f"{it['median_messages_per_second']:,}", f"{it['median_cpu_us_per_message']:.1f}",
+            f"{found['ratio'][1]:.2f} ({found['ratio'][0]:.2f}-{found['ratio'][2]:.2f})" if name == SOME and found["ratio"] else "1",
+        )
+        for name, it in found["cases"].items()
+    ]  # fmt: skip
+    note = (
+        "The workload of the first table. The first message of a parked dialog failed; it and what follows wait, and are not counted. "
+        f"Medians of {found['rounds']} rounds, in brackets the lowest and highest ratio of a round."
+    )
+    return Sheet(("dialogs parked", "messages/s", "CPU us/message", "ratio"), rows, [note])
+
+
+def _storm(found: dict[str, Any]) -> Sheet:
+    rows = [
+        (
+            title, f"{it['count']:,}", *(f"{it[name]:.1f}" for name in ("p50_ms", "p90_ms", "p99_ms", "max_ms")),
+            f"{it['failures']:,}", f"{it['dead_letters']:,}", str(it["sent_late"]),
+        )
+        for kind, title in storm.TITLES.items()
+        if (it := found[kind])["count"]
+    ]  # fmt: skip
+    headings = (
+        "the others while", "answers", "p50 ms", "p90 ms", "p99 ms", "longest ms", "failures", "dead letters", "sent late",
+    )  # fmt: skip
+    note = (
+        f"{storm.RATE} messages per second on {storm.DIALOGS} dialogs for {found['seconds']} s. Every message of {storm.SICK} of them fails "
+        "four times, within 1.2 s, and becomes a dead letter; then the next of its dialog has its turn. Times of the other dialogs."
+    )
+    return Sheet(headings, rows, [note])
+
+
+def _backlog(drained: dict[str, Any], redriven: dict[str, Any]) -> Sheet:
+    rate = drained["messages"] / drained["drained_seconds"]
+    rows = [
+        (
+            f"{drained['messages']:,} parked messages of {drained['dialogs']:,} dialogs", "taken up from an empty directory",
+            f"{drained['restored_seconds']:.1f}", f"{drained['messages'] / drained['restored_seconds']:,.0f}",
+        ),
+        ("the same, due", f"handled, {drained['peak_mb']:.0f} MB at most", f"{drained['drained_seconds']:.1f}", f"{rate:,.0f}"),
+        (
+            f"{redriven['letters']:,} held messages", "planned, by reading the state topic", f"{redriven['plan_seconds']:.1f}",
+            f"{redriven['letters'] / redriven['plan_seconds']:,.0f}",
+        ),
+        (
+            "the same", "redriven without a limit of rate, 3 as a canary", f"{redriven['seconds']:.1f}",
+            f"{redriven['letters'] / redriven['seconds']:,.0f}",
+        ),
+    ]  # fmt: skip
+    return Sheet(("what", "is", "seconds", "per second"), rows)
+
+
+def draw(found: Found, figure: Any) -> None:
+    """The share of healthy messages answered by a time, without and with a storm."""
+    figure.set_size_inches(8, 4)
+    colours = {"calm": bars.RAW, "storm": bars.OURS}
+    told = found.get("storm", {})
+    lines = [(title, colours[kind], told[kind]["curve_ms"]) for kind, title in storm.TITLES.items() if kind in told]
+    bars.distributions(figure.subplots(), lines, "Replies to healthy dialogs while a tenth of all fails")
+
+
+PART = Part("parking", "What messages that fail cost the others", minutes=8, measure=measure, sheets=sheets, draw=draw)

@@ -1,0 +1,276 @@
+"""How retry topics and dead letters of others lose order or messages, each by its name: none of it happens here.
+
+The list is that of what was found in libraries and reports; the docstring of a test says what went wrong there. What only
+a real Kafka can get wrong has its test in ``tests/rules``, and is named in ``ELSEWHERE``.
+"""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conversations import Brake, Dialog, PoisonPolicy, Service, Then, WorkerSettings
+from conversations.kafka.admin import SETTINGS
+from conversations.protocol import rows
+from conversations.protocol.command import Action
+from conversations.protocol.topics import DEAD_LETTER, STATE
+from conversations.testing import Faults, Simulation, reading
+from conversations.testing.reading import visible
+from conversations.worker import letters
+from ops.redrive.plan import Care, freeze
+from ops.redrive.selection import Selector
+from tests.simulation.services import ECHO, Say
+from tests.simulation.test_braking import Deployed, talk
+from tests.simulation.test_decisions import by_hand
+from tests.simulation.test_parking import SECOND, SLOW, Moody, texts
+
+ROOT = Path(__file__).resolve().parents[2]
+HOLD = PoisonPolicy(delays=[])
+ELSEWHERE = {
+    "state is rebuilt for some seconds, not to its end": "tests/rules/test_restoring.py::"
+    "test_a_restore_waits_for_the_rows_of_an_open_transaction",
+    "a cold start takes minutes": "bench/parking/backlog.py::drain",
+    "a mass retry has no canary, and hangs": "tests/acceptance/test_redrive.py::"
+    "test_a_redrive_tries_a_few_first_and_leaves_later_letters_alone",
+}
+"""Failure modes whose proof is not in this file, and where it is."""
+
+
+def parked_keys(sim: Simulation) -> list[bytes]:
+    """Keys of all rows that keep something parked, as compaction will leave them."""
+    kinds = (rows.PARK, rows.PARKED, rows.RETRY)
+    return [key for table in reading.state_of(sim.broker, "moody") for key in table if key[:1] in kinds]
+
+
+def say(dialog: Any, *said: str) -> None:
+    for text in said:
+        dialog.send(Say(text=text))
+
+
+def test_a_second_failure_does_not_reorder() -> None:
+    """The failing head goes to the end of the retry topic, behind what waited for it."""
+    moody = Moody(PoisonPolicy(delays=SLOW))
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("moody", ECHO)
+        say(dialog, "a 2", "b 1", "c")
+        sim.advance(5 * SECOND)
+        say(dialog, "d")
+        sim.advance(70 * SECOND)
+        assert moody.handled == texts(dialog) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_parked_and_that_it_is_parked_are_written_together(seed: int) -> None:
+    """Lock and payload are two writes: a lock without a message, or a message that nothing waits behind."""
+    moody = Moody(PoisonPolicy(delays=[SECOND]))
+    faults = Faults(seed=seed, crash=0.2, abort=0.2)
+    with Simulation(moody.service, raise_failures=False, faults=faults) as sim:
+        dialogs = [sim.peer("web").begin_dialog("moody", ECHO) for _ in range(4)]
+        for dialog in dialogs:
+            say(dialog, "a", "b 1", "c")
+        for _ in range(10):
+            sim.advance(SECOND)
+            keys = parked_keys(sim)
+            assert bool([key for key in keys if key[:1] == rows.PARK]) == bool(
+                [k for k in keys if k[:1] == rows.PARKED]
+            )
+        assert [texts(dialog) for dialog in dialogs] == [["a", "b", "c"]] * 4
+        sim.check_invariants()
+
+
+def test_nothing_is_left_of_a_wait_that_is_over() -> None:
+    """The key of the lock's tombstone is another than the lock's: it is found again after a restart."""
+    moody = Moody(PoisonPolicy(delays=SLOW))
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("moody", ECHO)
+        say(dialog, "a 1", "b")
+        sim.run()
+        assert len(parked_keys(sim)) == 3
+        sim.advance(5 * SECOND)
+        assert parked_keys(sim) == []
+        sim.crash("moody")
+        say(dialog, "c")
+        sim.run()
+        assert texts(dialog) == ["a", "b", "c"]
+
+
+def test_whoever_owns_the_partition_knows_what_waits() -> None:
+    """Locks are a map in one process, and what unlocks goes to another one of the group."""
+    moody = Moody(PoisonPolicy(delays=SLOW))
+    with Simulation(moody.service, raise_failures=False, partitions=2, workers=2) as sim:
+        dialogs = [sim.peer("web").begin_dialog("moody", ECHO) for _ in range(6)]
+        for dialog in dialogs:
+            say(dialog, "a 1", "b")
+        sim.run()
+        sim.crash("moody")
+        for dialog in dialogs:
+            say(dialog, "c")
+        sim.run()
+        assert moody.handled == []
+        sim.advance(5 * SECOND)
+        assert [texts(dialog) for dialog in dialogs] == [["a", "b", "c"]] * 6
+
+
+def test_what_arrives_in_the_moment_of_unlocking_overtakes_nobody() -> None:
+    """The head succeeds while followers are still on their way: what is new runs first."""
+    moody = Moody(PoisonPolicy(delays=SLOW))
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("moody", ECHO)
+        say(dialog, "a 1", *"bcdefgh")
+        sim.advance(4 * SECOND)
+        say(dialog, "i")  # is read by the step in which the head is tried again
+        sim.advance(SECOND)
+        assert texts(dialog) == list("abcdefghi")
+
+
+def test_what_is_parked_does_not_expire() -> None:
+    """Retry topics keep an hour; what waits longer is gone."""
+    assert SETTINGS[STATE]["cleanup.policy"] == "compact"
+    assert SETTINGS[DEAD_LETTER]["retention.ms"] == letters.LETTER_LIFE // 1_000
+
+
+@pytest.mark.parametrize(
+    ("then", "answered", "kept"),
+    [(Then.HOLD, ["a"], [1]), (Then.SKIP, ["a", "c", "d"], [1]), (Then.END_DIALOG, ["a"], [1, 2, 3])],
+)
+def test_giving_up_leaves_no_doubt_about_what_waits_behind(then: Then, answered: list[str], kept: list[int]) -> None:
+    """A dead letter leaves the key locked for ever, or the followers run over the hole and nobody is told."""
+    moody = Moody(PoisonPolicy(delays=[], then=then))
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("moody", ECHO)
+        say(dialog, "a", "b 9", "c", "d")
+        sim.run()
+        assert texts(dialog) == answered
+        assert [letter.sequence for letter in sim.dead_letters("moody")] == kept
+        assert (len(sim.parked("moody")), bool(dialog.error)) == (then is Then.HOLD, then is Then.END_DIALOG)
+
+
+def test_attempts_are_not_forgotten_in_a_restart() -> None:
+    """The delivery count is in memory, so that what kills its worker, or waits long, never reaches the limit."""
+    moody = Moody(PoisonPolicy(delays=SLOW))
+    with Simulation(moody.service, raise_failures=False) as sim:
+        say(sim.peer("web").begin_dialog("moody", ECHO), "a 9")
+        for wait in (0, 5, 60):
+            sim.advance(wait * SECOND)
+            sim.crash("moody")
+        assert [attempt for _, attempt in moody.tried] == [1, 2, 3]
+        assert len(sim.dead_letters("moody")) == 1
+
+
+def test_a_long_delay_holds_up_no_shorter_one() -> None:
+    """A partition of the retry topic is paused for its first record, and with it every key there."""
+    moody = Moody(PoisonPolicy(delays=SLOW))
+    with Simulation(moody.service, raise_failures=False, partitions=1) as sim:
+        web = sim.peer("web")
+        slow, fast = web.begin_dialog("moody", ECHO), web.begin_dialog("moody", ECHO)
+        say(slow, "a 2")
+        sim.advance(5 * SECOND)  # waits for a minute now
+        say(fast, "x 1")
+        sim.advance(5 * SECOND)
+        assert texts(fast) == ["x"]
+        assert texts(slow) == []
+
+
+def test_the_key_is_kept_on_every_hop() -> None:
+    """Retry and dead-letter topics get the record without its key, or in another partition."""
+    moody = Moody(PoisonPolicy(delays=[5 * SECOND]))
+    with Simulation(moody.service, raise_failures=False, partitions=3) as sim:
+        for _ in range(5):
+            say(sim.peer("web").begin_dialog("moody", ECHO), "a 9")
+        sim.advance(6 * SECOND)
+        named = {name: visible(sim.broker, name) for name in sim.broker.topics if ".moody." in name}
+        places = {
+            (it.key(), it.partition()) for name, found in named.items() if name.endswith(".queue") for it in found
+        }
+        hops = [it for name, found in named.items() if ".retry." in name or name.endswith(DEAD_LETTER) for it in found]
+        assert len(hops) == 10
+        assert {(it.key(), it.partition()) for it in hops} == places
+
+
+def test_a_poisoned_dialog_takes_no_room_from_healthy_ones() -> None:
+    """What waits fills the buffer of the consumer, whose intake stops for all keys."""
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False, partitions=1, settings=WorkerSettings(batch=10)) as sim:
+        web = sim.peer("web")
+        poisoned, healthy = web.begin_dialog("moody", ECHO), web.begin_dialog("moody", ECHO)
+        say(poisoned, "a 9", *(f"behind {number}" for number in range(500)))
+        say(healthy, "x")
+        sim.run()
+        assert texts(healthy) == ["x"]
+        assert moody.handled == ["x"]
+
+
+def test_what_is_given_back_does_not_interleave_with_what_is_new() -> None:
+    """Redriven messages are produced to the main topic, behind what was sent since."""
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("moody", ECHO)
+        say(dialog, "a 1", "b 1", "c")
+        sim.run()
+        for new in "de":
+            (it,) = sim.parked("moody")
+            sim.decide(it, by_hand(Action.RETRY))
+            say(dialog, new)
+            sim.run()
+        assert texts(dialog) == list("abcde")
+
+
+def test_a_mass_retry_ends_where_it_was_asked_for() -> None:
+    """Letters that came after the click are retried too."""
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        web = sim.peer("web")
+        say(web.begin_dialog("moody", ECHO), "a 9")
+        sim.run()
+        planned, _ = freeze(sim.parked("moody"), Selector(), Care())
+        (it,) = sim.parked("moody")
+        sim.decide(it, by_hand(Action.RETRY))
+        say(web.begin_dialog("moody", ECHO), "b 9")
+        sim.run()
+        (again,) = [found for found in sim.parked("moody") if found.conversation == it.conversation]
+        assert [letter.letter for letter in planned] == [it.letter], "the second came later"
+        tried = len(moody.tried)
+        sim.decide(it, by_hand(Action.RETRY))  # as the plan knows it: somebody has tried it since
+        sim.run()
+        assert (len(moody.tried), again.ticket != planned[0].ticket) == (tried, True)
+
+
+def test_an_outage_does_not_flood_the_dead_letters() -> None:
+    """A dependency is down for an hour, and the hour's messages are dead letters."""
+    settings = replace(WorkerSettings(), patience=timedelta(0), revocation=timedelta(0), deaths=1_000_000)
+    deployed = Deployed()
+    with Simulation(
+        deployed.service, raise_failures=False, settings=replace(settings, brake=Brake(dialogs=5, share=0.5))
+    ) as sim:
+        dialogs = talk(sim, 100, "a")
+        sim.advance(120 * SECOND)
+        assert len(sim.dead_letters("moody")) <= 10
+        deployed.broken = False
+        sim.advance(10 * SECOND)
+        assert sum(texts(dialog) == ["a"] for dialog in dialogs) >= 90
+
+
+def test_an_async_handler_is_done_before_the_next_of_its_dialog_begins() -> None:
+    """Messages are delivered in order, but what their handlers do while they wait is not."""
+    seen: list[str] = []
+    service: Service[dict[str, Any]] = Service("moody", accepts=[ECHO])
+
+    @service.on(Say)
+    async def handle(body: Say, dialog: Dialog) -> None:
+        seen.append(f"begin {body.text}")
+        await asyncio.sleep(0.02 if body.text == "a" else 0)
+        seen.append(f"end {body.text}")
+
+    with Simulation(service) as sim:
+        say(sim.peer("web").begin_dialog("moody", ECHO), "a", "b")
+        sim.run()
+    assert seen == ["begin a", "end a", "begin b", "end b"]
+
+
+@pytest.mark.parametrize("place", ELSEWHERE.values(), ids=list(ELSEWHERE))
+def test_what_is_proved_elsewhere_is_there(place: str) -> None:
+    file, _, name = place.partition("::")
+    assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8")

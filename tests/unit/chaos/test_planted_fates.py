@@ -1,0 +1,146 @@
+"""A run in which entries fail, and something else becomes of them than their policy says: found by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+from tests.chaos.checker import avro
+from tests.chaos.checker.fates import DISABLE, EDIT, END, HOLD, RETRY, SKIP
+from tests.chaos.checker.records import Log, Record
+from tests.chaos.checker.verdict import Kind
+from tests.unit.chaos.clean_run import LEDGER, SICK, TELLER, Run, run
+from tests.unit.chaos.forging import Forged, Plant
+
+PLANTS: list[tuple[Plant, Kind, set[Kind]]] = []
+"""What is planted, its name, and the names of what may follow from it."""
+
+
+def plants(kind: Kind, *following: Kind) -> Callable[[Plant], Plant]:
+    def register(plant: Plant) -> Plant:
+        PLANTS.append((plant, kind, set(following)))
+        return plant
+
+    return register
+
+
+def letters_of(run: Forged, dialog: str, reason: str) -> list[Record]:
+    return [record for record in run.letters(reason) if dict(record.headers)["dl.conversation"] == dialog.encode()]
+
+
+@plants(Kind.OTHER_FATE, Kind.NOT_TOLD)
+def an_entry_was_given_up_on_that_had_attempts_left(run: Forged) -> None:
+    dialog, fate = run.sick(SKIP)
+    run.other_fate(dialog, attempts=fate.attempts + 2)
+
+
+@plants(Kind.OTHER_FATE, Kind.NOT_TOLD)
+def an_entry_was_handled_that_its_policy_skips(run: Forged) -> None:
+    dialog = next(name for name, fate in run.plan.fates.items() if not fate.given_up)
+    run.other_fate(dialog, fails=9)
+
+
+@plants(Kind.OTHER_FATE)
+def an_entry_failed_in_silence(run: Forged) -> None:
+    """Handled in the end, but no operator could have known that it waited."""
+    dialog, _ = run.sick(HOLD, RETRY)
+    run.remove(letters_of(run, dialog, "handler-failed")[0])
+
+
+@plants(Kind.LETTER_BYTES)
+def the_letter_of_an_edited_entry_keeps_the_new_bytes(run: Forged) -> None:
+    dialog, fate = run.sick(HOLD, EDIT)
+    (letter,) = letters_of(run, dialog, "edited")
+    run.put(letter, value=run.like(run.entry(dialog, fate.n), body=b"{}").value)
+
+
+@plants(Kind.STATE_DIGEST)
+def an_edited_entry_was_handled_with_its_old_text(run: Forged) -> None:
+    dialog, _ = run.sick(HOLD, EDIT)
+    run.other_fate(dialog, text="what the client said")
+
+
+@plants(Kind.OTHER_FATE, Kind.NOT_TOLD)
+def a_queue_that_went_off_lost_nothing_but_its_policy_skips(run: Forged) -> None:
+    dialog, _ = run.sick(DISABLE)
+    run.other_fate(dialog, then=SKIP)
+
+
+@plants(Kind.NOT_TOLD, Kind.ENDPOINT_ROW)
+def a_sender_was_not_told_what_was_skipped(run: Forged) -> None:
+    dialog, _ = run.sick(SKIP)
+    told = [r for r in run.all(run.topic(TELLER, "queue")) if r.value and avro.ENVELOPE.decode(r.value)["skipped"]]
+    run.remove(*[r for r in told if r.key == dialog.encode()])
+
+
+@plants(Kind.GAVE_UP)
+def an_entry_behind_a_skipped_one_has_a_letter_too(run: Forged) -> None:
+    dialog, fate = run.sick(HOLD, SKIP)
+    letter = letters_of(run, dialog, "handler-failed")[0]
+    other = run.entry(dialog, fate.n + 1)
+    run.append(letter._replace(
+        key=other.key, value=other.value, headers=tuple(
+            (name, {"dl.sequence": b"%d" % (fate.n + 1), "dl.source-offset": b"%d" % other.offset}.get(name, value))
+            for name, value in letter.headers
+        ),
+    ))  # fmt: skip
+
+
+@plants(Kind.MESSAGE_LOST, Kind.SUM, Kind.ENDPOINT_ROW)
+def what_waited_behind_an_entry_that_ended_its_dialog_was_dropped(run: Forged) -> None:
+    dialog, _ = run.sick(END)
+    letter = letters_of(run, dialog, "parked-at-end")[-1]
+    run.forget(letter)
+    run.remove(letter)
+
+
+@plants(Kind.OTHER_FATE, Kind.ACKNOWLEDGED_UNSENT)
+def a_dialog_ended_and_nobody_was_told(run: Forged) -> None:
+    dialog, _ = run.sick(END)
+    queue = [r for r in run.all(run.topic(TELLER, "queue")) if r.key == dialog.encode() and r.value]
+    run.remove(*[r for r in queue if avro.ENVELOPE.decode(r.value or b"")["kind"] == "ERROR"])
+
+
+@plants(Kind.ENDPOINT_ROW)
+def a_dialog_ended_with_another_error_than_its_policy_has(run: Forged) -> None:
+    dialog, _ = run.sick(HOLD, "end")
+    run.change_row(run.row(TELLER, run.endpoint_key(dialog, TELLER)), avro.TOMBSTONE, code=500)
+
+
+@plants(Kind.LETTER_TWICE, Kind.GAVE_UP)
+def what_came_after_the_end_has_two_letters(run: Forged) -> None:
+    dialog, _ = run.sick(END)
+    run.append(letters_of(run, dialog, "parked-at-end")[0])
+
+
+@plants(Kind.QUEUE_OFF)
+def the_queue_was_never_turned_on_again(run: Forged) -> None:
+    run.change_row(run.row(LEDGER, b"P", 0), avro.PARTITION, off="policy")
+
+
+@cache
+def sick() -> Run:
+    """A run in which each policy gave up on something, and parked followers were left when a dialog ended."""
+    runs = (run(seed, sick=SICK) for seed in range(3, 100))
+    return next(found for found in runs if left_behind(Forged(found)))
+
+
+def left_behind(run: Forged) -> list[Record]:
+    """Letters of what waited behind the entry with which a policy ended its dialog."""
+    return letters_of(run, run.sick(END)[0], "parked-at-end")
+
+
+def test_nothing_is_found_where_nothing_is_planted() -> None:
+    assert Forged(sick()).verdict(Log).lines()[1:] == []
+
+
+@pytest.mark.parametrize(("plant", "kind", "following"), PLANTS, ids=[plant.__name__ for plant, _, _ in PLANTS])
+def test_a_planted_fate_is_found_by_its_name(plant: Plant, kind: Kind, following: set[Kind]) -> None:
+    """By this name, and by no others than those of what may follow from it."""
+    forged = Forged(sick())
+    plant(forged)
+    verdict = forged.verdict(Log)
+    assert kind in verdict.kinds(), verdict.lines()
+    assert verdict.kinds() <= {kind} | following, verdict.lines()
