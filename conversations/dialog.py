@@ -136,11 +136,12 @@ class Draft:
 class MessageInfo:
     """Facts about the message being handled."""
 
-    __slots__ = ("_draft", "_envelope", "attempt")
+    __slots__ = ("_draft", "_edited", "_envelope", "attempt")
 
-    def __init__(self, draft: Draft, envelope: Envelope | None, attempt: int) -> None:
+    def __init__(self, draft: Draft, envelope: Envelope | None, attempt: int, edited: str) -> None:
         self._draft = draft
         self._envelope = envelope
+        self._edited = edited
         self.attempt = attempt
         """1 for the first run of the handler, one more after each failure."""
 
@@ -152,10 +153,14 @@ class MessageInfo:
 
     @property
     def id(self) -> str:
-        """The same for every delivery of this message: an idempotency key for effects outside Kafka."""
+        """The same for every delivery of this message: an idempotency key for effects outside Kafka.
+
+        A message that an operator has edited is another one: its id is the old one and the command that edited it.
+        """
         endpoint = self._draft.party.endpoint
         side = "t" if endpoint.initiator else "i"
-        return f"{uuid_text(endpoint.conversation)}:{side}:{self._received.seq}"
+        name = f"{uuid_text(endpoint.conversation)}:{side}:{self._received.seq}"
+        return f"{name}:{self._edited}" if self._edited else name
 
     @property
     def type(self) -> str:
@@ -187,13 +192,16 @@ class MessageInfo:
 class Dialog(Generic[S]):
     """One dialog, as the handler of a message on one of its group's dialogs sees it."""
 
-    __slots__ = ("_draft", "_envelope", "_party", "attempt")
+    __slots__ = ("_draft", "_edited", "_envelope", "_party", "attempt")
 
-    def __init__(self, draft: Draft, party: Party, envelope: Envelope | None = None, attempt: int = 1) -> None:
+    def __init__(
+        self, draft: Draft, party: Party, envelope: Envelope | None = None, attempt: int = 1, edited: str = ""
+    ) -> None:
         self._draft = draft
         self._party = party
         self._envelope = envelope
         self.attempt = attempt
+        self._edited = edited
 
     def __repr__(self) -> str:
         return f"Dialog({self.id}, {self.contract}, with {self.peer})"
@@ -231,7 +239,7 @@ class Dialog(Generic[S]):
     @property
     def message(self) -> MessageInfo:
         """Facts about the message being handled."""
-        return MessageInfo(self._draft, self._envelope, self.attempt)
+        return MessageInfo(self._draft, self._envelope, self.attempt, self._edited)
 
     def now(self) -> datetime:
         """Return the time this step began; use it instead of the machine's clock where retries must agree."""

@@ -318,6 +318,8 @@ class ParkRow:
     """Records that came behind a failed one while the queue was on: those that a limit counts."""
     counted_size: int = 0
     """Their bytes."""
+    edited: str = ""
+    """The command that gave the failed message its present body; empty: it has its own."""
 
 
 def encode_park(row: ParkRow) -> bytes:

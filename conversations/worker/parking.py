@@ -204,7 +204,7 @@ def _drop_head(partition: Partition, active: Active, found: Park, item: Item) ->
     row = found.row
     partition.write(_key(active, row.first), None)
     row.first += 1
-    row.returns, row.returned, row.failure = 0, "", ""
+    row.returns, row.returned, row.failure, row.edited = 0, "", "", ""
     row.size -= len(item.value)
     partition.parked_bytes -= len(item.value)
     _count(partition, row, -min(row.counted, 1), -min(row.counted_size, len(item.value)))

@@ -43,6 +43,7 @@ def resolve(partition: Partition, active: Active, command: Command, decision: Re
     else:
         if decision.action == Action.EDIT:
             _edit(partition, active, found, item, decision.body)
+            found.row.edited = number
         _give_back(partition, active, found, rows.PARK + key, number)
     letters.event(
         partition, "RESOLVED", command=number, conversation=uuid_text(active.identity[:16]),

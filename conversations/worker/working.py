@@ -152,7 +152,8 @@ def _due(partition: Partition, active: Active) -> Sequence[Task]:
 def _call(item: Item, task: Task, draft: Draft) -> Call:
     """Make one run of a handler; its body is decoded afresh, so that a failed run leaves nothing behind."""
     envelope = item.envelope
-    dialog: Dialog[object] = Dialog(draft, task.active, envelope, item.attempts + 1)
+    edited = item.park.row.edited if item.park is not None else ""
+    dialog: Dialog[object] = Dialog(draft, task.active, envelope, item.attempts + 1, edited)
     if task.codec is not None and envelope is not None:
         return Call(task.handler, (task.codec.decode(envelope.body), dialog))
     if task.error is not None:

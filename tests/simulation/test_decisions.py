@@ -118,6 +118,27 @@ def test_edit_retries_with_another_body_and_keeps_the_old() -> None:
         sim.check_invariants()
 
 
+def test_an_edited_message_has_an_id_of_its_own_that_names_the_command() -> None:
+    """Who knows the old one from a failed attempt takes the new one for another message; those behind keep theirs."""
+    moody = Moody(PoisonPolicy(delays=[SECOND]))
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("moody", ECHO)
+        for text in ("a 9", "b"):
+            dialog.send(Say(text=text))
+        sim.advance(2 * SECOND)
+        (it,) = sim.parked("moody")
+        sim.decide(it, by_hand(Action.EDIT, body=b'{"text": "a 3"}'))
+        sim.run()
+        sim.crash("moody")
+        sim.advance(2 * SECOND)
+        (again,) = sim.parked("moody")
+        sim.decide(again, by_hand(Action.RETRY))
+        sim.run()
+        (edit, _) = events(sim, "RESOLVED")
+        old, new, next_one = f"{dialog.id}:i:0", f"{dialog.id}:i:0:{edit['command']}", f"{dialog.id}:i:1"
+        assert moody.ids == [old, old, new, new, next_one]
+
+
 def test_an_edit_that_is_not_what_its_type_says_changes_nothing() -> None:
     moody = Moody(HOLD)
     with Simulation(moody.service, raise_failures=False) as sim:

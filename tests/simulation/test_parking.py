@@ -30,6 +30,7 @@ class Moody:
         self.service: Service[dict[str, Any]] = Service(name, accepts=[ECHO], poison=poison)
         self.tried: list[tuple[str, int]] = []
         self.handled: list[str] = []
+        self.ids: list[str] = []
         self.errors: list[int] = []
         self.mended = False
         self.service.on(Say)(self.say)
@@ -38,6 +39,7 @@ class Moody:
 
     def say(self, body: Say, dialog: Dialog) -> None:
         self.tried.append((body.text, dialog.message.attempt))
+        self.ids.append(dialog.message.id)
         name, _, times = body.text.partition(" ")
         if times == "later" and self.tried.count((body.text, 1)) == 1:
             raise RetryLater(30 * SECOND, "not before 30 s")
