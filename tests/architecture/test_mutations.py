@@ -39,6 +39,18 @@ def test_every_patch_replaces_lines(mutation: Mutation) -> None:
         assert any(line.startswith("-") for line in hunk.splitlines()[1:]), hunk
 
 
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.patch)
+def test_what_a_patch_replaces_is_there_only_once(mutation: Mutation) -> None:
+    """Patches carry no lines around: with a twin in the file it may one day apply to that one, and remove nothing."""
+    _, *files = f"\n{mutation.path.read_text()}".split("\n--- a/")
+    for file in files:
+        name, *hunks = file.split("\n@@ ")
+        source = f"\n{(ROOT / name.partition(chr(10))[0]).read_text()}"
+        for hunk in hunks:
+            replaced = "".join(f"\n{line[1:]}" for line in hunk.splitlines() if line.startswith("-"))
+            assert source.count(f"{replaced}\n") == 1, replaced
+
+
 def test_every_patch_is_in_the_table_once() -> None:
     assert sorted(path.stem for path in PATCHES.glob("*")) == sorted(mutation.patch for mutation in MUTATIONS)
 

@@ -138,11 +138,11 @@ def test_what_is_parked_does_not_expire() -> None:
 )
 def test_giving_up_leaves_no_doubt_about_what_waits_behind(then: Then, answered: list[str], kept: list[int]) -> None:
     """A dead letter leaves the key locked for ever, or the followers run over the hole and nobody is told."""
-    moody = Moody(PoisonPolicy(delays=[], then=then))
+    moody = Moody(PoisonPolicy(delays=[SECOND], then=then))
     with Simulation(moody.service, raise_failures=False) as sim:
         dialog = sim.peer("web").begin_dialog("moody", ECHO)
         say(dialog, "a", "b 9", "c", "d")
-        sim.run()
+        sim.advance(SECOND)
         assert texts(dialog) == answered
         assert [letter.sequence for letter in sim.dead_letters("moody")] == kept
         assert (len(sim.parked("moody")), bool(dialog.error)) == (then is Then.HOLD, then is Then.END_DIALOG)
