@@ -47,7 +47,7 @@ def test_what_a_patch_replaces_is_there_only_once(mutation: Mutation) -> None:
         name, *hunks = file.split("\n@@ ")
         source = f"\n{(ROOT / name.partition(chr(10))[0]).read_text()}"
         for hunk in hunks:
-            replaced = "".join(f"\n{line[1:]}" for line in hunk.splitlines() if line.startswith("-"))
+            replaced = "".join(f"\n{line[1:]}" for line in hunk.splitlines()[1:] if line.startswith("-"))
             assert source.count(f"{replaced}\n") == 1, replaced
 
 
