@@ -73,19 +73,19 @@ def logs(result: Result) -> Table:
     """The busiest aircraft."""
     table = _table(f"\nThe logs of the {BUSIEST} busiest aircraft, of {len(result.expected):,}")
     table.add_column("aircraft")
-    for name in ("flown", "cancelled", "diverted", "minutes", "no time", "airports", "longest gap"):
+    for name in ("flown", "cancelled", "diverted", "minutes", "airports", "longest gap"):
         table.add_column(name, justify="right")
     table.add_column("= CSV")
     busiest = sorted(result.expected, key=lambda aircraft: -len(result.expected[aircraft].logged))[:BUSIEST]
     for aircraft in busiest:
         summary = result.outcome.summary_of(aircraft)
         if summary is None:
-            table.add_row(aircraft, *[""] * 7, "[red]no summary[/]")
+            table.add_row(aircraft, *[""] * 6, "[red]no summary[/]")
             continue
         same = summary.model_dump() == result.expected[aircraft].summary
         table.add_row(
             aircraft, f"{summary.flown:,}", str(summary.cancelled), str(summary.diverted), f"{summary.air_minutes:,}",
-            str(summary.without_air_time), str(len(summary.airports)), _duration(summary.longest_gap),
+            str(len(summary.airports)), _duration(summary.longest_gap),
             "yes" if same else "[red]NO[/]",
         )  # fmt: skip
     return table
@@ -93,14 +93,14 @@ def logs(result: Result) -> Table:
 
 def held(result: Result) -> Table:
     """The flights that were held, each with what waited behind it."""
-    table = _table("Held: departed and never arrived, so the handler raised, four times; then an operator decided")
+    table = _table("Held: departed, never arrived, so the handler raised, four times")
     for name in ("aircraft", "flight", "route", "scheduled", "waited behind it", "became"):
         table.add_column(name, justify="right" if name == "waited behind it" else "left")
     for it in sorted(result.outcome.held, key=lambda it: it.leg.row):
         leg, edited = it.leg, it.letter == result.mending.edited.letter
         table.add_row(
             it.aircraft, leg.flight, f"{leg.origin}-{leg.destination}", f"{leg.scheduled:%d %b %H:%M}", str(it.behind),
-            "flown, its arrival was entered by hand" if edited else "diverted, by the next release",
+            "flown (edited)" if edited else "diverted (redriven)",
         )  # fmt: skip
     return table
 
