@@ -83,7 +83,10 @@ class Operator:
         if not quiet:
             self._show("$ conversations " + " ".join(f'"{it}"' if " " in it else it for it in arguments))
         command = [sys.executable, "-m", "ops.cli.app", *arguments, *self._where, "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT)
+        except subprocess.TimeoutExpired as error:
+            raise DemoFailed(f"conversations {' '.join(arguments)} took longer than {TIMEOUT:g} s") from error
         if done.returncode not in codes:
             raise DemoFailed(
                 f"conversations {' '.join(arguments)} failed: {done.stderr.strip() or done.stdout.strip()}"
