@@ -11,7 +11,7 @@ from tests.chaos.checker.verdict import Kind, Verdict
 
 STARTED_OUTBOUND, CONVERSING = 0, 2
 AFTER_END = "after-end"
-"""Such a letter is of a message that came when its dialog was closed; a closed endpoint counts no more."""
+"""Such a letter is of a message that came when its dialog was over."""
 
 
 class Endpoint:
@@ -30,7 +30,8 @@ class Endpoint:
             "origin": "" if initiator else begun.initiator,
         }  # fmt: skip
         found = [dialog.letters.messages.get((dialog.name, not initiator, number)) for number in self.into.first]
-        self.dead_lettered = sum(letter is not None and letter.reason != AFTER_END for letter in found)
+        self.after_end = sum(letter is not None and letter.reason == AFTER_END for letter in found)
+        self.dead_lettered = sum(letter is not None for letter in found) - self.after_end
 
     def check(self, verdict: Verdict) -> None:
         """Compare the row, or say that it is missing."""
@@ -41,6 +42,7 @@ class Endpoint:
             if not self.ended and not self.dialog.there.errors and not self.dialog.back.errors:
                 verdict.add(Kind.UNPLANNED_END, self.where, "it has a tombstone, and there was no end")
             self._compare(tombstone, self._closed(), verdict)
+            self._check_late(tombstone, verdict)
         elif self.ended:
             if row is not None or not self.dialog.forgotten(self.initiator):
                 what = f"its row is in state {row['state']}" if row is not None else "it has no row"
@@ -51,6 +53,17 @@ class Endpoint:
         else:
             self._compare(row, self._open(), verdict)
             self._check_limits(row, verdict)
+
+    def _check_late(self, tombstone: Mapping[str, Any], verdict: Verdict) -> None:
+        """What comes after an error is counted in the step that ended the dialog, and no more once it is closed."""
+        counted = tombstone["dead_lettered"] - self.dead_lettered
+        if not 0 <= tombstone["discarded"] <= counted <= self.after_end:
+            what = f"dead_lettered {tombstone['dead_lettered']}, discarded {tombstone['discarded']}"
+            verdict.add(
+                Kind.ENDPOINT_ROW,
+                self.where,
+                f"{what}; {self.dead_lettered} letters, {self.after_end} of after the end",
+            )
 
     def _check_limits(self, row: Mapping[str, Any], verdict: Verdict) -> None:
         """What may lag behind, and may not run ahead."""
@@ -68,8 +81,7 @@ class Endpoint:
     def _closed(self) -> dict[str, object]:
         if self.dialog.ended_by_error and self.dialog.fate is not None:
             return {
-                "key": self.constant["key"], "origin": self.constant["origin"], "dead_lettered": self.dead_lettered,
-                "discarded": 0, "code": self.dialog.fate.code if self.initiator else 0, "missing": [],
+                "key": self.constant["key"], "origin": self.constant["origin"], "code": self.dialog.fate.code if self.initiator else 0, "missing": [],
             }  # fmt: skip
         return {
             "key": self.constant["key"], "origin": self.constant["origin"], "accepted": _last(self.into),
