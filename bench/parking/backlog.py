@@ -23,6 +23,7 @@ from conversations.protocol.parked import Decision
 from ops.queries.waiting import waiting
 from ops.redrive.drive import Drive, End
 from ops.redrive.journal import Journal
+from ops.redrive.outcomes import Outcome
 from ops.redrive.plan import Care, Plan, freeze
 from ops.redrive.selection import Selector
 
@@ -33,6 +34,19 @@ FAST = 1e6
 """Letters a second of a redrive: as fast as it goes."""
 
 
+def restore(ground: Ground, messages: int) -> dict[str, Any]:
+    """Let a worker with an empty directory take parked messages up that are not due for hours.
+
+    Raises:
+        RunFailed: it did not.
+    """
+    space, dialogs = ground.space(), max(1, messages // PER_DIALOG)
+    _fill(ground, space, dialogs, PER_DIALOG, due=time.time_ns() // 1_000 + 6 * subject.HOUR)
+    told = _worked(ground, space, "bench.scale.opening", dialogs)
+    topics.drop(ground.bootstrap, space)
+    return told
+
+
 def drain(ground: Ground, messages: int) -> dict[str, Any]:
     """Let a worker with an empty directory take parked messages up, all of which are due, and handle them.
 
@@ -40,17 +54,21 @@ def drain(ground: Ground, messages: int) -> dict[str, Any]:
         RunFailed: it did not, or not each once.
     """
     space, dialogs = ground.space(), max(1, messages // PER_DIALOG)
-    wanted = dialogs * PER_DIALOG
     _fill(ground, space, dialogs, PER_DIALOG, due=1)
-    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        job = Job("drain", ground.bootstrap, space, directory, Workload(wanted, dialogs))
-        busy = quiet.settle(ground.patience)
-        told = result_of(work([sys.executable, "-m", "bench.parking.draining", job.to_json()], LIMIT))
-    verdict = verify.numbered(ground.bootstrap, space, our_loop.ASKING, wanted)
+    told = _worked(ground, space, "bench.parking.draining", dialogs)
+    verdict = verify.numbered(ground.bootstrap, space, our_loop.ASKING, dialogs * PER_DIALOG)
     topics.drop(ground.bootstrap, space)
     if not verdict.good:
         raise RunFailed(f"the answers to what was parked are wrong: {verdict}")
-    return {"messages": wanted, "dialogs": dialogs, "busy_before": busy, **told}
+    return told
+
+
+def _worked(ground: Ground, space: str, module: str, dialogs: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        job = Job("parked", ground.bootstrap, space, directory, Workload(dialogs * PER_DIALOG, dialogs))
+        busy = quiet.settle(ground.patience)
+        told = result_of(work([sys.executable, "-m", module, job.to_json()], LIMIT))
+    return {"messages": dialogs * PER_DIALOG, "dialogs": dialogs, "busy_before": busy, **told}
 
 
 def redrive(ground: Ground, letters: int) -> dict[str, Any]:
@@ -71,11 +89,13 @@ def redrive(ground: Ground, letters: int) -> dict[str, Any]:
         planned = time.perf_counter()
         plan = Plan("rd-be", kafka.namespace, "", "bench", Selector(), Care(rate=FAST), chosen)
         journal = Journal(Path(directory) / "plan.json", plan.redrive)
-        end = Drive(kafka, plan, journal, Decision(Action.RETRY, "bench", "to measure it"), lambda _: None).run()
+        drive = Drive(kafka, plan, journal, Decision(Action.RETRY, "bench", "to measure it"), lambda _: None)
+        end = drive.run()
         ended = time.perf_counter()
     topics.drop(ground.bootstrap, space)
-    if end is not End.DONE or len(chosen) != letters:
-        raise RunFailed(f"the redrive of {len(chosen)} letters ended: {end.value}")
+    handled = sum(outcome is Outcome.HANDLED for outcome in drive.outcomes.values())
+    if end is not End.DONE or handled != letters:
+        raise RunFailed(f"the redrive of {len(chosen)} letters ended: {end.value}, {handled} of {letters} handled")
     return {"letters": letters, "plan_seconds": planned - began, "seconds": ended - planned}
 
 

@@ -33,9 +33,7 @@ def parked_rows(kafka: Kafka, dialogs: int, messages: int, partitions: int, due:
         for number in range(messages):
             value = encode_message(prefix, number, -1, encode_long(now), run, b"x" * BODY_BYTES)
             size += len(value)
-            row = rows.WaitingRow(
-                queue, number, now, number == 0, int(number == 0), key, header_of(value, len(prefix)), value
-            )
+            row = rows.WaitingRow(queue, number, now, True, int(number == 0), key, header_of(value, len(prefix)), value)
             yield state, partition, rows.numbered(rows.PARKED, own, number), rows.encode_waiting(row), None
         park = rows.ParkRow(
             due, next=messages, size=size, since=now, ticket=1, failure="ValueError: made for the benchmark"

@@ -44,10 +44,10 @@ def demo(
     killed (SIGKILL). The handlers know nothing of it: there is no
     deduplication, no lock and no retry loop in ops/demo/aircraft_log.py.
 
-    15 flights departed and, by the file, never arrived: the handler raises.
-    It is tried again at once, after 0.5 s and after 1 s, and then the flight
-    is held, with the flights of its aircraft behind it in order, while all
-    others go on. The arrival of one is entered by hand (dead-letters edit).
+    15 flights of 14 aircraft departed and, by the file, never arrived: the
+    handler raises. It is tried again at once, after 0.5 s and after 1 s, and
+    then the flight is held, with the flights of its aircraft behind it in
+    order, while all others go on. The arrival of one is entered by hand (dead-letters edit).
     A next release of aircraft-log, ops/demo/mended.py, takes such flights
     for diverted; it is started, and what is held is given back to it, three
     flights first, then the rest (redrive).

@@ -91,7 +91,10 @@ class Operator:
             raise DemoFailed(
                 f"conversations {' '.join(arguments)} failed: {done.stderr.strip() or done.stdout.strip()}"
             )
-        return json.loads(done.stdout)
+        found = json.loads(done.stdout)
+        if "error" in found:  # the exit code of what waits for a person is also that of what went wrong
+            raise DemoFailed(f"conversations {' '.join(arguments)} failed: {found['error']}")
+        return found
 
 
 def _held(it: dict[str, Any]) -> Held:

@@ -187,8 +187,7 @@ class Demo:
             started = time.monotonic()
             sending.start()
             self._watch(desks, sending, self._aircraft - len(self._held), faults=faults)
-            while self._is_down():
-                time.sleep(LOOK_EVERY)
+            self._await_worker()
             self._mend()
             self._watch(desks, sending, self._aircraft, faults=False)
             seconds = time.monotonic() - started
@@ -285,6 +284,14 @@ class Demo:
             time.sleep(0.1)
             taken = {place: at for service in SERVICES for place, at in positions_of(self._kafka, service).items()}
             self.faults.read = sum(offset < taken.get(place, 0) for place, offset in replayer.places)
+
+    def _await_worker(self) -> None:
+        """Wait until another process is at work in the place of the killed one."""
+        deadline = time.monotonic() + STANDSTILL
+        while self._is_down():
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"No worker took the killed one's place.{self._workers.last_words()}")
+            time.sleep(LOOK_EVERY)
 
     def _is_down(self) -> bool:
         if self.faults.killed is not None:

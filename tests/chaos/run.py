@@ -123,7 +123,8 @@ class Chaos:
         ]
         wire = Wire(self._kafka, topics, self.options.partitions, Random(f"wire {self.options.seed}"), self.injected)
         watch = Watch(self._kafka, self.plan)
-        ahead = max(200, int(AHEAD * self.plan.entries))
+        unanswerable = self.plan.entries - self.plan.answerable
+        ahead = max(200, int(AHEAD * self.plan.entries)) + unanswerable
         sender = Sender(self._kafka, self.plan, ahead, lambda: watch.answered)
         started = time.monotonic()
         try:
@@ -170,7 +171,7 @@ class Chaos:
         self.fleet.tend()
         with contextlib.suppress(LogError) if self._outage is not None else contextlib.nullcontext():
             watch.look(TICK)
-        self._harm(watch.answered / self.plan.answerable)
+        self._harm(watch.answered / max(1, self.plan.answerable))
         self._report(watch)
         if progress is not None:
             counts = self.fleet.counts

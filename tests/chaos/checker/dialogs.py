@@ -95,7 +95,9 @@ class Dialog:
 
     def _check_fate(self, verdict: Verdict) -> None:
         """The letters of the dialog are those that its failing entry must cause, and its sender knows of it."""
-        fate = self.fate
+        fate, events = self.fate, self.letters.gave_up.get(self.name, [])
+        if events != (fate.events if fate is not None else []):
+            verdict.add(Kind.OTHER_FATE, self.name, f"events tell that it was given up on: {events}; {fate}")
         if fate is None:
             return
         reasons = self.letters.reasons.get(self.name, {})
@@ -200,6 +202,8 @@ class Dialog:
                     verdict.add(Kind.LETTER_OF_HANDLED, self.name, f"entry {n}")
         state = self._state(False, verdict)
         self._place_unanswered(verdict, state)
+        if self.fate is not None and self.fate.ends and (late := [n for n in answered if n >= self.fate.n]):
+            verdict.add(Kind.OTHER_FATE, self.name, f"{self.fate.n} ended it, and {_few(sorted(late))} were handled")
         handled = [self.entries[n] for n in sorted(account.handled)]
         self._check_digests(handled, verdict)
         self._compare(state, handled, False, verdict)

@@ -56,6 +56,9 @@ class Endpoint:
 
     def _check_late(self, tombstone: Mapping[str, Any], verdict: Verdict) -> None:
         """What comes after an error is counted in the step that ended the dialog, and no more once it is closed."""
+        if not self.out.highest_ack <= tombstone["accepted"] <= _last(self.into):
+            what = f"accepted {tombstone['accepted']}, it acknowledged {self.out.highest_ack} of {_last(self.into)}"
+            verdict.add(Kind.ENDPOINT_ROW, self.where, what)
         counted = tombstone["dead_lettered"] - self.dead_lettered
         if not 0 <= tombstone["discarded"] <= counted <= self.after_end:
             what = f"dead_lettered {tombstone['dead_lettered']}, discarded {tombstone['discarded']}"
@@ -81,7 +84,8 @@ class Endpoint:
     def _closed(self) -> dict[str, object]:
         if self.dialog.ended_by_error and self.dialog.fate is not None:
             return {
-                "key": self.constant["key"], "origin": self.constant["origin"], "code": self.dialog.fate.code if self.initiator else 0, "missing": [],
+                "key": self.constant["key"], "origin": self.constant["origin"], "transmitted": _last(self.out),
+                "code": self.dialog.fate.code if self.initiator else 0, "missing": [],
             }  # fmt: skip
         return {
             "key": self.constant["key"], "origin": self.constant["origin"], "accepted": _last(self.into),

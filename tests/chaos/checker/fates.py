@@ -62,6 +62,13 @@ class Fate(NamedTuple):
             return [HANDLER_FAILED] * (self.fails - self.attempts + 1)
         return [HANDLER_FAILED, {EDIT: EDITED, SKIP: SKIPPED, BY_HAND: PARKED_AT_END}[self.decision]]
 
+    @property
+    def events(self) -> list[str]:
+        """What the events tell of each time that its service gave up on it."""
+        again = self.then == DISABLE or (self.then == HOLD and self.decision == RETRY)
+        times = self.fails - self.attempts + 1 if again else 1
+        return [self.then] * times if self.given_up else []
+
     def allows(self, number: int, reasons: Collection[str]) -> bool:
         """Say whether these letters may keep another entry of the dialog."""
         return not reasons or (self.ends and number > self.n and len(reasons) == 1 and set(reasons) < {*AFTER_FAILURE})

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from tests.chaos.checker.fates import HOLD
 from tests.chaos.checker.records import Position, Record
 from tests.chaos.checker.topics import COMMANDS, DEAD_LETTER, QUEUE, Topics
 from tests.chaos.checker.verdict import Kind, Verdict
@@ -58,6 +59,8 @@ class Letters:
         for service in topics.services:
             for record in topics.of(service, DEAD_LETTER):
                 self._read(service, record)
+        self.gave_up: dict[str, list[str]] = defaultdict(list)
+        """What was done each time a message of a conversation was given up on, as the events tell it."""
         self._events = self._read_events()
         self._check_bytes()
 
@@ -117,7 +120,9 @@ class Letters:
         for record in self._topics.records[self._topics.events]:
             try:
                 event = json.loads(record.value or b"")
-                if event["event"] == "SET_ASIDE":
+                if event["event"] == "GAVE_UP":
+                    self.gave_up[event["conversation"]].append(event["then"])
+                elif event["event"] == "SET_ASIDE":
                     found[event["topic"], event["partition"], event["offset"]] += 1
             except (ValueError, KeyError, TypeError) as error:
                 self._verdict.add(Kind.ROW_BROKEN, str(record.position), f"an event that cannot be read: {error!r}")
@@ -186,9 +191,11 @@ class Letters:
         """Of dialogs without a fate nothing is given up on; of the others `Dialog` says what may be."""
         for source, letters in self.by_source.items():
             for letter in letters:
-                if letter.conversation in self._topics.plan.fates or source in self._topics.plan.injected:
+                fate = self._topics.plan.fates.get(letter.conversation)
+                may_refuse = fate is not None and (fate.ends or fate.then == HOLD)  # an operator may decide twice
+                if source in self._topics.plan.injected or (fate is not None and letter.sequence >= 0):
                     continue
-                if letter.reason != SET_ASIDE:
+                if letter.reason != SET_ASIDE and not (letter.reason == COMMAND_REFUSED and may_refuse):
                     kind = Kind.COMMAND_REFUSED if letter.reason == COMMAND_REFUSED else Kind.GAVE_UP
                     self._verdict.add(kind, letter.conversation or str(source), f"{letter.reason}, {source}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import cache
 
@@ -96,7 +97,7 @@ def what_waited_behind_an_entry_that_ended_its_dialog_was_dropped(run: Forged) -
     run.remove(letter)
 
 
-@plants(Kind.OTHER_FATE, Kind.ACKNOWLEDGED_UNSENT)
+@plants(Kind.OTHER_FATE, Kind.ACKNOWLEDGED_UNSENT, Kind.ENDPOINT_ROW)
 def a_dialog_ended_and_nobody_was_told(run: Forged) -> None:
     dialog, _ = run.sick(END)
     queue = [r for r in run.all(run.topic(TELLER, "queue")) if r.key == dialog.encode() and r.value]
@@ -113,6 +114,42 @@ def a_dialog_ended_with_another_error_than_its_policy_has(run: Forged) -> None:
 def what_came_after_the_end_has_two_letters(run: Forged) -> None:
     dialog, _ = run.sick(END)
     run.append(letters_of(run, dialog, "parked-at-end")[0])
+
+
+@plants(Kind.OTHER_FATE)
+def a_queue_was_to_go_off_and_nobody_said_that_it_did(run: Forged) -> None:
+    dialog, _ = run.sick(DISABLE)
+    events = [r for r in run.records if r.topic.endswith(".events") and dialog.encode() in (r.value or b"")]
+    run.remove(next(r for r in events if b"GAVE_UP" in (r.value or b"")))
+
+
+@plants(
+    Kind.OTHER_FATE, Kind.SENT_BY_NOBODY, Kind.STATE_DIGEST, Kind.LETTER_OF_HANDLED, Kind.SUM, Kind.HANDLER_MISSING,
+    Kind.HANDLER_OF_NOTHING, Kind.MESSAGE_LOST, Kind.HANDLED_TWICE,
+)  # fmt: skip
+def a_dialog_went_on_after_an_entry_had_ended_it(run: Forged) -> None:
+    dialog, fate = run.sick(END)
+    last = run.receipt(dialog, fate.n - 1)
+    body = json.dumps({"n": fate.n + 1, "digest": "x"}).encode()
+    run.put(last, value=run.like(last, body=body).value)
+
+
+@plants(Kind.GAVE_UP)
+def a_letter_without_a_number_stands_in_a_dialog_with_a_fate(run: Forged) -> None:
+    dialog, fate = run.sick(SKIP)
+    run.letter_of(run.entry(dialog, fate.n + 1), "handler-failed", dialog, -1)
+
+
+@plants(Kind.ENDPOINT_ROW)
+def a_tombstone_says_that_less_was_accepted_than_acknowledged(run: Forged) -> None:
+    dialog, _ = run.sick(END)
+    run.change_row(run.row(TELLER, run.endpoint_key(dialog, TELLER)), avro.TOMBSTONE, accepted=-1)
+
+
+@plants(Kind.ENDPOINT_ROW)
+def a_tombstone_says_that_less_was_transmitted_than_was(run: Forged) -> None:
+    dialog, _ = run.sick(END)
+    run.change_row(run.row(LEDGER, run.endpoint_key(dialog, LEDGER)), avro.TOMBSTONE, transmitted=0)
 
 
 @plants(Kind.QUEUE_OFF)
