@@ -22,7 +22,7 @@ def parked_rows(kafka: Kafka, dialogs: int, messages: int, partitions: int, due:
     """Rows of open dialogs, each with so many messages parked, the first of which failed once; ``due`` in microseconds."""
     state, queue = (service_topic(kafka.namespace, our_loop.ANSWERING, kind) for kind in (STATE, QUEUE))
     now, run = time.time_ns() // 1_000, message_run("Order", "application/octet-stream")
-    for name in identifiers(dialogs):
+    for place, name in enumerate(identifiers(dialogs)):
         key = str(name).encode()
         partition, own = partition_of(key, partitions), rows.identity(name.bytes, initiator=False)
         endpoint = _endpoint(name, now, messages)
@@ -33,7 +33,9 @@ def parked_rows(kafka: Kafka, dialogs: int, messages: int, partitions: int, due:
         for number in range(messages):
             value = encode_message(prefix, number, -1, encode_long(now), run, b"x" * BODY_BYTES)
             size += len(value)
-            row = rows.WaitingRow(queue, number, now, True, int(number == 0), key, header_of(value, len(prefix)), value)
+            offset = place * messages + number
+            header = header_of(value, len(prefix))
+            row = rows.WaitingRow(queue, offset, now, True, int(number == 0), key, header, value)
             yield state, partition, rows.numbered(rows.PARKED, own, number), rows.encode_waiting(row), None
         park = rows.ParkRow(
             due, next=messages, size=size, since=now, ticket=1, failure="ValueError: made for the benchmark"

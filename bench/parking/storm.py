@@ -16,6 +16,8 @@ RATE, DIALOGS, SICK = 200, 500, 50
 SECONDS = 40
 LEAST = 6
 PATIENCE = 60.0
+WARM_UP = 15
+"""Seconds of the same load that are not counted: a broker that has just started is slower."""
 TITLES = {"calm": "nothing fails", "storm": "a tenth of the dialogs fails"}
 
 
@@ -33,6 +35,8 @@ def measure(ground: Ground) -> dict[str, Any]:
             asker, answering = children[ASKING], children[ANSWERING]
             asker.ask("begin", limit=PATIENCE, dialogs=DIALOGS)
             found["busy_before"] = quiet.settle(ground.patience)
+            warm_up = RATE * ground.plan.count(WARM_UP, LEAST)
+            asker.ask("steady", limit=WARM_UP + PATIENCE, rate=RATE, count=warm_up)
             for kind, sick in (("calm", 0), ("storm", SICK)):
                 ground.screen.tell(f"{TITLES[kind]}: {seconds} s")
                 before = answering.ask("figures")
