@@ -55,7 +55,11 @@ _DECISIONS = "tests/simulation/test_decisions.py::test_"
 """Guards of the core: a law of the simulation or of the machine breaks without them, beside others."""
 
 MUTATIONS = (
-    Mutation("01-only-moved-positions", f"{_OWNERS}a_timer_that_fires_for_an_owner_of_yesterday_is_not_committed"),
+    Mutation(
+        "01-only-moved-positions",
+        f"{_OWNERS}a_timer_that_fires_for_an_owner_of_yesterday_is_not_committed",
+        also=f"{_OWNERS}what_a_lane_finishes_after_the_partition_came_back_is_refused",
+    ),
     Mutation(
         "02-flights-of-gone-partitions", f"{_OWNERS}a_step_from_before_the_partition_came_back_is_not_committed_after"
     ),
