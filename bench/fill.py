@@ -67,14 +67,15 @@ def _queue(job: Job) -> Iterator[Filling]:
     topic = service_topic(job.space, our_loop.ANSWERING, QUEUE)
     body, run = _body_and_run(job)
     sent_at = encode_long(now)
-    dialogs = [_dialog(key, load.partitions, now) for key in load.record_keys()]
+    dialogs = [dialog(key, load.partitions, now) for key in load.record_keys()]
     for number in range(load.messages):
         key, prefix, partition = dialogs[number % load.dialogs]
         value = encode_message(prefix, number // load.dialogs, -1, sent_at, run, body)
         yield topic, partition, key, value, [(HEADER_NAME, header_of(value, len(prefix)))]
 
 
-def _dialog(key: bytes, partitions: int, now: int) -> tuple[bytes, bytes, int]:
+def dialog(key: bytes, partitions: int, now: int) -> tuple[bytes, bytes, int]:
+    """Key, encoded prefix and partition of the messages of a dialog that is named by its key."""
     text = key.decode()
     prefix = Prefix(
         UUID(text).bytes, True, "Orders", our_loop.ASKING, our_loop.ANSWERING, text, False, now + HOUR, now + 24 * HOUR

@@ -59,15 +59,14 @@ def _plain(messages: Iterable[Message]) -> Iterator[Reply]:
         yield envelope["conversation"], envelope["ack"]
 
 
-def queue(job: Job) -> Verdict:
-    """Judge the queue of the service that asked."""
+def queue(job: Job, messages: int | None = None) -> Verdict:
+    """Judge the queue of the service that asked: all messages of the workload are answered, or so many."""
     topic = service_topic(job.space, our_loop.ASKING, QUEUE)
-    messages = topics.read(job.bootstrap, topic, job.workload.partitions)
-    return judge(replies(messages), job.workload.messages)
+    found = topics.read(job.bootstrap, topic, job.workload.partitions)
+    return judge(_queue(found), job.workload.messages if messages is None else messages)
 
 
-def replies(messages: Iterable[Message]) -> Iterator[Reply]:
-    """Take the messages out of a queue's records."""
+def _queue(messages: Iterable[Message]) -> Iterator[Reply]:
     for message in messages:
         headers: Any = message.headers()
         for _, header in headers or ():
@@ -88,4 +87,4 @@ def numbered(bootstrap: str, space: str, service: str, count: int) -> Verdict:
 
 
 def _messages(bootstrap: str, space: str, service: str) -> Iterator[Reply]:
-    return replies(topics.read(bootstrap, service_topic(space, service, QUEUE), PARTITIONS))
+    return _queue(topics.read(bootstrap, service_topic(space, service, QUEUE), PARTITIONS))

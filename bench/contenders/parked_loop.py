@@ -10,12 +10,11 @@ import sys
 from datetime import timedelta
 from typing import Any
 
-from bench import topics, verify
+from bench import verify
 from bench.contenders import our_loop
 from bench.contenders.our_loop import ANSWERING, OPAQUE, OPAQUE_ORDER
 from bench.workload import Job
 from conversations import Dialog, PoisonPolicy, Service
-from conversations.protocol.topics import QUEUE, service_topic
 
 LATER = PoisonPolicy(delays=[timedelta(hours=6)])
 
@@ -50,9 +49,7 @@ def service(parked: set[str]) -> Service[Any]:
 
 def verdict(job: Job) -> verify.Verdict:
     """Judge the queue of the service that asked: nothing on the parked dialogs, everything on the others."""
-    topic = service_topic(job.space, our_loop.ASKING, QUEUE)
-    replies = verify.replies(topics.read(job.bootstrap, topic, job.workload.partitions))
-    return verify.judge(replies, handled(job))
+    return verify.queue(job, handled(job))
 
 
 if __name__ == "__main__":

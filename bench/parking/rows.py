@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from uuid import UUID
 
+from bench import fill
 from bench.contenders import our_loop
-from bench.scale.subject import HOUR, identifiers
+from bench.scale.subject import identifiers, open_endpoint
 from bench.topics import Filling
 from bench.workload import BODY_BYTES
 from conversations import Kafka
 from conversations.protocol import rows
-from conversations.protocol.endpoint import Endpoint
-from conversations.protocol.envelope import Prefix, encode_long, encode_message, encode_prefix, header_of, message_run
-from conversations.protocol.states import State
-from conversations.protocol.topics import QUEUE, STATE, partition_of, service_topic
+from conversations.protocol.envelope import encode_long, encode_message, header_of, message_run
+from conversations.protocol.topics import QUEUE, STATE, service_topic
 
 
 def parked_rows(kafka: Kafka, dialogs: int, messages: int, partitions: int, due: int) -> Iterator[Filling]:
@@ -23,12 +21,10 @@ def parked_rows(kafka: Kafka, dialogs: int, messages: int, partitions: int, due:
     state, queue = (service_topic(kafka.namespace, our_loop.ANSWERING, kind) for kind in (STATE, QUEUE))
     now, run = time.time_ns() // 1_000, message_run("Order", "application/octet-stream")
     for place, name in enumerate(identifiers(dialogs)):
-        key = str(name).encode()
-        partition, own = partition_of(key, partitions), rows.identity(name.bytes, initiator=False)
-        endpoint = _endpoint(name, now, messages)
-        prefix = encode_prefix(
-            Prefix(name.bytes, True, "Orders", our_loop.ASKING, our_loop.ANSWERING, str(name), False, now + HOUR, now + 24 * HOUR)
-        )  # fmt: skip
+        own = rows.identity(name.bytes, initiator=False)
+        key, prefix, partition = fill.dialog(str(name).encode(), partitions, now)
+        endpoint = open_endpoint(name, now)
+        endpoint.inbound.next, endpoint.told = messages, messages - 1
         size = 0
         for number in range(messages):
             value = encode_message(prefix, number, -1, encode_long(now), run, b"x" * BODY_BYTES)
@@ -48,16 +44,3 @@ def parked_rows(kafka: Kafka, dialogs: int, messages: int, partitions: int, due:
             rows.encode_endpoint(endpoint, rows.encode_constant(endpoint)),
             None,
         )
-
-
-def _endpoint(name: UUID, now: int, messages: int) -> Endpoint:
-    key = str(name)
-    endpoint = Endpoint(
-        name.bytes, initiator=False, contract="Orders", service=our_loop.ANSWERING, peer=our_loop.ASKING, key=key,
-        peer_key=key, expires_at=now + 24 * HOUR,
-    )  # fmt: skip
-    endpoint.started_until = now + HOUR
-    endpoint.state = State.CONVERSING
-    endpoint.inbound.next = messages
-    endpoint.told = messages - 1
-    return endpoint

@@ -45,7 +45,7 @@ def partition_rows(kafka: Kafka, partitions: int) -> Iterator[Filling]:
 def endpoint_rows(kafka: Kafka, count: int, versions: int, partitions: int) -> Iterator[Filling]:
     """Rows of open dialogs that have been going on for a while; every version of all comes before the next."""
     topic, now = service_topic(kafka.namespace, our_loop.ANSWERING, STATE), _now()
-    kept = [(_endpoint(name, now), partition_of(str(name).encode(), partitions)) for name in identifiers(count)]
+    kept = [(open_endpoint(name, now), partition_of(str(name).encode(), partitions)) for name in identifiers(count)]
     encoded = [rows.encode_constant(endpoint) for endpoint, _ in kept]
     for version in range(versions):
         for (endpoint, partition), constant in zip(kept, encoded, strict=True):
@@ -65,7 +65,8 @@ def tombstone_rows(kafka: Kafka, count: int, partitions: int) -> Iterator[Fillin
         yield topic, partition_of(key.encode(), partitions), rows.ENDPOINT + name.bytes + b"\0", row, None
 
 
-def _endpoint(name: UUID, now: int) -> Endpoint:
+def open_endpoint(name: UUID, now: int) -> Endpoint:
+    """The target's side of a dialog that goes on for a day."""
     key = str(name)
     endpoint = Endpoint(
         name.bytes, initiator=False, contract="Orders", service=our_loop.ANSWERING, peer=our_loop.ASKING, key=key,

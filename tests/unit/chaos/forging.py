@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 from uuid import UUID
@@ -11,7 +12,7 @@ from tests.chaos.checker.check import check
 from tests.chaos.checker.fates import Fate
 from tests.chaos.checker.letters import row_of
 from tests.chaos.checker.records import HandlerRun, Plan, Record
-from tests.chaos.checker.verdict import Verdict
+from tests.chaos.checker.verdict import Kind, Verdict
 from tests.unit.chaos.clean_run import LEDGER, TELLER, Run
 
 Fields = dict[str, Any]
@@ -184,3 +185,16 @@ class Plant(Protocol):
     __name__: str
 
     def __call__(self, run: Forged, /) -> None: ...
+
+
+class Plants(list[tuple[Plant, Kind, set[Kind]]]):
+    """What is planted, the name of its violation, and the names of what may follow from it."""
+
+    def __call__(self, kind: Kind, *following: Kind) -> Callable[[Plant], Plant]:
+        """Add the function that is decorated."""
+
+        def register(plant: Plant) -> Plant:
+            self.append((plant, kind, set(following)))
+            return plant
+
+        return register

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -13,18 +12,9 @@ from tests.chaos.checker.fates import DISABLE, EDIT, END, HOLD, RETRY, SKIP
 from tests.chaos.checker.records import Log, Record
 from tests.chaos.checker.verdict import Kind
 from tests.unit.chaos.clean_run import LEDGER, SICK, TELLER, Run, run
-from tests.unit.chaos.forging import Forged, Plant
+from tests.unit.chaos.forging import Forged, Plant, Plants
 
-PLANTS: list[tuple[Plant, Kind, set[Kind]]] = []
-"""What is planted, its name, and the names of what may follow from it."""
-
-
-def plants(kind: Kind, *following: Kind) -> Callable[[Plant], Plant]:
-    def register(plant: Plant) -> Plant:
-        PLANTS.append((plant, kind, set(following)))
-        return plant
-
-    return register
+plants = Plants()
 
 
 def letters_of(run: Forged, dialog: str, reason: str) -> list[Record]:
@@ -173,7 +163,7 @@ def test_nothing_is_found_where_nothing_is_planted() -> None:
     assert Forged(sick()).verdict(Log).lines()[1:] == []
 
 
-@pytest.mark.parametrize(("plant", "kind", "following"), PLANTS, ids=[plant.__name__ for plant, _, _ in PLANTS])
+@pytest.mark.parametrize(("plant", "kind", "following"), plants, ids=[plant.__name__ for plant, _, _ in plants])
 def test_a_planted_fate_is_found_by_its_name(plant: Plant, kind: Kind, following: set[Kind]) -> None:
     """By this name, and by no others than those of what may follow from it."""
     forged = Forged(sick())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
@@ -16,18 +15,9 @@ from tests.chaos.checker.records import HandlerRun, Log
 from tests.chaos.checker.verdict import Kind
 from tests.unit.chaos import test_planted_fates
 from tests.unit.chaos.clean_run import LEDGER, TELLER, Run, run
-from tests.unit.chaos.forging import Forged, Plant
+from tests.unit.chaos.forging import Forged, Plant, Plants
 
-PLANTS: list[tuple[Plant, Kind, set[Kind]]] = []
-"""What is planted, its name, and the names of what may follow from it."""
-
-
-def plants(kind: Kind, *following: Kind) -> Callable[[Plant], Plant]:
-    def register(plant: Plant) -> Plant:
-        PLANTS.append((plant, kind, set(following)))
-        return plant
-
-    return register
+plants = Plants()
 
 
 def body_of(run: Forged, dialog: str, number: int, *, of: str) -> Numbered:
@@ -610,7 +600,7 @@ def test_a_dead_letter_in_parts_is_one_with_the_bytes_of_all() -> None:
     assert forged.verdict(Log).lines()[1:] == []
 
 
-@pytest.mark.parametrize(("plant", "kind", "following"), PLANTS, ids=[plant.__name__ for plant, _, _ in PLANTS])
+@pytest.mark.parametrize(("plant", "kind", "following"), plants, ids=[plant.__name__ for plant, _, _ in plants])
 def test_a_planted_fault_is_found_by_its_name(plant: Plant, kind: Kind, following: set[Kind]) -> None:
     """By this name, and by no others than those of what may follow from it."""
     forged = Forged(clean())
@@ -623,5 +613,5 @@ def test_a_planted_fault_is_found_by_its_name(plant: Plant, kind: Kind, followin
 
 def test_every_violation_of_topics_has_been_planted() -> None:
     """A check that was never seen to fail is none. A note that cannot be read is planted where notes are files."""
-    planted = {kind for _, kind, _ in PLANTS} | {kind for _, kind, _ in test_planted_fates.PLANTS}
+    planted = {kind for _, kind, _ in plants} | {kind for _, kind, _ in test_planted_fates.plants}
     assert planted == set(Kind) - {Kind.NOTE_BROKEN}
