@@ -5,6 +5,8 @@ a real Kafka can get wrong has its test in ``tests/rules``, and is named in ``EL
 """
 
 import asyncio
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -12,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from conversations import Brake, Dialog, PoisonPolicy, Service, Then, WorkerSettings
+from conversations import Brake, Dialog, Limits, PoisonPolicy, Service, Then, WorkerSettings, local
 from conversations.kafka.admin import SETTINGS
 from conversations.protocol import rows
 from conversations.protocol.command import Action
-from conversations.protocol.topics import DEAD_LETTER, STATE
+from conversations.protocol.topics import DEAD_LETTER, RETRY
 from conversations.testing import Faults, Simulation, reading
 from conversations.testing.reading import visible
 from conversations.worker import letters
@@ -132,9 +134,33 @@ def test_what_arrives_in_the_moment_of_unlocking_overtakes_nobody() -> None:
         assert texts(dialog) == list("abcdefghi")
 
 
+def let_expire(sim: Simulation) -> None:
+    """Take away what Kafka deletes when its time is over: what topics hold that are not only compacted."""
+    for name, partitions in sim.broker.topics.items():
+        kind = RETRY if f".{RETRY}." in name else name.rpartition(".")[2]
+        if "delete" in str(SETTINGS[kind]["cleanup.policy"]):
+            for record in (record for records in partitions for record in records):
+                record.visible = False
+
+
 def test_what_is_parked_does_not_expire() -> None:
     """Retry topics keep an hour; what waits longer is gone."""
-    assert SETTINGS[STATE]["cleanup.policy"] == "compact"
+    moody = Moody(PoisonPolicy(delays=[timedelta(days=100)]))
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("moody", ECHO, lifetime=timedelta(days=365))
+        say(dialog, "a", "b 1", "c")
+        sim.run()
+        let_expire(sim)
+        sim.crash("moody")
+        say(dialog, "d")
+        sim.advance(timedelta(days=99))
+        assert moody.handled == ["a"]
+        sim.advance(timedelta(days=1))
+        assert texts(dialog) == moody.handled == ["a", "b", "c", "d"]
+
+
+def test_a_letter_is_not_open_longer_than_its_bytes_are_there() -> None:
+    """An operator decides about a letter, and what it was is gone."""
     assert SETTINGS[DEAD_LETTER]["retention.ms"] == letters.LETTER_LIFE // 1_000
 
 
@@ -166,7 +192,8 @@ def test_attempts_are_not_forgotten_in_a_restart() -> None:
         assert len(sim.dead_letters("moody")) == 1
 
 
-def test_a_long_delay_holds_up_no_shorter_one() -> None:
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_long_delay_holds_up_no_shorter_one(restart: bool) -> None:
     """A partition of the retry topic is paused for its first record, and with it every key there."""
     moody = Moody(PoisonPolicy(delays=SLOW))
     with Simulation(moody.service, raise_failures=False, partitions=1) as sim:
@@ -175,6 +202,9 @@ def test_a_long_delay_holds_up_no_shorter_one() -> None:
         say(slow, "a 2")
         sim.advance(5 * SECOND)  # waits for a minute now
         say(fast, "x 1")
+        sim.run()
+        if restart:
+            sim.crash("moody")
         sim.advance(5 * SECOND)
         assert texts(fast) == ["x"]
         assert texts(slow) == []
@@ -187,26 +217,31 @@ def test_the_key_is_kept_on_every_hop() -> None:
         for _ in range(5):
             say(sim.peer("web").begin_dialog("moody", ECHO), "a 9")
         sim.advance(6 * SECOND)
-        named = {name: visible(sim.broker, name) for name in sim.broker.topics if ".moody." in name}
-        places = {
-            (it.key(), it.partition()) for name, found in named.items() if name.endswith(".queue") for it in found
-        }
-        hops = [it for name, found in named.items() if ".retry." in name or name.endswith(DEAD_LETTER) for it in found]
-        assert len(hops) == 10
-        assert {(it.key(), it.partition()) for it in hops} == places
+        named = {name: list(visible(sim.broker, name)) for name in sim.broker.topics if ".moody." in name}
+        sent = sorted((it.key(), it.partition(), it.value()) for it in named["conv.moody.queue"])
+        assert len(sent) == 5
+        assert len({partition for _, partition, _ in sent}) > 1
+        for hop in ("conv.moody.retry.5s", "conv.moody.dead-letter"):
+            assert sorted((it.key(), it.partition(), it.value()) for it in named[hop]) == sent
 
 
 def test_a_poisoned_dialog_takes_no_room_from_healthy_ones() -> None:
     """What waits fills the buffer of the consumer, whose intake stops for all keys."""
     moody = Moody(HOLD)
-    with Simulation(moody.service, raise_failures=False, partitions=1, settings=WorkerSettings(batch=10)) as sim:
+    limits = Limits(parked_bytes=200_000, waiting_bytes=1)
+    settings = WorkerSettings(batch=10, patience=timedelta(0), revocation=timedelta(0), limits=limits)
+    with Simulation(moody.service, raise_failures=False, partitions=1, settings=settings) as sim:
         web = sim.peer("web")
-        poisoned, healthy = web.begin_dialog("moody", ECHO), web.begin_dialog("moody", ECHO)
+        poisoned, *large, healthy = (web.begin_dialog("moody", ECHO) for _ in range(6))
         say(poisoned, "a 9", *(f"behind {number}" for number in range(500)))
+        for dialog in large:
+            say(dialog, "a" * 100_000 + " 9")
         say(healthy, "x")
         sim.run()
         assert texts(healthy) == ["x"]
         assert moody.handled == ["x"]
+        assert not any(dialog.error for dialog in (poisoned, *large, healthy))
+        assert sum(it.size for it in sim.parked("moody")) > 2 * limits.parked_bytes
 
 
 def test_what_is_given_back_does_not_interleave_with_what_is_new() -> None:
@@ -259,9 +294,27 @@ def test_an_outage_does_not_flood_the_dead_letters() -> None:
         assert sum(texts(dialog) == ["a"] for dialog in dialogs) >= 90
 
 
-def test_an_async_handler_is_done_before_the_next_of_its_dialog_begins() -> None:
+def simulated(service: Service[Any], _: threading.Event) -> None:
+    with Simulation(service) as sim:
+        say(sim.peer("web").begin_dialog("moody", ECHO), "a", "b")
+        sim.run()
+
+
+def threaded(service: Service[Any], done: threading.Event) -> None:
+    """With the scheduler that workers have outside of simulations."""
+    with local(service) as client:
+        with client.begin_dialog("moody", ECHO) as dialog:
+            say(dialog, "a", "b")
+        assert done.wait(30)
+
+
+@pytest.mark.parametrize("how", [simulated, threaded])
+def test_an_async_handler_is_done_before_the_next_of_its_dialog_begins(
+    how: Callable[[Service[Any], threading.Event], None],
+) -> None:
     """Messages are delivered in order, but what their handlers do while they wait is not."""
     seen: list[str] = []
+    done = threading.Event()
     service: Service[dict[str, Any]] = Service("moody", accepts=[ECHO])
 
     @service.on(Say)
@@ -269,10 +322,10 @@ def test_an_async_handler_is_done_before_the_next_of_its_dialog_begins() -> None
         seen.append(f"begin {body.text}")
         await asyncio.sleep(0.02 if body.text == "a" else 0)
         seen.append(f"end {body.text}")
+        if len(seen) == 4:
+            done.set()
 
-    with Simulation(service) as sim:
-        say(sim.peer("web").begin_dialog("moody", ECHO), "a", "b")
-        sim.run()
+    how(service, done)
     assert seen == ["begin a", "end a", "begin b", "end b"]
 
 
