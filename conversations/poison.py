@@ -7,7 +7,7 @@ failure ends the dialog with error 500.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -49,7 +49,7 @@ class PoisonPolicy:
     that is too large is a ``ValueError``.
 
     Raises:
-        DeclarationError: a delay that is none, no class of exceptions, or an error that no dialog could end with.
+        DeclarationError: a delay that is none, no class of failures, or an error that no dialog could end with.
     """
 
     message: type | str | MessageType | None = None
@@ -98,6 +98,10 @@ class PoisonPolicy:
             raise DeclarationError(
                 f"a poison policy: exception is a class of exceptions or a tuple of such, not {self.exception!r}"
             )
+        if any(issubclass(it, RetryLater) for it in classes):
+            raise DeclarationError(
+                "a poison policy: RetryLater is no failure, it waits as long as it says itself; leave it out of exception"
+            )
 
     @classmethod
     def service_broker(cls) -> PoisonPolicy:
@@ -116,14 +120,9 @@ class PoisonPolicy:
         """The contract's name on the wire."""
         return self.contract.name if isinstance(self.contract, Contract) else self.contract
 
-    def covers(self, other: PoisonPolicy) -> bool:
-        """Say whether nothing is left for ``other`` behind this one."""
-        mine, theirs = _classes(self.exception), _classes(other.exception)
-        return (
-            self.message_name in (None, other.message_name)
-            and self.contract_name in (None, other.contract_name)
-            and all(issubclass(it, mine) for it in theirs)
-        )
+    def concerns(self, subject: Subject) -> bool:
+        """Say whether it is about this one's handler; of which failures is another question."""
+        return self.message_name in (None, subject.message) and self.contract_name in (None, subject.contract)
 
 
 def waits(policies: Sequence[PoisonPolicy]) -> list[timedelta]:
@@ -183,16 +182,38 @@ def last(failure: BaseException, policies: Sequence[PoisonPolicy], subject: Subj
     return End(policy.then, policy.code, policy.description)
 
 
+def hidden_by(policy: PoisonPolicy, earlier: Sequence[PoisonPolicy], subjects: Iterable[Subject]) -> set[int] | None:
+    """Say why a policy is never applied; None: it is, to something.
+
+    Args:
+        policy: the one in question.
+        earlier: those that are asked before it.
+        subjects: whose handlers may fail.
+
+    Returns:
+        The numbers, from 1, of those that match whatever it could match; none when it is about no handler at all.
+    """
+    numbers: set[int] = set()
+    for subject in filter(policy.concerns, subjects):
+        for failing in _classes(policy.exception):
+            before = (
+                number
+                for number, it in enumerate(earlier, 1)
+                if it.concerns(subject) and issubclass(failing, _classes(it.exception))
+            )
+            first = next(before, None)
+            if first is None:
+                return None
+            numbers.add(first)
+    return numbers
+
+
 def _policy(found: Sequence[BaseException], policies: Sequence[PoisonPolicy], subject: Subject) -> PoisonPolicy:
     return next(policy for policy in policies if _matches(policy, found, subject))
 
 
 def _matches(policy: PoisonPolicy, found: Sequence[BaseException], subject: Subject) -> bool:
-    return (
-        policy.message_name in (None, subject.message)
-        and policy.contract_name in (None, subject.contract)
-        and any(isinstance(member, _classes(policy.exception)) for member in found)
-    )
+    return policy.concerns(subject) and any(isinstance(member, _classes(policy.exception)) for member in found)
 
 
 def members(failure: BaseException) -> Iterator[BaseException]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
 
@@ -14,7 +14,7 @@ from conversations.dialog import Dialog
 from conversations.errors import DeclarationError, PeerError
 from conversations.group_state import StateCodec, Upgrade
 from conversations.handlers import Handler, Side
-from conversations.poison import PoisonPolicy, waits
+from conversations.poison import PoisonPolicy, Subject, hidden_by, waits
 from conversations.protocol.contract import Contract, MessageType, as_message_type
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import check_name, delay_name
@@ -75,7 +75,7 @@ class Service(Generic[S]):
         ignores: message types (class or name) it may receive and does nothing about.
 
     Raises:
-        DeclarationError: two contracts of one name differ, or a name is not usable.
+        DeclarationError: two contracts of one name differ, a name is not usable, or a policy names what never arrives.
     """
 
     @overload
@@ -117,6 +117,7 @@ class Service(Generic[S]):
         self.ignores = frozenset(t if isinstance(t, str) else as_message_type(t).name for t in ignores)
         self.state = StateCodec(name, state, state_version)
         self.poison = (*poison, PoisonPolicy())
+        self._check_policy_names()
         self.temporary = False
         """Its contracts differ from run to run: what is left of a dialog under another one is refused, not a reason to stop."""
         self.queue_disabled: Callable[[QueueDisabled], object] | None = None
@@ -221,7 +222,9 @@ class Service(Generic[S]):
     # -- checking -----------------------------------------------------------------------------------
 
     def check(self) -> dict[tuple[str, bool], Side]:
-        """Check that everything receivable has a handler; return what to do by (contract, this side initiates).
+        """Check that everything receivable has a handler, and every policy something to be applied to.
+
+        Returns what to do by (contract, this side initiates).
 
         Raises:
             DeclarationError: names each gap and how to close it.
@@ -232,13 +235,13 @@ class Service(Generic[S]):
             for contract in contracts.values():
                 sides[contract.name, initiator] = self._side(contract, initiator, gaps)
         self.state.check()
-        self._check_policies()
         if gaps:
             raise DeclarationError(
                 f"service {self.name!r} cannot handle what it may receive:\n"
                 + "\n".join(f"  {gap}" for gap in gaps)
                 + "\nRegister a handler with @service.on(...) or name the type in ignores=[...]."
             )
+        self._check_policies(sides.values())
         return sides
 
     def _side(self, contract: Contract, initiator: bool, gaps: list[str]) -> Side:
@@ -260,13 +263,14 @@ class Service(Generic[S]):
         side.on_timer = self._event("timer", contract)
         return side
 
-    def _check_policies(self) -> None:
+    def _check_policy_names(self) -> None:
         declared = {**self.accepts, **self.initiates}
         for number, policy in enumerate(self.poison[:-1], 1):
             where = f"service {self.name!r}, poison policy {number}"
             if policy.contract_name is not None and policy.contract_name not in declared:
                 raise DeclarationError(
-                    f"{where}: the service neither accepts nor initiates contract {policy.contract_name!r}"
+                    f"{where}: the service neither accepts nor initiates contract {policy.contract_name!r}. "
+                    f"It has: {', '.join(sorted(declared)) or 'none'}."
                 )
             if policy.message_name is not None:
                 contract = None if policy.contract_name is None else declared[policy.contract_name]
@@ -275,11 +279,15 @@ class Service(Generic[S]):
                 except DeclarationError as error:
                     under = "" if contract is None else f", under contract {contract.name!r}"
                     raise DeclarationError(f"{where}{under}: {error}") from error
-            for earlier, before in enumerate(self.poison[: number - 1], 1):
-                if before.covers(policy):
-                    raise DeclarationError(
-                        f"{where} is never applied: policy {earlier} matches before it; put it in front"
-                    )
+
+    def _check_policies(self, sides: Iterable[Side]) -> None:
+        # A policy that names neither message nor contract is for handlers to come, too: nothing is wrong with a last resort.
+        subjects = {Subject("", None), *(subject for side in sides for subject in _subjects(side))}
+        for number, policy in enumerate(self.poison[:-1], 1):
+            hidden = hidden_by(policy, self.poison[: number - 1], subjects)
+            if hidden is not None:
+                why = _behind(hidden) if hidden else _without_handler(policy)
+                raise DeclarationError(f"service {self.name!r}, poison policy {number} is never applied: {why}")
 
     def _event(self, event: str, contract: Contract) -> Handler | None:
         return self._events.get((event, contract.name)) or self._events.get((event, None))
@@ -297,6 +305,26 @@ class Service(Generic[S]):
                 f"service {self.name!r} never receives {name!r}: no contract it accepts or initiates lets the other side "
                 f"send it. It may receive: {', '.join(sorted(receivable)) or 'nothing'}."
             )
+
+
+def _subjects(side: Side) -> set[Subject]:
+    """Say whose handlers may fail on one side of a contract."""
+    messages = {name for name, (_, handler) in side.receivers.items() if handler is not None}
+    events = {None} if side.on_end or side.on_error or side.on_timer else set()
+    return {Subject(side.contract.name, name) for name in messages | events}
+
+
+def _behind(numbers: set[int]) -> str:
+    names = " and ".join(map(str, sorted(numbers)))
+    they_match = f"policies {names} match" if len(numbers) > 1 else f"policy {names} matches"
+    return f"{they_match} before it; put it in front, or leave it out"
+
+
+def _without_handler(policy: PoisonPolicy) -> str:
+    under = "" if policy.contract_name is None else f" under contract {policy.contract_name!r}"
+    ignored = f"{policy.message_name!r} has no handler{under}, it is in ignores=[...]"
+    why = ignored if policy.message_name is not None else f"there is no handler{under}"
+    return f"{why}; register one with @service.on(...), or leave it out"
 
 
 def _by_name(service: str, contracts: Sequence[Contract]) -> Mapping[str, Contract]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -11,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from conversations import Contract, DeclarationError, Dialog, GiveUp, PoisonPolicy, Service
+from conversations import Contract, DeclarationError, Dialog, GiveUp, PoisonPolicy, RetryLater, Service
 from conversations.errors import TimeLimitExceeded, Verdict
-from conversations.poison import AT_ONCE, End, Retry, Subject, Then, decide
+from conversations.poison import AT_ONCE, End, Retry, Subject, Then, decide, hidden_by
 
 
 class Check(BaseModel):
@@ -78,6 +79,7 @@ def test_what_follows_a_failure(failure: BaseException, attempts: int, subject: 
 
 FAILURES: list[BaseException] = [
     ValueError(), KeyError(), IndexError(), LookupError(), OSError(), GiveUp("x"), ExceptionGroup("g", [KeyError()]),
+    ExceptionGroup("g", [OSError(), KeyError(), ValueError()]),
 ]  # fmt: skip
 failures = st.sampled_from(FAILURES)
 policies = st.builds(
@@ -89,7 +91,8 @@ policies = st.builds(
     then=st.just(Then.END_DIALOG),
     code=st.integers(1, 9),
 )
-subjects = st.sampled_from([CHECK, NOTE, ELSEWHERE, TIMER])
+SUBJECTS = [CHECK, NOTE, ELSEWHERE, TIMER, Subject("Other", "Check"), Subject("Other", None)]
+subjects = st.sampled_from(SUBJECTS)
 
 
 @given(failures, st.lists(policies, max_size=5), subjects)
@@ -103,27 +106,28 @@ def test_attempts_end_and_stay_ended(failure: BaseException, some: list[PoisonPo
     assert len(set(decisions[sum(kinds) :])) == 1
 
 
-@given(failures, policies, st.lists(policies, max_size=3), subjects, st.integers(1, 9))
-def test_what_is_covered_is_never_applied(
-    failure: BaseException, first: PoisonPolicy, some: list[PoisonPolicy], subject: Subject, attempts: int
+@given(st.lists(policies, max_size=5), st.sets(subjects))
+def test_what_is_hidden_is_never_applied_and_all_else_is_to_something(
+    some: list[PoisonPolicy], there: set[Subject]
 ) -> None:
-    """A policy that one before it covers makes no difference."""
-    kept = [policy for policy in some if not first.covers(policy)]
-    assert decide(failure, attempts, [first, *some, DEFAULT], subject) == decide(
-        failure, attempts, [first, *kept, DEFAULT], subject
-    )
+    """A policy is only refused if it makes no difference, whatever is raised in whichever handler there is."""
+    for number, policy in enumerate(some):
+        earlier = some[:number]
+        applied = any(
+            decide(failure, 9, [*earlier, replace(policy, code=99), DEFAULT], subject)
+            == End(policy.then, 99, policy.description)
+            for failure in FAILURES
+            for subject in there
+        )
+        assert applied is (hidden_by(policy, earlier, there) is None)
 
 
-@given(policies, policies)
-def test_what_is_not_covered_is_applied_to_something(first: PoisonPolicy, second: PoisonPolicy) -> None:
-    """A policy is only called unreachable if it is."""
-    reached = any(
-        decide(failure, 9, [first, replace(second, code=99), DEFAULT], subject)
-        == End(second.then, 99, second.description)
-        for failure in FAILURES
-        for subject in (CHECK, NOTE, ELSEWHERE, Subject("Other", "Check"), TIMER, Subject("Other", None))
-    )
-    assert reached is not first.covers(second)
+@given(st.lists(policies, max_size=5), st.sets(subjects))
+def test_what_hides_a_policy_does_so_without_the_others(some: list[PoisonPolicy], there: set[Subject]) -> None:
+    """The error says which policies are to be moved: those are enough."""
+    for number, policy in enumerate(some):
+        if numbers := hidden_by(policy, some[:number], there):
+            assert hidden_by(policy, [some[it - 1] for it in sorted(numbers)], there) is not None
 
 
 def test_delays_are_not_the_callers_list() -> None:
@@ -173,6 +177,7 @@ def test_service_brokers_policy_is_that_of_its_sample() -> None:
         ({"exception": [KeyError]}, "a class of exceptions or a tuple"),
         ({"exception": KeyError("x")}, "a class of exceptions or a tuple"),
         ({"exception": (KeyError, "x")}, "a class of exceptions or a tuple"),
+        ({"exception": (KeyError, RetryLater)}, "RetryLater is no failure, .* leave it out of exception"),
     ],
 )
 def test_a_policy_that_cannot_be_carried_out_is_refused(mistake: dict[str, Any], what: str) -> None:
@@ -183,24 +188,101 @@ def test_a_policy_that_cannot_be_carried_out_is_refused(mistake: dict[str, Any],
 @pytest.mark.parametrize(
     ("wrong", "what"),
     [
-        ([PoisonPolicy(message="Chek")], "policy 1: service 'credit' never receives 'Chek'"),
         (
-            [PoisonPolicy(message=Check, contract=OTHER)],
-            "policy 1, under contract 'Other': service 'credit' never receives 'Check'",
+            PoisonPolicy(message="Chek"),
+            "policy 1: service 'credit' never receives 'Chek'.* It may receive: Check, Note.",
         ),
-        ([PoisonPolicy(contract="Nowhere")], "policy 1: the service neither accepts nor initiates contract 'Nowhere'"),
-        ([PoisonPolicy(then=Then.END_DIALOG, code=1), GONE], "policy 2 is never applied: policy 1 matches before it"),
         (
-            [GONE, PATIENT, PoisonPolicy(exception=KeyError, then=Then.END_DIALOG, code=3)],
-            "policy 3 is never applied: policy 1",
+            PoisonPolicy(message=Check, contract=OTHER),
+            "policy 1, under contract 'Other': service 'credit' never receives 'Check'.* It may receive: Note.",
+        ),
+        (
+            PoisonPolicy(contract="Nowhere"),
+            "policy 1: the service neither accepts nor initiates contract 'Nowhere'. It has: Credit, Other.",
         ),
     ],
 )
-def test_a_service_refuses_policies_that_say_nothing(wrong: list[PoisonPolicy], what: str) -> None:
-    """A misspelt name, or a policy behind one that matches everything it does."""
-    service = Service("credit", accepts=[CREDIT, OTHER], poison=wrong, ignores=["Check", "Note"])
+def test_a_service_refuses_policies_of_what_never_arrives(wrong: PoisonPolicy, what: str) -> None:
+    """A misspelt name, or another service's: found where it is written down."""
     with pytest.raises(DeclarationError, match=what):
+        Service("credit", accepts=[CREDIT, OTHER], poison=[wrong])
+
+
+def test_a_service_refuses_policies_of_what_it_sends_itself() -> None:
+    with pytest.raises(DeclarationError, match=r"service 'shop' never receives 'Check'.* nothing\."):
+        Service("shop", initiates=[CREDIT], poison=[PoisonPolicy(message=Check)])
+
+
+def credit(*poison: PoisonPolicy) -> Service[dict[str, Any]]:
+    """A service that handles one message of the two that it may receive."""
+    service: Service[dict[str, Any]] = Service("credit", accepts=[CREDIT, OTHER], poison=poison, ignores=[Note])
+
+    @service.on(Check)
+    def check(body: Check, dialog: Dialog) -> None: ...
+
+    return service
+
+
+ALL_OF_VALUES, ALL_OF_KEYS = PoisonPolicy(exception=ValueError, delays=[]), PoisonPolicy(exception=KeyError, delays=[])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        (
+            [PoisonPolicy(message=Note)],
+            "policy 1 is never applied: 'Note' has no handler, it is in ignores=[...]; register one with @service.on(...), or leave",
+        ),
+        (
+            [GONE, PoisonPolicy(message=Note, contract=OTHER)],
+            "policy 2 is never applied: 'Note' has no handler under contract 'Other', it is in ignores=[...]; register one",
+        ),
+        (
+            [PoisonPolicy(contract=OTHER)],
+            "policy 1 is never applied: there is no handler under contract 'Other'; register one",
+        ),
+        (
+            [PoisonPolicy(then=Then.END_DIALOG, code=1), GONE],
+            "policy 2 is never applied: policy 1 matches before it; put it in front, or leave it out",
+        ),
+        (
+            [GONE, PATIENT, PoisonPolicy(exception=KeyError, then=Then.END_DIALOG, code=3)],
+            "policy 3 is never applied: policy 1 matches before it; put it in front, or leave it out",
+        ),
+        (
+            [ALL_OF_VALUES, ALL_OF_KEYS, PoisonPolicy(exception=(KeyError, ValueError))],
+            "policy 3 is never applied: policies 1 and 2 match before it; put it in front, or leave it out",
+        ),
+        (
+            [PATIENT, PoisonPolicy(contract=CREDIT)],
+            "policy 2 is never applied: policy 1 matches before it; put it in front, or leave it out",
+        ),
+    ],
+)  # fmt: skip
+def test_a_service_refuses_policies_that_say_nothing(wrong: list[PoisonPolicy], what: str) -> None:
+    """They are about a message that is ignored, or stand behind others that match whatever they could."""
+    with pytest.raises(DeclarationError, match=re.escape(what)):
+        credit(*wrong).check()
+
+
+def test_a_last_resort_may_stand_behind_policies_for_all_there_is() -> None:
+    """It is for what will be handled one day."""
+    credit(PATIENT, PoisonPolicy(delays=[])).check()
+    Service("idle", initiates=[CREDIT], poison=[PoisonPolicy(delays=[])]).check()
+
+
+def test_what_has_no_handler_is_told_before_its_policies() -> None:
+    """Nothing is wrong with a policy of a message whose handler is still to be written."""
+    service = Service("credit", accepts=[CREDIT], poison=[PATIENT])
+    with pytest.raises(DeclarationError, match="cannot handle what it may receive"):
         service.check()
+
+
+@pytest.mark.parametrize("event", ["on_end", "on_error", "on_timer"])
+def test_a_policy_without_a_message_is_about_events_too(event: str) -> None:
+    service = credit(PATIENT, PoisonPolicy(contract=OTHER, delays=[]))
+    getattr(service, event)(OTHER)(lambda *_: None)
+    service.check()
 
 
 def test_a_service_takes_policies_from_the_narrow_to_the_wide() -> None:

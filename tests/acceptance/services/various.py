@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from conversations import Contract, Dialog, Service
+from conversations import Contract, Dialog, PoisonPolicy, Service
 
 OUT = Path(os.environ.get("OUT", "."))
 log = logging.getLogger("various")
@@ -33,6 +33,16 @@ class TallyTwo(BaseModel):
 NOTES = Contract("Notes", sent_by_initiator=[Note])
 incomplete = Service("incomplete", accepts=[NOTES])
 writer = Service("writer", initiates=[NOTES])
+
+
+def misspelt() -> Service:
+    """Has a policy for a message that there is not."""
+    return Service("misspelt", accepts=[NOTES], ignores=[Note], poison=[PoisonPolicy(message="Noet")])
+
+
+def ignorant() -> Service:
+    """Has a policy for a message that it ignores."""
+    return Service("ignorant", accepts=[NOTES], ignores=[Note], poison=[PoisonPolicy(message=Note)])
 
 
 def write(name: str, *facts: object) -> None:

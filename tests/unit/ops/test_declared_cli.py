@@ -58,6 +58,17 @@ def test_a_gap_is_2_and_named_as_text_or_json() -> None:
     assert json.loads(out)["kind"] == "DeclarationError"
 
 
+@pytest.mark.parametrize(
+    ("target", "way_out"),
+    [("various:misspelt", "It may receive: Note"), ("various:ignorant", "register one with @service.on(...)")],
+)
+def test_a_policy_that_can_never_be_applied_is_2_and_says_what_to_do(target: str, way_out: str) -> None:
+    code, _, err = run("check", target)
+    assert code == 2
+    assert "poison policy 1" in err
+    assert way_out in err
+
+
 def test_an_incomplete_service_gets_no_topics() -> None:
     code, _, err = run("apply", "various:incomplete", "--bootstrap", "127.0.0.1:1")
     assert code == 2
