@@ -26,7 +26,7 @@ class Active:
     """Key of what is sent to the peer."""
 
     __slots__ = (
-        "constant", "dirty", "endpoint", "exists", "from_peer", "from_peer_bytes", "from_peer_size", "identity", "key",
+        "constant", "dirty", "endpoint", "entered", "exists", "from_peer", "from_peer_bytes", "from_peer_size", "identity", "key",
         "lane", "out", "out_key", "out_partition", "out_topic", "scheduled", "side", "tombstone",
     )  # fmt: skip
 
@@ -51,6 +51,8 @@ class Active:
         self.dirty = False
         self.scheduled = NEVER
         """The earliest entry for this endpoint in its partition's ``Deadlines``."""
+        self.entered = 0
+        """The latest one that is surely there, which need not be made again; 0: none is known."""
 
     def place(self, endpoint: Endpoint, side: Side, prefix: Prefix | None = None) -> None:
         """Put an endpoint here; ``prefix`` is that of the peer's record that created it, if one did."""

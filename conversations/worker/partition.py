@@ -234,6 +234,7 @@ class Partition:
         deadline = self._wake_time(active)
         if deadline < active.scheduled:
             active.scheduled = deadline
+            active.entered = max(active.entered, deadline)
             self.deadlines.add(deadline, active.identity)
 
     def _wake_time(self, active: Active) -> int:
@@ -263,7 +264,9 @@ class Partition:
                 if active.tombstone is None:
                     del self.actives[rows.other_side(own)]  # nothing is known of it any more, not even its key
                 continue
-            active.scheduled = NEVER
+            if not now < active.scheduled <= active.entered:  # else its own entry is another, and still there
+                active.entered = active.entered if active.entered > now else 0
+                active.scheduled = active.entered or NEVER
             if self._wake_time(active) <= now:
                 yield active
             elif active.endpoint.state is not State.CLOSED:

@@ -164,6 +164,7 @@ MUTATIONS = (
         f"{_MODES}an_async_handler_is_done_before_the_next_of_its_dialog_begins[threaded]",
     ),
     Mutation("95-letters-outlive-their-bytes", f"{_MODES}a_letter_is_not_open_longer_than_its_bytes_are_there"),
+    Mutation("96-deadlines-entered-again", f"{_MEMORY}deadlines_of_a_dialog_that_lives_long_do_not_pile_up"),
     Mutation("80-duplicates-taken-again", _CHECKED),
     Mutation("81-position-of-what-was-read", _CHECKED),
     Mutation("82-nothing-kept-of-what-is-set-aside", _CHECKED),

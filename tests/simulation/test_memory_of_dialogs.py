@@ -398,6 +398,24 @@ def test_timers_survive_a_crash() -> None:
         assert dialog.ended
 
 
+def test_deadlines_of_a_dialog_that_lives_long_do_not_pile_up() -> None:
+    """One that passes leaves the others where they are: the end of the lifetime is not entered once more with each."""
+    with Simulation(services.echo(), partitions=1) as sim:
+        dialog = sim.peer("web").begin_dialog("echo", ECHO, lifetime=timedelta(days=30))
+        for _ in range(100):
+            dialog.send(Say(text="acknowledged in a while"))
+            dialog.set_timer(timedelta(minutes=5))
+            dialog.set_timer(timedelta(seconds=20))
+            sim.advance(timedelta(seconds=30))
+        assert dialog.timers == 100
+        for service in ("web", "echo"):
+            (partition,) = sim.worker(service).partitions.values()
+            assert len(partition.deadlines) <= 10
+        sim.advance(timedelta(days=30))
+        assert dialog.error is not None
+        assert dialog.error.code == -8489
+
+
 def test_a_timer_whose_handler_was_interrupted_fires_again() -> None:
     """The row keeps the timer until its handler has finished."""
     with Simulation(services.bell(), faults=SLOW) as sim:
