@@ -47,10 +47,13 @@ def queued(sim: Simulation, service: str) -> list[Envelope]:
     return [decode(record.value() or b"") for record in visible(sim.broker, topic)]
 
 
-def replay(sim: Simulation, service: str) -> None:
-    """Append everything in a service's queue once more."""
+def replay(sim: Simulation, service: str, key: str = "") -> None:
+    """Append once more what a service's queue was ever given, all of it or that of one key."""
     topic = service_topic(sim.broker.namespace, service, QUEUE)
-    for record in list(visible(sim.broker, topic)):
+    given = {(record.partition(), record.key(), record.value()): record for record in visible(sim.broker, topic)}
+    for record in given.values():
+        if key.encode() not in (b"", record.key()):
+            continue
         out = Out(topic, record.partition(), record.key(), record.value(), record.headers())
         if (topic, record.partition(), record.offset()) in sim.broker.noisy:
             sim.broker.disturb(service, out)
