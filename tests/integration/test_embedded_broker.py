@@ -14,6 +14,7 @@ from conversations.kafka.embedded import EmbeddedBroker
 from conversations.kafka.embedded.broker import serves
 from conversations.kafka.embedded.errors import BrokerError, DataInUse, NameTaken, NotRunning, PortTaken
 from conversations.kafka.embedded.jars import ensure_jars
+from conversations.kafka.embedded.java import find_java
 from conversations.kafka.embedded.named import find_all, start_detached, stop
 from conversations.kafka.embedded.sockets import accepts
 from tests.integration.records import new_topic, produce_in_transaction, read
@@ -48,6 +49,31 @@ def test_data_is_kept_over_stop_and_kill_and_a_second_broker_on_it_is_refused(tm
         assert broker.bootstrap == address
         assert read(broker.bootstrap, topic, 1) == [b"before the stop"]
     assert (tmp_path / "kafka" / "broker.log").exists()
+
+
+MISREADS_ONCE = """#!/bin/sh
+case "$*" in *kafka.Kafka*)
+  if [ ! -e {marker} ]; then
+    touch {marker}
+    echo "Unhandled fault in MetadataLoader#handleCommit: CorruptRecordException: Record is corrupt"
+    exit 1
+  fi
+esac
+exec {java} "$@"
+"""
+
+
+def test_a_start_at_which_kafka_misread_its_metadata_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher, marker = tmp_path / "bin" / "java", tmp_path / "misread"
+    launcher.parent.mkdir()
+    launcher.write_text(MISREADS_ONCE.format(marker=marker, java=find_java().path))
+    launcher.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with EmbeddedBroker() as broker:
+        assert marker.exists()
+        assert serves(broker.bootstrap)
 
 
 def test_a_machine_too_busy_to_format_in_time_is_told_as_a_failed_start(monkeypatch: pytest.MonkeyPatch) -> None:

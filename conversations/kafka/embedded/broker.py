@@ -23,7 +23,7 @@ from conversations.kafka.embedded.data import (
     write_marker,
 )
 from conversations.kafka.embedded.diagnosis import diagnose
-from conversations.kafka.embedded.errors import BrokerError, PortTaken
+from conversations.kafka.embedded.errors import BrokerError, MetadataMisread, PortTaken
 from conversations.kafka.embedded.jars import ensure_jars
 from conversations.kafka.embedded.java import Java, find_java
 from conversations.kafka.embedded.process import ServerProcess
@@ -32,7 +32,7 @@ from conversations.kafka.embedded.sockets import accepts, check_free, free_ports
 
 START_TIMEOUT = 90.0  # seconds; 3 s on an idle laptop, far more on a busy build machine
 FORMAT_TIMEOUT = 60.0
-PORT_ATTEMPTS = 4
+ATTEMPTS = 4
 POLL = 0.05
 LOG_DAYS = 7
 
@@ -159,8 +159,12 @@ class EmbeddedBroker:
             raise diagnose(self.log_path, since, "Kafka could not format its data directory")
 
     def _run(self, layout: Layout) -> None:
-        """Start the server; with ports of our own choice try again when another program was faster."""
-        for attempt in range(PORT_ATTEMPTS):
+        """Start the server; try again when another program was faster at a free port, or Kafka misread its metadata.
+
+        The latter was seen with Kafka 4.3.1 on a busy machine: a record it had just written was corrupt to its reader; the
+        same data served at the next start.
+        """
+        for attempt in range(ATTEMPTS):
             port, controller_port = free_ports(2)
             if self._wanted_port is not None:
                 port = self._wanted_port
@@ -172,8 +176,9 @@ class EmbeddedBroker:
             )
             try:
                 self._wait_until_ready(port, read_cluster_id(layout), since)
-            except PortTaken:
-                if attempt == PORT_ATTEMPTS - 1:
+            except (PortTaken, MetadataMisread):
+                self._server.stop()
+                if attempt == ATTEMPTS - 1:
                     raise
             else:
                 self._port = port

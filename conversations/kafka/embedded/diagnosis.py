@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conversations.kafka.embedded.errors import BrokerError, DataInUse, DiskFull, PortTaken, StartFailed
+from conversations.kafka.embedded.errors import (
+    BrokerError,
+    DataInUse,
+    DiskFull,
+    MetadataMisread,
+    PortTaken,
+    StartFailed,
+)
 
 TAIL_LINES = 12
 TAIL_BYTES = 64 * 1024
@@ -36,4 +43,6 @@ def diagnose(log: Path, since: int, what: str) -> BrokerError:
             log_path=log,
         )
     last = "\n".join(f"  {line}" for line in lines[-TAIL_LINES:]) or "  (nothing)"
-    return StartFailed(f"{what}. Its last words:\n{last}", log_path=log)
+    misread = "MetadataLoader" in text and "CorruptRecordException" in text
+    kind = MetadataMisread if misread else StartFailed
+    return kind(f"{what}. Its last words:\n{last}", log_path=log)

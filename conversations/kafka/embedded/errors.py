@@ -10,6 +10,7 @@ BrokerError
  ├─ DataNotOurs       the data directory belongs to something else, or to another Kafka version
  ├─ DataInUse         another broker works on the data directory
  ├─ StartFailed       Kafka ended or kept silent; its last log lines are in the message
+ ├─ MetadataMisread   Kafka misread its own metadata while starting, and can when started again
  ├─ EndedByItself     Kafka ended while it should have served
  ├─ NameTaken         a broker of this name is running
  └─ NotRunning        no broker of this name is running
@@ -66,6 +67,10 @@ class DataInUse(BrokerError):
 
 class StartFailed(BrokerError):
     """Kafka ended, or did not answer in time, while starting."""
+
+
+class MetadataMisread(BrokerError):
+    """Kafka took a record of its metadata for corrupt while it started; the next start reads it."""
 
 
 class NameTaken(BrokerError):

@@ -9,12 +9,14 @@ remove it. A pipe works on every system; PR_SET_PDEATHSIG is Linux only and fire
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import subprocess
 import sys
 import threading
 
 GRACE = 10.0
+STANDARD_INPUT = 0
 
 
 def main(scratch: str, command: list[str]) -> int:
@@ -23,7 +25,8 @@ def main(scratch: str, command: list[str]) -> int:
     orphaned = threading.Event()
 
     def watch() -> None:
-        if not sys.stdin.buffer.readline():
+        # Not sys.stdin: its lock, held by this thread while it reads, would make the interpreter abort at its end.
+        if not os.read(STANDARD_INPUT, 64):
             orphaned.set()
         child.terminate()
         try:

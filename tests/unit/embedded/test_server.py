@@ -10,7 +10,15 @@ import pytest
 
 from conversations.kafka.embedded import supervisor
 from conversations.kafka.embedded.diagnosis import diagnose
-from conversations.kafka.embedded.errors import BrokerError, DataInUse, DiskFull, PortTaken, StartFailed, by_name
+from conversations.kafka.embedded.errors import (
+    BrokerError,
+    DataInUse,
+    DiskFull,
+    MetadataMisread,
+    PortTaken,
+    StartFailed,
+    by_name,
+)
 from conversations.kafka.embedded.java import Java
 from conversations.kafka.embedded.process import ServerProcess
 from conversations.kafka.embedded.server import HEAP, SETTINGS, Layout, render, run_command
@@ -51,6 +59,11 @@ def test_a_port_somebody_listens_on_is_refused() -> None:
         ("java.io.IOException: No space left on device", DiskFull),
         ("org.apache.kafka.common.KafkaException: Failed to acquire lock on file .lock in /data", DataInUse),
         ("java.lang.IllegalStateException: something new", StartFailed),
+        ("org.apache.kafka.common.errors.CorruptRecordException: Record is corrupt", StartFailed),
+        (
+            "Unhandled fault in MetadataLoader#handleCommit\norg.apache.kafka.common.errors.CorruptRecordException: corrupt",
+            MetadataMisread,
+        ),
     ],
 )
 def test_a_failed_start_is_explained_from_the_log_of_this_run_only(
@@ -99,6 +112,14 @@ def test_the_child_ends_with_the_pipe_and_scratch_goes_only_when_nobody_else_can
     assert process.returncode == 128 + 15
     assert ended(child)
     assert scratch.exists() is scratch_stays
+
+
+def test_a_server_that_ends_by_itself_ends_its_supervisor_quietly(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    process = ServerProcess([sys.executable, "-c", "raise SystemExit(7)"], log, None)
+    assert process._process.wait(20) == 7
+    assert log.read_text() == ""
+    process.stop()
 
 
 def test_a_server_process_reports_its_exit_code_and_is_stopped_and_killed_harmlessly_twice(tmp_path: Path) -> None:
