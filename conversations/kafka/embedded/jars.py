@@ -1,4 +1,4 @@
-"""The broker's jars: fetched once by coordinate, verified against our own lock at every start."""
+"""Jars, the broker's and others': fetched once by coordinate, verified against our own lock at every start."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ def broker_jars() -> tuple[Jar, ...]:
     return parse_lock((package / LOCK_NAME).read_text(encoding="utf-8"))
 
 
-def ensure_jars(jars: tuple[Jar, ...] | None = None, directory: Path | None = None) -> list[Path]:
+def ensure_jars(jars: tuple[Jar, ...] | None = None, directory: Path | None = None, what: str = "Kafka") -> list[Path]:
     """Paths of verified jars, fetching what is missing or damaged. Offline when nothing is.
 
-    By default the broker's jars, in ``jars/`` of the cache directory. One process fetches at a time. Raises
-    DownloadFailed, JarCorrupted, DiskFull.
+    By default the broker's jars, in ``jars/`` of the cache directory; ``what`` they are is told while they are fetched.
+    One process fetches at a time. Raises DownloadFailed, JarCorrupted, DiskFull.
     """
     jars = broker_jars() if jars is None else jars
     directory = cache_directory() / "jars" if directory is None else directory
     directory.mkdir(parents=True, exist_ok=True)
     if any(not is_intact(jar, directory) for jar in jars):
         with fetch_lock(directory):  # somebody else may have fetched meanwhile: look again
-            fetch([jar for jar in jars if not is_intact(jar, directory)], directory)
+            fetch([jar for jar in jars if not is_intact(jar, directory)], directory, what)
     return [directory / jar.file_name for jar in jars]
 
 
@@ -87,14 +87,14 @@ def fetch_lock(directory: Path) -> Iterator[None]:
         yield
 
 
-def fetch(jars: list[Jar], directory: Path) -> None:
+def fetch(jars: list[Jar], directory: Path, what: str = "Kafka") -> None:
     """Fetch jars in parallel. The caller holds the fetch lock."""
     for leftover in directory.glob(".fetch-*"):  # of a process that died while fetching
         shutil.rmtree(leftover, ignore_errors=True)
     if not jars:
         return
     total = sum(jar.size for jar in jars)
-    title = f"Fetching Kafka: {len(jars)} jars, {total / 1e6:.0f} MB, once"
+    title = f"Fetching {what}: {len(jars)} jars, {total / 1e6:.0f} MB, once"
     with progress(title, total) as bar, ThreadPoolExecutor(PARALLEL_DOWNLOADS) as pool:
         try:
             for _ in pool.map(lambda jar: fetch_one(jar, directory, bar), jars):
@@ -102,7 +102,9 @@ def fetch(jars: list[Jar], directory: Path) -> None:
         except OSError as error:
             pool.shutdown(cancel_futures=True)
             if error.errno in maven.DISK_FULL:
-                raise DiskFull(f"No room for Kafka's jars in {directory}: free {total / 1e6:.0f} MB there") from error
+                raise DiskFull(
+                    f"No room for the jars of {what} in {directory}: free {total / 1e6:.0f} MB there"
+                ) from error
             raise
         except BaseException:
             pool.shutdown(cancel_futures=True)

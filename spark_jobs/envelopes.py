@@ -1,0 +1,125 @@
+"""From records of queues to envelopes: decoded by the fingerprint of their schema, and checked as an owner checks them.
+
+What an owner sets aside gets a ``why`` and counts as never sent; what needs the endpoint to be judged (a breach of the
+contract, a message after the end) is there, for it was sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+from pyspark.sql.avro.functions import from_avro
+
+import schemas
+from conversations.protocol.envelope import HEADER_NAME, Kind
+from conversations.protocol.envelope_avro import CURRENT
+from conversations.protocol.limits import KEY_BYTES, RECORD_BYTES
+from conversations.protocol.registry import HEAD_SIZE, MARKER, fingerprint
+from spark_jobs.partitioning import partition_of
+
+_SOURCE = schemas.load("envelope", schemas.newest("envelope"))
+
+
+def writer_schemas(catalog: Mapping[str, str]) -> dict[bytes, str]:
+    """Return the text of every known envelope schema by its fingerprint: the package's, and those of the catalog."""
+    known = [schemas.load("envelope", version) for version in schemas.VERSIONS["envelope"]]
+    for text in catalog.values():
+        source = json.loads(text)
+        if isinstance(source, dict) and (source.get("namespace"), source.get("name")) == ("conversations", "Envelope"):
+            known.append(source)
+    return {fingerprint(source): json.dumps(source) for source in known}
+
+
+def decode(records: DataFrame, writers: Mapping[bytes, str]) -> DataFrame:
+    """Add ``envelope``, a struct as the newest schema has it, and null where the bytes are none."""
+    value = F.col("value")
+    body = F.substring(value, HEAD_SIZE + 1, RECORD_BYTES)
+    fitting = F.length(value).between(HEAD_SIZE + 1, RECORD_BYTES)
+    branches = [
+        (fitting & (F.substring(value, 1, HEAD_SIZE) == F.lit(bytearray(MARKER + mark))), _from_avro(body, mark, text))
+        for mark, text in writers.items()
+    ]
+    first, *others = branches
+    found = reduce(lambda case, branch: case.when(*branch), others, F.when(*first))
+    # A generator's output: a filter on it stays behind it, where it would else decode every record once more.
+    return records.select("*", F.explode(F.array(found)).alias("envelope"))
+
+
+def _from_avro(body: Column, mark: bytes, writer: str) -> Column:
+    options = {"mode": "PERMISSIVE"}
+    if mark == CURRENT.fingerprint:
+        return from_avro(body, writer, options)
+    return from_avro(body, writer, options | {"avroSchema": json.dumps(_SOURCE)})
+
+
+def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFrame:
+    """Add ``why`` a record takes no number and touches no dialog, null for one that does.
+
+    Args:
+        decoded: what ``decode`` gave, with all headers.
+        queues: service and partition count by topic.
+    """
+    e = F.col("envelope")
+    service, count = _by_topic(queues)
+    numbered = e.kind.isin("MESSAGE", "END")
+    checks: Iterable[tuple[Column, Any]] = (
+        (F.col("value").isNull(), "the record has no value"),
+        (F.length("value") > RECORD_BYTES, f"the record has more than {RECORD_BYTES} bytes"),
+        # Bytes that break off give a struct of nulls, not null.
+        (e.isNull() | e.kind.isNull(), "the bytes are no envelope of a known schema"),
+        (e.kind.isin("FENCE", "FENCED"), "the kind is reserved"),
+        (numbered & (e.seq < 0), "it needs a number from 0"),
+        ((e.kind == "ERROR") & ((e.seq < -1) | (e.code == 0)), "an ERROR without a code says nothing"),
+        (e.kind.isin("ACK", "RESEND") & (e.seq != -1), "the kind has no number"),
+        ((F.size(e.skipped) > 0) & (e.kind != "ACK"), "it uses fields this version does not know"),
+        ((e.fragments != 1) | e.extras.isNotNull(), "it uses fields this version does not know"),
+        (F.coalesce(_header() != header_of(e), F.lit(True)), "the header is missing or says something else"),
+        (e.to_service != service, "misrouted: the envelope is for another service"),
+        (F.coalesce(F.length("key"), F.lit(0)).between(1, KEY_BYTES) == F.lit(False), "misrouted: no usable key"),
+        (partition_of("key", count) != F.col("partition"), "misrouted: the key belongs to another partition"),
+    )
+    why = F.lit(None).cast("string")
+    for wrong, reason in reversed(list(checks)):
+        why = F.when(wrong, F.lit(reason)).otherwise(why)
+    return decoded.withColumn("why", why)
+
+
+def _by_topic(queues: Mapping[str, tuple[str, int]]) -> tuple[Column, Column]:
+    service, count = F.lit(None).cast("string"), F.lit(0)
+    for topic, (name, partitions) in queues.items():
+        here = F.col("topic") == topic
+        service, count = F.when(here, F.lit(name)).otherwise(service), F.when(here, F.lit(partitions)).otherwise(count)
+    return service, count
+
+
+def _header() -> Column:
+    """The first header of the protocol's name, null without one."""
+    named = F.filter(F.col("headers"), lambda it: it["key"] == HEADER_NAME)
+    return F.get(named, F.lit(0))["value"]
+
+
+def header_of(e: Column) -> Column:
+    """Make the header that repeats an envelope: conversation, side, kind and number, as the envelope has them in Avro."""
+    kind = F.when(e.kind == Kind.MESSAGE.name, F.lit(0))
+    for other in list(Kind)[1:]:
+        kind = kind.when(e.kind == other.name, F.lit(2 * other))
+    table = F.array(*(F.lit(bytearray([it])) for it in range(256)))
+    return F.concat(
+        e.conversation_id, F.get(table, e.from_initiator.cast("int")), F.get(table, kind), _zigzag(e.seq, table)
+    )
+
+
+def _zigzag(number: Column, table: Column) -> Column:
+    """Write a long down as Avro does; null from 17 thousand million on, which no dialog has."""
+    n = F.when(number < 0, -2 * number - 1).otherwise(2 * number)
+    case = F.when(n < 1 << 7, F.get(table, n.cast("int")))
+    for size in (14, 21, 28, 35):
+        places = range(0, size, 7)
+        parts = [F.shiftright(n, at).bitwiseAND(127) + (0 if at == places[-1] else 128) for at in places]
+        case = case.when(n < 1 << size, F.concat(*(F.get(table, part.cast("int")) for part in parts)))
+    return case

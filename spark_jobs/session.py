@@ -1,0 +1,127 @@
+"""The session every job runs in.
+
+Started by itself, a job makes a local session with PySpark's pinned version and the jars of ``jars.lock``. Started by
+``spark-submit``, or where a session is there already, it takes what it finds and only looks whether Kafka and Avro can be
+used: a cluster brings jars of its own version (``--packages``).
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from conversations.kafka.embedded import BrokerError
+from conversations.kafka.embedded.cache import cache_directory
+from conversations.kafka.embedded.jars import LOCK_NAME, Jar, ensure_jars, parse_lock
+from conversations.kafka.embedded.java import OLDEST, find_java
+from spark_jobs.errors import SparkUnavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONNECTORS = ("org.apache.spark:spark-sql-kafka-0-10_2.13", "org.apache.spark:spark-avro_2.13")
+"""What ``--packages`` must bring on a cluster, each with the cluster's Spark version."""
+_CLASSES = ("org.apache.spark.sql.kafka010.KafkaSourceProvider", "org.apache.spark.sql.avro.AvroDataToCatalyst")
+UTC = "spark.sql.session.timeZone"
+
+LOCAL: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    # A query that is stopped while it waits for Python can overflow a small stack.
+    "spark.driver.extraJavaOptions": "-Xss4m",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # Without Hadoop's native library the default starts a program for every file of a checkpoint.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+}
+"""Settings of a local session, fit for one machine."""
+
+
+def spark_jars() -> tuple[Jar, ...]:
+    """The jars a local session needs beside PySpark's own, from the lock shipped with this package."""
+    return parse_lock((importlib.resources.files("spark_jobs") / LOCK_NAME).read_text(encoding="utf-8"))
+
+
+def spark_session(app: str, *, cores: int | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """Return the session to work in: the one there is, spark-submit's, or a new local one.
+
+    Args:
+        app: name of the job, for Spark's own displays.
+        cores: of a local session; all of the machine's by default.
+        settings: of a local session, beside or instead of ``LOCAL``.
+
+    Raises:
+        SparkUnavailable: no PySpark, no Java, or a session without Kafka or Avro; says what to install or to pass.
+        DownloadFailed, JarCorrupted, DiskFull: the jars of a local session cannot be had.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SparkUnavailable(f"PySpark is not installed ({error}): pip install 'kafka-dialogs[spark]'") from error
+    given = SparkSession.getActiveSession()
+    if given is None and "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM
+        given = SparkSession.builder.appName(app).getOrCreate()
+    session = given or _local(app, cores or os.cpu_count() or 1, settings or {})
+    session.conf.set(UTC, "UTC")
+    check_connectors(session)
+    return session
+
+
+def _local(app: str, cores: int, settings: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    java = _java()
+    jars = ensure_jars(spark_jars(), cache_directory() / "spark-jars", "Spark's connectors")
+    os.environ["JAVA_HOME"] = java
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers have what this process has
+    builder = SparkSession.builder.appName(app).master(f"local[{cores}]")
+    wanted = {**LOCAL, "spark.sql.shuffle.partitions": str(cores), "spark.jars": ",".join(map(str, jars)), **settings}
+    for name, value in wanted.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _java() -> str:
+    """Home of a Java that can run Spark; the runtime of the ``embedded-java`` extra cannot, it lacks a module."""
+    try:
+        java = find_java()
+    except BrokerError as error:
+        raise SparkUnavailable(f"Spark needs Java {OLDEST} or newer. {error}") from error
+    if java.found_by == "the embedded-java extra":
+        raise SparkUnavailable(
+            f"Spark cannot run on the Java of the embedded-java extra, which lacks a module: install Java {OLDEST} or "
+            "newer (Debian, Ubuntu: apt install openjdk-17-jre-headless), or set JAVA_HOME to one"
+        )
+    return str(java.path.resolve().parent.parent)
+
+
+def check_connectors(session: SparkSession) -> None:
+    """Check that a session can read Kafka and Avro.
+
+    Raises:
+        SparkUnavailable: it cannot; names what to pass to spark-submit.
+    """
+    jvm = getattr(session, "_jvm", None)
+    if jvm is None:  # Spark Connect: the server has its own class path, and says itself what it lacks
+        return
+    loader = jvm.Thread.currentThread().getContextClassLoader()
+    for name in _CLASSES:
+        try:
+            loader.loadClass(name)
+        except Exception as error:  # py4j wraps whatever Java throws
+            packages = ",".join(f"{connector}:{session.version}" for connector in CONNECTORS)
+            raise SparkUnavailable(
+                f"this Spark {session.version} session has no {name.rpartition('.')[2]}: start it with "
+                f"spark-submit --packages {packages}"
+            ) from error

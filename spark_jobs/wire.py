@@ -1,0 +1,173 @@
+"""Records of Kafka's topics as Spark reads them: which topics, from where to where, and what is said when they are not there.
+
+Always ``read_committed``: records of aborted transactions were never sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import cached_property
+
+from pyspark.sql import DataFrame, SparkSession
+
+from conversations.config import Kafka
+from conversations.errors import LogError
+from conversations.kafka.catalog import Catalog, read_catalog
+from conversations.protocol.topics import QUEUE, service_topic
+from spark_jobs.errors import SourceError
+
+Moment = datetime | date | str
+"""A point in time: text is ISO 8601; without a zone it is UTC."""
+
+_JAVA_NAMES = {
+    "sasl.mechanisms": "sasl.mechanism",
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.certificate.location": "ssl.keystore.location",
+    "ssl.key.password": "ssl.key.password",
+}
+_PEM = {"ssl.ca.location": "ssl.truststore.type", "ssl.certificate.location": "ssl.keystore.type"}
+_SAME = {"security.protocol", "sasl.mechanism", "client.id", "client.rack", "ssl.endpoint.identification.algorithm"}
+_LOGINS = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A namespace of a Kafka cluster, as jobs read it; ``options`` are further options of Spark's Kafka source."""
+
+    kafka: Kafka
+    options: Mapping[str, str]
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """What the namespace's catalog says, read once.
+
+        Raises:
+            SourceError: Kafka does not answer, or the namespace has no catalog.
+        """
+        try:
+            return read_catalog(self.kafka)
+        except LogError as error:
+            raise SourceError(str(error)) from error
+
+    def partitions(self, service: str) -> int:
+        """Return how many partitions each topic of a service has.
+
+        Raises:
+            SourceError: the catalog does not know the service.
+        """
+        count = self.catalog.partitions(service)
+        if count is None:
+            known = ", ".join(sorted(self.catalog.services)) or "none"
+            raise SourceError(
+                f"namespace {self.kafka.namespace!r} has no service {service!r}; it has: {known}. "
+                "'conversations apply' writes a service to the catalog"
+            )
+        return count
+
+    def talkers(self, service: str | None, contract: str | None) -> list[str]:
+        """Return whose queues the dialogs of a service are in, both sides', by name; of all services without one."""
+        if service is not None:
+            self.partitions(service)
+        said = {
+            name: {*entry.get("accepts", ()), *entry.get("initiates", ())}
+            for name, entry in self.catalog.services.items()
+        }
+        if service is None:
+            return sorted(name for name, contracts in said.items() if contract is None or contract in contracts)
+        shared = said[service] if contract is None else {contract} & said[service]
+        if not shared:
+            has = ", ".join(sorted(said[service])) or "none"
+            raise SourceError(f"service {service!r} neither accepts nor initiates contract {contract!r}; it has: {has}")
+        return sorted(name for name, contracts in said.items() if contracts & shared)
+
+    def queue(self, service: str) -> str:
+        """Name the topic of a service's queue."""
+        return service_topic(self.kafka.namespace, service, QUEUE)
+
+    def read(
+        self, spark: SparkSession, topics: Iterable[str], since: Moment | None = None, until: Moment | None = None
+    ) -> DataFrame:
+        """Read topics as they are now: key, value, headers, topic, partition, offset, timestamp.
+
+        ``since`` and ``until`` are times of the log; without them from the oldest record to the newest committed one.
+        """
+        times = {"startingTimestamp": since, "endingTimestamp": until}
+        given = {name: str(_millis(moment)) for name, moment in times.items() if moment is not None}
+        return spark.read.format("kafka").options(**self._options(topics), **given).load()
+
+    def read_offsets(self, spark: SparkSession, start: str, end: str, topics: Iterable[str]) -> DataFrame:
+        """Read topics between two sets of offsets, in the JSON of Spark's ``startingOffsets`` and ``endingOffsets``."""
+        options = self._options(topics) | {"startingOffsets": start, "endingOffsets": end}
+        return spark.read.format("kafka").options(**options).load()
+
+    def stream(
+        self, spark: SparkSession, topics: Iterable[str], since: Moment | None = None, most: int | None = None
+    ) -> DataFrame:
+        """Follow topics from ``since``, else from the oldest record; ``most`` records per batch at most."""
+        start = {"startingOffsets": "earliest"} if since is None else {"startingTimestamp": str(_millis(since))}
+        bound = {} if most is None else {"maxOffsetsPerTrigger": str(most)}
+        return spark.readStream.format("kafka").options(**self._options(topics), **start, **bound).load()
+
+    def _options(self, topics: Iterable[str]) -> dict[str, str]:
+        return {
+            "kafka.bootstrap.servers": self.kafka.bootstrap,
+            "kafka.isolation.level": "read_committed",
+            "subscribe": ",".join(topics),
+            "includeHeaders": "true",
+            # A time behind the newest record of a partition means that nothing of it is wanted.
+            "startingOffsetsByTimestampStrategy": "latest",
+            **{f"kafka.{name}": value for name, value in java_settings(self.kafka.settings).items()},
+            **self.options,
+        }
+
+
+def java_settings(settings: Mapping[str, object]) -> dict[str, str]:
+    """Translate librdkafka's settings for reaching a secured cluster to those of Kafka's Java clients.
+
+    Raises:
+        SourceError: there is no such translation; the Java client's own setting can be passed as an option.
+    """
+    given = {name: str(value) for name, value in settings.items()}
+    user, password = given.pop("sasl.username", None), given.pop("sasl.password", None)
+    found: dict[str, str] = {}
+    for name, value in given.items():
+        if name not in _SAME and name not in _JAVA_NAMES:
+            raise SourceError(
+                f"librdkafka's setting {name!r} has no translation for Spark's Kafka client: leave it out, and give the "
+                "Java client's setting as an option kafka.<name>"
+            )
+        found[_JAVA_NAMES.get(name, name)] = value
+        if name in _PEM:
+            found[_PEM[name]] = "PEM"
+    if user is not None:
+        module = _LOGINS.get(found.get("sasl.mechanism", "PLAIN"))
+        if module is None:
+            raise SourceError(
+                f"no login module for {found['sasl.mechanism']}: give kafka.sasl.jaas.config as an option"
+            )
+        found["sasl.jaas.config"] = (
+            f'{module} required username="{_quoted(user)}" password="{_quoted(password or "")}";'
+        )
+    return found
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _millis(moment: Moment) -> int:
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError:
+            raise SourceError(f"{moment!r} is no time: write it as 2026-09-01 or 2026-09-01T12:30:00Z") from None
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day)  # noqa: DTZ001 - the zone follows
+    at = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return int(at.timestamp() * 1000)

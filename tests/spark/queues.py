@@ -1,0 +1,107 @@
+"""Queues with records written by hand, right and wrong ones."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from uuid import UUID, uuid4
+
+from confluent_kafka import Producer
+from pydantic import BaseModel
+
+from conversations import Contract
+from conversations.config import Kafka
+from conversations.kafka.admin import apply
+from conversations.protocol.declarations import ServiceDeclaration
+from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, Prefix, encode, header_of, tail_start
+from conversations.protocol.topics import partition_of
+
+PARTITIONS = 3
+HOUR = 3_600_000_000
+
+
+class Ask(BaseModel):
+    name: str
+    amount: int | None = None
+
+
+class Answer(BaseModel):
+    text: str
+
+
+LOANS = Contract("Loans", sent_by_initiator=[Ask], sent_by_target=[Answer])
+
+
+class Queues:
+    """The queues of ``loans`` and ``web``, which talk under ``Loans``."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        said = {"Loans": {"initiator": ["Ask"], "target": ["Answer"]}}
+        services = [ServiceDeclaration("loans", accepts=said), ServiceDeclaration("web", initiates=said)]
+        apply(kafka, services, PARTITIONS, 1)
+        self._producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 0})
+
+    def put(self, service: str, value: bytes | None, key: bytes | None, headers: Any, partition: int) -> None:
+        """Append one record, whatever it is."""
+        topic = f"{self._kafka.namespace}.{service}.queue"
+        self._producer.produce(topic, value, key, partition, headers=headers)
+        assert self._producer.flush(30) == 0
+
+    def say(self, envelope: Envelope, *, header: bytes | None = None, astray: int = 0, service: str = "") -> None:
+        """Append an envelope as its sender does, or with another header, in another partition or at another service."""
+        value = encode(envelope)
+        key = str(UUID(bytes=envelope.prefix.conversation_id)).encode()
+        own = header_of(value, tail_start(value))
+        partition = (partition_of(key, PARTITIONS) + astray) % PARTITIONS
+        self.put(
+            service or envelope.prefix.to_service,
+            value,
+            key,
+            [("other", b"x"), (HEADER_NAME, header or own)],
+            partition,
+        )
+
+
+class Talk:
+    """Envelopes of one dialog from web to loans."""
+
+    def __init__(self) -> None:
+        self.id = uuid4()
+        self.now = time.time_ns() // 1_000
+
+    def prefix(self, *, to_target: bool = True) -> Prefix:
+        there, back = ("web", "loans") if to_target else ("loans", "web")
+        return Prefix(
+            self.id.bytes, to_target, "Loans", there, back, str(self.id), False, self.now + HOUR, -1
+        )  # fmt: skip
+
+    def ask(self, number: int, body: bytes | None = None) -> Envelope:
+        """A message to loans; its name is its number."""
+        content = Ask(name=str(number)).model_dump_json().encode() if body is None else body
+        return self._message(number, "Ask", content, to_target=True)
+
+    def answer(self, number: int) -> Envelope:
+        """A message to web."""
+        return self._message(number, "Answer", Answer(text=str(number)).model_dump_json().encode(), to_target=False)
+
+    def end(self, number: int) -> Envelope:
+        """The END of web's side."""
+        return Envelope(self.prefix(), Kind.END, number, -1, number, sent_at=self.now)
+
+    def error(self, number: int, code: int) -> Envelope:
+        """An ERROR from loans."""
+        return Envelope(
+            self.prefix(to_target=False), Kind.ERROR, number, -1, max(number, 0), sent_at=self.now, code=code,
+            description="no",
+        )  # fmt: skip
+
+    def acknowledgement(self, number: int) -> Envelope:
+        """What is no message."""
+        return Envelope(self.prefix(to_target=False), Kind.ACK, -1, number, sent_at=self.now)
+
+    def _message(self, number: int, name: str, content: bytes, *, to_target: bool) -> Envelope:
+        return Envelope(
+            self.prefix(to_target=to_target), Kind.MESSAGE, number, -1, sent_at=self.now, message_type=name,
+            content_type="application/json", body=content,
+        )  # fmt: skip
