@@ -7,10 +7,11 @@ used: a cluster brings jars of its own version (``--packages``).
 
 from __future__ import annotations
 
+import contextlib
 import importlib.resources
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from conversations.kafka.embedded import BrokerError
@@ -81,15 +82,30 @@ def _local(app: str, cores: int, settings: Mapping[str, str]) -> SparkSession:
 
     java = _java()
     jars = ensure_jars(spark_jars(), cache_directory() / "spark-jars", "Spark's connectors")
-    os.environ["JAVA_HOME"] = java
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers have what this process has
     builder = SparkSession.builder.appName(app).master(f"local[{cores}]")
     wanted = {**LOCAL, "spark.sql.shuffle.partitions": str(cores), "spark.jars": ",".join(map(str, jars)), **settings}
     for name, value in wanted.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    # Workers have what this process has, and the JVM is the one that was looked at.
+    with _environment({"JAVA_HOME": java, "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}):
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextlib.contextmanager
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of the environment while the JVM is started, which inherits them."""
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _java() -> str:
