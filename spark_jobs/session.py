@@ -30,6 +30,7 @@ UTC = "spark.sql.session.timeZone"
 
 LOCAL: Mapping[str, str] = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",  # jobs show their own
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",

@@ -1,0 +1,150 @@
+"""How every job is called: the options they share, progress on stderr, one result on stdout, exit codes, Ctrl-C.
+
+A job's ``main`` makes its parser with ``parser_of`` and hands it to ``carry_out``; the same works under ``spark-submit``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from conversations.config import Kafka
+from conversations.errors import DeclarationError, KafkaUnreachable
+from conversations.protocol.topics import DEFAULT_NAMESPACE
+from spark_jobs.errors import SparkJobError, explained
+from spark_jobs.progress import shown
+from spark_jobs.session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BOOTSTRAP, NAMESPACE = "CONVERSATIONS_BOOTSTRAP", "CONVERSATIONS_NAMESPACE"
+INTERRUPTED = 130
+
+
+class Exit(IntEnum):
+    """What a job's end means to a script."""
+
+    FINE = 0
+    HUMAN = 1
+    """Something was found that a person must look at, or the job failed."""
+    USAGE = 2
+    UNREACHABLE = 3
+
+
+EXIT_CODES = "Exit codes: 0 fine, 1 needs a person, 2 wrong usage, 3 Kafka unreachable, 130 interrupted."
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a job has to say: ``data`` as JSON, ``text`` for people, and whether a person is needed."""
+
+    data: Mapping[str, object]
+    text: str
+    exit: Exit = Exit.FINE
+
+
+Job = Callable[["SparkSession", argparse.Namespace], Result]
+
+
+def parser_of(name: str, description: str, example: str) -> argparse.ArgumentParser:
+    """Make a parser with the options every job has; ``name`` is the job's, as in ``conversations spark NAME``."""
+    made = argparse.ArgumentParser(
+        prog=f"conversations spark {name}", description=description, epilog=f"example:\n  {example}\n\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+    )  # fmt: skip
+    made.add_argument(
+        "--bootstrap", metavar="HOST:PORT", default=os.environ.get(BOOTSTRAP, ""),
+        help=f"address of some brokers, with commas between them (default: {BOOTSTRAP})",
+    )  # fmt: skip
+    made.add_argument(
+        "--namespace", default=os.environ.get(NAMESPACE, DEFAULT_NAMESPACE), help="first part of every topic's name"
+    )
+    made.add_argument(
+        "--setting", metavar="NAME=VALUE", type=_pair, action="append", default=[],
+        help="a setting of librdkafka (TLS, SASL, ...), translated for Spark's Kafka client; may be repeated",
+    )  # fmt: skip
+    made.add_argument(
+        "--option", metavar="NAME=VALUE", type=_pair, action="append", default=[],
+        help="an option of Spark's Kafka source, e.g. minPartitions=16; may be repeated",
+    )  # fmt: skip
+    made.add_argument("--cores", type=_positive, help="of a local session (default: all of this machine)")
+    made.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    return made
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1")
+    return int(text)
+
+
+def kafka_of(options: argparse.Namespace) -> Kafka:
+    """Say which Kafka the options of ``parser_of`` name.
+
+    Raises:
+        DeclarationError: none.
+    """
+    if not options.bootstrap:
+        raise DeclarationError(f"say which Kafka: --bootstrap HOST:PORT, or {BOOTSTRAP} in the environment")
+    return Kafka(options.bootstrap, namespace=options.namespace, settings=dict(options.setting))
+
+
+def carry_out(parser: argparse.ArgumentParser, argv: Sequence[str] | None, job: Job) -> int:
+    """Parse, start a session, run the job with its progress on stderr, print its result; return the exit code."""
+    options = parser.parse_args(argv)
+    try:
+        kafka_of(options)
+        spark = spark_session(parser.prog, cores=options.cores)
+        with shown(spark, parser.prog):
+            result = job(spark, options)
+    except KeyboardInterrupt:
+        return _stopped()
+    except Exception as error:  # whatever Spark throws is either explained or passed on
+        known = explained(error)
+        if known is None:
+            raise
+        _show_error(known, as_json=options.json)
+        return code_of(known)
+    print(json.dumps(result.data, default=str) if options.json else result.text)
+    return result.exit
+
+
+def code_of(error: Exception) -> Exit:
+    """Exit code for an expected error."""
+    if isinstance(error, KafkaUnreachable) or isinstance(error.__cause__, KafkaUnreachable):
+        return Exit.UNREACHABLE
+    return Exit.USAGE if isinstance(error, DeclarationError | SparkJobError) else Exit.HUMAN
+
+
+def _show_error(error: Exception, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"error": str(error), "kind": type(error).__name__}))
+    else:
+        print(f"error: {error}", file=sys.stderr)
+
+
+def _stopped() -> int:
+    """End what runs on the cluster too; a local session ends with this process."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        for query in session.streams.active:
+            query.stop()
+        session.sparkContext.cancelAllJobs()
+    print("stopped", file=sys.stderr)
+    return INTERRUPTED
