@@ -26,18 +26,14 @@ _DROPPED = (
     "Kafka has dropped records that were to be read: read from a later --since, or go on behind them with "
     "--option failOnDataLoss=false and note that there is a hole"
 )
-_SIGNS: tuple[tuple[str, type[SparkJobError | LogError], str], ...] = (
-    (
-        "UnknownTopicOrPartitionException",
-        SourceError,
-        "a topic that is to be read is not there, or was deleted meanwhile",
-    ),
-    ("OffsetOutOfRangeException", SourceError, _DROPPED),
-    ("KAFKA_DATA_LOSS", SourceError, _DROPPED),
-    ("failOnDataLoss", SourceError, _DROPPED),
-    ("TimeoutException: Timed out waiting for a node assignment", KafkaUnreachable, "Kafka does not answer"),
+_SIGNS = (
+    ("UnknownTopicOrPartitionException", "a topic that is to be read is not there, or was deleted meanwhile"),
+    ("OffsetOutOfRangeException", _DROPPED),
+    ("KAFKA_DATA_LOSS", _DROPPED),
+    ("failOnDataLoss", _DROPPED),
 )
-"""What a Java exception says, what it is to a job, and what is said of it."""
+"""What a Java exception says, and what that is to a job."""
+_SILENT = "TimeoutException: Timed out waiting for a node assignment"
 
 
 def explained(error: Exception) -> Exception | None:
@@ -45,9 +41,9 @@ def explained(error: Exception) -> Exception | None:
     if isinstance(error, SparkJobError | DeclarationError | LogError | BrokerError):
         return error
     text = str(error)
-    for sign, kind, message in _SIGNS:
-        if sign in text:
-            known = kind(message)
-            known.__cause__ = error
-            return known
-    return None
+    found = next((message for sign, message in _SIGNS if sign in text), None)
+    if found is None and _SILENT not in text:
+        return None
+    known = KafkaUnreachable("the address given", "no answer") if found is None else SourceError(found)
+    known.__cause__ = error
+    return known
