@@ -28,13 +28,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations.config import Kafka
 from conversations.protocol.contract import Contract
 from spark_jobs.bodies import body_of
 from spark_jobs.envelopes import decode, judge, writer_schemas
+from spark_jobs.identifiers import uuid_text
 from spark_jobs.wire import Moment, Wire
 
 REMEMBERED = timedelta(days=1)
@@ -191,13 +192,6 @@ def typed(messages: DataFrame, contract: Contract | None) -> DataFrame:
 def set_aside(judged: DataFrame) -> DataFrame:
     """Keep what is no part of any dialog."""
     return judged.where(F.col("why").isNotNull()).drop("envelope", "timestampType")
-
-
-def uuid_text(conversation: Column) -> Column:
-    """Write the 16 bytes of a conversation id as text."""
-    digits = F.lower(F.hex(conversation))
-    parts = [F.substring(digits, start, size) for start, size in ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))]
-    return F.concat_ws("-", *parts)
 
 
 def _wire(bootstrap: str | Kafka, options: Mapping[str, str] | None) -> Wire:

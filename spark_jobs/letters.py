@@ -1,0 +1,79 @@
+"""Dead letters as DataFrames: what was given up on, why, and its bytes.
+
+One row per letter, the last of those of one source (each attempt of an operator makes one), whole or the parts of a large one:
+
+    letter                                what operators call it, e.g. orders.queue-3-17
+    service, partition, offset            where the letter stands: the dead-letter topic of this service
+    reason, exception, exception_message  why; ``failed_at`` when, ``attempts`` how often its handler failed
+    source_topic, source_offset           where its record stood; ``source_partition`` is ``partition``
+    conversation_id, from_initiator, sequence, type, code
+    held                                  its dialog waits behind it for an operator
+    part                                  number/count of a record too large for one letter, else null
+    contract, peer                        of the message itself: what it was sent under, and by whom
+    key, value, headers, written_at       as in the topic
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+
+from conversations.protocol.topics import DEAD_LETTER, service_topic
+from conversations.worker import letters as names
+from spark_jobs.envelopes import decode, writer_schemas
+from spark_jobs.wire import Moment, Wire
+
+
+def read_letters(
+    spark: SparkSession, wire: Wire, services: Iterable[str], since: Moment | None = None, until: Moment | None = None
+) -> DataFrame:
+    """Read every letter of services' dead-letter topics, those that were settled since too; see ``newest``.
+
+    Raises:
+        SourceError: the catalog does not know a service.
+    """
+    topics = {}
+    for service in services:
+        wire.partitions(service)
+        topics[service_topic(wire.kafka.namespace, service, DEAD_LETTER)] = service
+    service = F.create_map(*(F.lit(it) for pair in topics.items() for it in pair))[F.col("topic")]
+    records = decode(wire.read(spark, topics, since, until), writer_schemas(wire.catalog.schemas))
+    source = _text(names.SOURCE_TOPIC)
+    source_offset = _text(names.SOURCE_OFFSET).try_cast("long")
+    kind = F.regexp_extract(source, r"([^.]+)$", 1)
+    foreign = _header(names.REASON).isNull() | source_offset.isNull()
+    envelope = F.when(F.col("envelope.kind").isNotNull(), F.col("envelope"))
+    letter = F.when(foreign, F.concat_ws("-", F.concat_ws(".", service, F.lit(DEAD_LETTER)), "partition", "offset"))
+    return records.select(
+        letter.otherwise(F.concat_ws("-", F.concat_ws(".", service, kind), "partition", source_offset)).alias("letter"),
+        service.alias("service"), "partition", "offset",
+        F.when(foreign, "foreign").otherwise(_text(names.REASON)).alias("reason"),
+        _text(names.EXCEPTION).alias("exception"), _text(names.EXCEPTION_MESSAGE).alias("exception_message"),
+        F.timestamp_micros(_text(names.FAILED_AT).try_cast("long")).alias("failed_at"),
+        _text(names.ATTEMPTS).try_cast("int").alias("attempts"),
+        source.alias("source_topic"), source_offset.alias("source_offset"),
+        _text(names.CONVERSATION).alias("conversation_id"),
+        (_text(names.FROM_INITIATOR) == "true").alias("from_initiator"),
+        _text(names.SEQUENCE).try_cast("long").alias("sequence"), _text(names.MESSAGE_TYPE).alias("type"),
+        _text(names.CODE).try_cast("int").alias("code"),
+        F.coalesce(_text(names.HELD) == "true", F.lit(False)).alias("held"), _text(names.PART).alias("part"),
+        envelope["contract"].alias("contract"), envelope["from_service"].alias("peer"),
+        "key", "value", "headers", F.col("timestamp").alias("written_at"),
+    )  # fmt: skip
+
+
+def newest(letters: DataFrame) -> DataFrame:
+    """Keep of the letters of one source the last: how it ended. Parts of a large one stay parts."""
+    rest = [name for name in letters.columns if name not in {"letter", "part"}]
+    found = letters.groupBy("letter", "part").agg(F.max_by(F.struct(*rest), "offset").alias("last"))
+    return found.select("letter", "part", "last.*").select(*letters.columns)
+
+
+def _header(name: str) -> Column:
+    return F.get(F.filter(F.col("headers"), lambda it: it["key"] == name), F.lit(0))["value"]
+
+
+def _text(name: str) -> Column:
+    return F.try_validate_utf8(_header(name).cast("string"))

@@ -1,0 +1,100 @@
+"""Rows of state topics, as they stand in the log: what owners remember of their endpoints, parks and partitions.
+
+One row per record or, of the newest ones, per key:
+
+    service, partition            whose state, and of which partition
+    row                           the letter its key begins with: E endpoint or tombstone, F park, R parked, W waiting, ...
+    conversation_id, initiator    of rows about one side of a dialog, else null
+    number                        of H, D and R its number; of W its place; of L the offset of its letter's source
+    key, value                    as in the topic; a null value deletes
+    offset, written_at            where and when (log time) it was written
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+from pyspark.sql.avro.functions import from_avro
+
+import schemas
+from conversations.protocol.registry import HEAD_SIZE, MARKER, fingerprint
+from conversations.protocol.topics import STATE, service_topic
+from spark_jobs.identifiers import uuid_text
+from spark_jobs.wire import Wire
+
+_IDENTITY_START, _NUMBER_START = 2, 19
+"""Places in a key, from 1 as SQL counts: behind its letter, and behind the identity of one side."""
+
+
+def read_history(spark: SparkSession, wire: Wire, services: Iterable[str]) -> DataFrame:
+    """Read every record of state topics that compaction has left, with deletions (null values).
+
+    Raises:
+        SourceError: the catalog does not know a service.
+    """
+    topics = {}
+    for service in services:
+        wire.partitions(service)
+        topics[service_topic(wire.kafka.namespace, service, STATE)] = service
+    name = F.create_map(*(F.lit(it) for pair in topics.items() for it in pair))
+    records = wire.read(spark, topics)
+    kind = F.substring("key", 1, 1).cast("string")
+    sided = kind.isin("E", "H", "D", "F", "R", "T")
+    return records.select(
+        name[F.col("topic")].alias("service"), "partition", kind.alias("row"),
+        F.when(sided, uuid_text(F.substring("key", _IDENTITY_START, 16))).alias("conversation_id"),
+        F.when(sided, F.hex(F.substring("key", _NUMBER_START - 1, 1)) == "01").alias("initiator"),
+        F.when(kind.isin("H", "D", "R"), _long("key", _NUMBER_START))
+        .when(kind == "W", _long("key", 2))
+        .when(kind == "L", _long("key", 3)).alias("number"),
+        "key", "value", "offset", F.col("timestamp").alias("written_at"),
+    )  # fmt: skip
+
+
+def newest(history: DataFrame) -> DataFrame:
+    """Keep what each key says now; deleted rows are gone."""
+    rest = [name for name in history.columns if name not in {"service", "partition", "key"}]
+    last = F.max_by(F.struct(*rest), "offset").alias("last")
+    found = history.groupBy("service", "partition", "key").agg(last)
+    return found.select("service", "partition", "key", "last.*").where("value is not null").select(*history.columns)
+
+
+def read_rows(spark: SparkSession, wire: Wire, services: Iterable[str]) -> DataFrame:
+    """Read the rows of state topics as they are now."""
+    return newest(read_history(spark, wire, services))
+
+
+def fields_of(name: str, value: Column | None = None) -> Column:
+    """Decode a row's value as the schema ``name`` ("endpoint", "tombstone", "park", "waiting", "partition") has it.
+
+    A struct of the newest version's fields, null when the bytes are of another schema. Times of eight bytes (``wake``,
+    ``forget_at``, ``due``) are as ``instant_of`` reads them.
+    """
+    value = F.col("value") if value is None else value
+    reader = schemas.load(name, schemas.newest(name))
+    body = F.substring(value, HEAD_SIZE + 1, 1 << 30)
+    found = F.lit(None)
+    for version in schemas.VERSIONS[name]:
+        writer = schemas.load(name, version)
+        mine = F.substring(value, 1, HEAD_SIZE) == F.lit(bytearray(MARKER + fingerprint(writer)))
+        options = {"mode": "PERMISSIVE", "avroSchema": json.dumps(reader)}
+        found = F.when(mine, from_avro(body, json.dumps(writer), options)).otherwise(found)
+    return found
+
+
+def is_tombstone() -> Column:
+    """Tell a tombstone from an endpoint, among E rows."""
+    head = MARKER + fingerprint(schemas.load("tombstone", schemas.newest("tombstone")))
+    return F.substring("value", 1, HEAD_SIZE) == F.lit(bytearray(head))
+
+
+def instant_of(instant: Column) -> Column:
+    """Read eight bytes as microseconds since 1970."""
+    return F.conv(F.hex(instant), 16, 10).cast("long")
+
+
+def _long(column: str, start: int) -> Column:
+    return F.conv(F.hex(F.substring(column, start, 8)), 16, 10).cast("long")
