@@ -35,9 +35,9 @@ def read_letters(
         SourceError: the catalog does not know a service.
     """
     topics = {}
-    for service in services:
-        wire.partitions(service)
-        topics[service_topic(wire.kafka.namespace, service, DEAD_LETTER)] = service
+    for name in services:
+        wire.partitions(name)
+        topics[service_topic(wire.kafka.namespace, name, DEAD_LETTER)] = name
     service = F.create_map(*(F.lit(it) for pair in topics.items() for it in pair))[F.col("topic")]
     records = decode(wire.read(spark, topics, since, until), writer_schemas(wire.catalog.schemas))
     source = _text(names.SOURCE_TOPIC)
