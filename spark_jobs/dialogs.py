@@ -33,14 +33,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.config import Kafka
 from conversations.protocol.contract import Contract
-from spark_jobs.bodies import body_of
-from spark_jobs.envelopes import decode, judge, writer_schemas
-from spark_jobs.identifiers import uuid_text
+from spark_jobs.messages import IDENTITY, concerns, is_message, judged_records, message_columns, once, typed
 from spark_jobs.wire import Moment, Wire
 
 REMEMBERED = timedelta(days=1)
 """How long a stream remembers numbers, in the log's time."""
-_IDENTITY = ["conversation_id", "to_target", "sequence", "kind"]
 
 
 def read_dialogs(
@@ -68,7 +65,7 @@ def read_dialogs(
     wire = _wire(bootstrap, options)
     talkers = wire.talkers(service, contract.name if contract else None)
     records = wire.read(spark, map(wire.queue, talkers), since, until)
-    return typed(once(_messages(_judged(wire, talkers, records), service, contract)), contract)
+    return typed(once(_messages(judged_records(wire, talkers, records), service, contract)), contract)
 
 
 def stream_dialogs(
@@ -96,9 +93,9 @@ def stream_dialogs(
     wire = _wire(bootstrap, options)
     talkers = wire.talkers(service, contract.name if contract else None)
     records = wire.stream(spark, map(wire.queue, talkers), since, most)
-    messages = _messages(_judged(wire, talkers, records), service, contract)
+    messages = _messages(judged_records(wire, talkers, records), service, contract)
     kept = messages.withWatermark("appended_at", f"{int(remember.total_seconds())} seconds")
-    return typed(kept.dropDuplicatesWithinWatermark(_IDENTITY), contract)
+    return typed(kept.dropDuplicatesWithinWatermark(IDENTITY), contract)
 
 
 def read_set_aside(
@@ -116,7 +113,7 @@ def read_set_aside(
     """
     wire = _wire(bootstrap, options)
     talkers = wire.talkers(service, None)
-    return set_aside(_judged(wire, talkers, wire.read(spark, map(wire.queue, talkers), since, until)))
+    return set_aside(judged_records(wire, talkers, wire.read(spark, map(wire.queue, talkers), since, until)))
 
 
 def stream_set_aside(
@@ -130,7 +127,7 @@ def stream_set_aside(
     """Follow the records of queues that are no part of any dialog, as ``read_set_aside`` has them."""
     wire = _wire(bootstrap, options)
     talkers = wire.talkers(service, None)
-    return set_aside(_judged(wire, talkers, wire.stream(spark, map(wire.queue, talkers), since)))
+    return set_aside(judged_records(wire, talkers, wire.stream(spark, map(wire.queue, talkers), since)))
 
 
 def in_order(messages: DataFrame) -> DataFrame:
@@ -172,23 +169,6 @@ _CONSTANT = ("service", "contract", "from_service", "to_service")
 """Columns that are the same for all messages of a direction."""
 
 
-def once(messages: DataFrame) -> DataFrame:
-    """Keep of each number of a dialog and direction the record that is first in the log."""
-    same = Window.partitionBy("conversation_id").orderBy("to_target", "sequence", "kind", "offset")
-    repeated = F.lit(True)
-    for name in _IDENTITY[1:]:
-        repeated &= F.lag(name).over(same).eqNullSafe(F.col(name))
-    return messages.withColumn("repeated", repeated).where(~F.col("repeated")).drop("repeated")
-
-
-def typed(messages: DataFrame, contract: Contract | None) -> DataFrame:
-    """Write ids as text, and read bodies as a contract says."""
-    named = messages.withColumn("conversation_id", uuid_text(F.col("conversation_id")))
-    if contract is None:
-        return named
-    return named.withColumn("body", body_of(contract, F.col("type"), F.col("content")))
-
-
 def set_aside(judged: DataFrame) -> DataFrame:
     """Keep what is no part of any dialog."""
     return judged.where(F.col("why").isNotNull()).drop("envelope", "timestampType")
@@ -198,25 +178,11 @@ def _wire(bootstrap: str | Kafka, options: Mapping[str, str] | None) -> Wire:
     return Wire(bootstrap if isinstance(bootstrap, Kafka) else Kafka(bootstrap), options or {})
 
 
-def _judged(wire: Wire, talkers: list[str], records: DataFrame) -> DataFrame:
-    queues = {wire.queue(name): (name, wire.partitions(name)) for name in talkers}
-    return judge(decode(records, writer_schemas(wire.catalog.schemas)), queues)
-
-
 def _messages(judged: DataFrame, service: str | None, contract: Contract | None) -> DataFrame:
     """Keep what is numbered, and the broker's own errors, of the dialogs that are asked for; ids stay 16 bytes."""
-    e = F.col("envelope")
-    wanted = F.col("why").isNull() & e.kind.isin("MESSAGE", "END", "ERROR")
+    wanted = is_message()
     if contract is not None:
-        wanted &= e.contract == contract.name
+        wanted &= F.col("envelope.contract") == contract.name
     if service is not None:
-        wanted &= (e.from_service == service) | (e.to_service == service)
-    return judged.where(wanted).select(
-        e.conversation_id.alias("conversation_id"), e.from_initiator.alias("to_target"),
-        F.when(e.seq >= 0, e.seq).alias("sequence"), e.kind.alias("kind"), e.message_type.alias("type"),
-        e.sent_at.alias("sent_at"), F.col("timestamp").alias("appended_at"), e.contract.alias("contract"),
-        e.from_service.alias("from_service"), e.to_service.alias("to_service"),
-        F.when(e.from_initiator, e.to_service).otherwise(e.from_service).alias("service"),
-        e.code.alias("code"), e.description.alias("description"),
-        e.content_type.alias("content_type"), e.body.alias("content"), "topic", "partition", "offset",
-    )  # fmt: skip
+        wanted &= concerns(service)
+    return judged.where(wanted).select(*message_columns())

@@ -127,13 +127,14 @@ def make_producer(kafka: Kafka, safe: Settings, preferred: Settings | None = Non
     return _made(Producer, settings(kafka, {"enable.idempotence": True, **safe}, preferred))
 
 
-def list_offset(admin: AdminClient, topic: str, partition: int, *, first: bool = False) -> Future[Any]:
-    """Ask for the first or the next offset of a partition, counting the records of open transactions."""
+def list_offset(
+    admin: AdminClient, topic: str, partition: int, *, first: bool = False, committed: bool = False
+) -> Future[Any]:
+    """Ask for the first or the next offset of a partition, counting the records of open transactions unless ``committed``."""
     where = TopicPartition(topic, partition)
     spec = _SPEC.earliest() if first else _SPEC.latest()
-    answers = admin.list_offsets(
-        {where: spec}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=REQUEST_TIMEOUT
-    )
+    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    answers = admin.list_offsets({where: spec}, isolation_level=level, request_timeout=REQUEST_TIMEOUT)
     return answers[where]
 
 

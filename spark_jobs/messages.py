@@ -1,0 +1,64 @@
+"""From records of queues to messages: what ``spark_jobs.dialogs`` and the jobs are made of."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+
+from conversations.protocol.contract import Contract
+from spark_jobs.bodies import body_of
+from spark_jobs.envelopes import decode, judge, writer_schemas
+from spark_jobs.identifiers import uuid_text
+from spark_jobs.wire import Wire
+
+IDENTITY = ["conversation_id", "to_target", "sequence", "kind"]
+"""What makes two records the same message."""
+
+
+def judged_records(wire: Wire, talkers: list[str], records: DataFrame) -> DataFrame:
+    """Decode records of talkers' queues, and judge each as ``spark_jobs.envelopes`` does."""
+    queues = {wire.queue(name): (name, wire.partitions(name)) for name in talkers}
+    return judge(decode(records, writer_schemas(wire.catalog.schemas)), queues)
+
+
+def is_message() -> Column:
+    """Tell, of what is judged, a message, END or ERROR that an owner takes."""
+    return F.col("why").isNull() & F.col("envelope.kind").isin("MESSAGE", "END", "ERROR")
+
+
+def concerns(service: str) -> Column:
+    """Tell whether a service takes part in the dialog of an envelope."""
+    e = F.col("envelope")
+    return (e.from_service == service) | (e.to_service == service)
+
+
+def message_columns() -> list[Column]:
+    """Return the columns of a message, of what is judged."""
+    e = F.col("envelope")
+    return [
+        e.conversation_id.alias("conversation_id"), e.from_initiator.alias("to_target"),
+        F.when(e.seq >= 0, e.seq).alias("sequence"), e.kind.alias("kind"), e.message_type.alias("type"),
+        e.sent_at.alias("sent_at"), F.col("timestamp").alias("appended_at"), e.contract.alias("contract"),
+        e.from_service.alias("from_service"), e.to_service.alias("to_service"),
+        F.when(e.from_initiator, e.to_service).otherwise(e.from_service).alias("service"),
+        e.code.alias("code"), e.description.alias("description"),
+        e.content_type.alias("content_type"), e.body.alias("content"),
+        F.col("topic"), F.col("partition"), F.col("offset"),
+    ]  # fmt: skip
+
+
+def once(messages: DataFrame) -> DataFrame:
+    """Keep of each number of a dialog and direction the record that is first in the log."""
+    same = Window.partitionBy("conversation_id").orderBy("to_target", "sequence", "kind", "offset")
+    repeated = F.lit(True)
+    for name in IDENTITY[1:]:
+        repeated &= F.lag(name).over(same).eqNullSafe(F.col(name))
+    return messages.withColumn("repeated", repeated).where(~F.col("repeated")).drop("repeated")
+
+
+def typed(messages: DataFrame, contract: Contract | None) -> DataFrame:
+    """Write ids as text, and read bodies as a contract says."""
+    named = messages.withColumn("conversation_id", uuid_text(F.col("conversation_id")))
+    if contract is None:
+        return named
+    return named.withColumn("body", body_of(contract, F.col("type"), F.col("content")))
