@@ -48,9 +48,9 @@ def message_columns() -> list[Column]:
 
 
 def once(messages: DataFrame) -> DataFrame:
-    """Keep of each number of a dialog and direction the record that is first in the log."""
+    """Keep of each number of a dialog and direction the record that is first in the log; and all that is of no dialog."""
     same = Window.partitionBy("conversation_id").orderBy("to_target", "sequence", "kind", "offset")
-    repeated = F.lit(True)
+    repeated = F.col("conversation_id").isNotNull()
     for name in IDENTITY[1:]:
         repeated &= F.lag(name).over(same).eqNullSafe(F.col(name))
     return messages.withColumn("repeated", repeated).where(~F.col("repeated")).drop("repeated")

@@ -27,6 +27,8 @@ CONNECTORS = ("org.apache.spark:spark-sql-kafka-0-10_2.13", "org.apache.spark:sp
 """What ``--packages`` must bring on a cluster, each with the cluster's Spark version."""
 _CLASSES = ("org.apache.spark.sql.kafka010.KafkaSourceProvider", "org.apache.spark.sql.avro.AvroDataToCatalyst")
 UTC = "spark.sql.session.timeZone"
+TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
+"""How times are written: the default of old has no statistics, by which files are left out."""
 
 LOCAL: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -74,6 +76,7 @@ def spark_session(app: str, *, cores: int | None = None, settings: Mapping[str, 
         given = SparkSession.builder.appName(app).getOrCreate()
     session = given or _local(app, cores or os.cpu_count() or 1, settings or {})
     session.conf.set(UTC, "UTC")
+    session.conf.set(TIMESTAMPS, "TIMESTAMP_MICROS")
     check_connectors(session)
     return session
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -44,23 +45,34 @@ class Queues:
 
     def put(self, service: str, value: bytes | None, key: bytes | None, headers: Any, partition: int) -> None:
         """Append one record, whatever it is."""
-        topic = f"{self._kafka.namespace}.{service}.queue"
-        self._producer.produce(topic, value, key, partition, headers=headers)
+        self._put(service, value, key, headers, partition)
         assert self._producer.flush(30) == 0
 
     def say(self, envelope: Envelope, *, header: bytes | None = None, astray: int = 0, service: str = "") -> None:
         """Append an envelope as its sender does, or with another header, in another partition or at another service."""
-        value = encode(envelope)
-        key = str(UUID(bytes=envelope.prefix.conversation_id)).encode()
-        own = header_of(value, tail_start(value))
-        partition = (partition_of(key, PARTITIONS) + astray) % PARTITIONS
-        self.put(
-            service or envelope.prefix.to_service,
-            value,
-            key,
-            [("other", b"x"), (HEADER_NAME, header or own)],
-            partition,
-        )
+        self.say_all([envelope], header=header, astray=astray, service=service)
+
+    def say_all(
+        self, envelopes: Iterable[Envelope], *, header: bytes | None = None, astray: int = 0, service: str = ""
+    ) -> None:
+        """Append envelopes, in their order."""
+        for envelope in envelopes:
+            value = encode(envelope)
+            key = str(UUID(bytes=envelope.prefix.conversation_id)).encode()
+            own = header_of(value, tail_start(value))
+            partition = (partition_of(key, PARTITIONS) + astray) % PARTITIONS
+            headers = [("other", b"x"), (HEADER_NAME, header or own)]
+            self._put(service or envelope.prefix.to_service, value, key, headers, partition)
+        assert self._producer.flush(30) == 0
+
+    def _put(self, service: str, value: bytes | None, key: bytes | None, headers: Any, partition: int) -> None:
+        topic = f"{self._kafka.namespace}.{service}.queue"
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition, headers=headers)
+                return
+            except BufferError:
+                self._producer.poll(1)
 
 
 class Talk:

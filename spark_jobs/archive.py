@@ -1,0 +1,310 @@
+"""Keeps every message of every dialog in Parquet files, once, by service and day.
+
+    conversations spark archive s3a://bucket/dialogs --bootstrap HOST:PORT
+    spark-submit --packages ... -m spark_jobs.archive s3a://bucket/dialogs --bootstrap HOST:PORT
+
+Each run goes on where the last one stopped, batch by batch, and ends when everything that was there is archived. A batch
+counts once its commit is there (``spark_jobs.archive_log``): a run that is killed, or made twice, adds nothing twice. Of
+several records with one number the first in the log is kept; for that a batch is compared with the archive's last days
+(``--look-back``), by log time. Files are sorted by dialog, direction and number. Records that are no message are kept
+beside, with their bytes. ``spark_jobs.archived`` reads it, ``--dialog ID`` shows one dialog, ``--compact`` puts the files of
+a service and day together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+
+from conversations.errors import LogError
+from conversations.kafka.extents import Extent, Place, extents_of
+from spark_jobs import archive_log as log
+from spark_jobs.archived import MESSAGE, newest_commit, read_archived_dialog, read_parts
+from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of
+from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.identifiers import uuid_text
+from spark_jobs.messages import IDENTITY, concerns, is_message, judged_records, message_columns, once
+from spark_jobs.storage import Directory
+from spark_jobs.wire import Wire
+
+MOST = 5_000_000
+"""Records of one batch, about."""
+LOOK_BACK = timedelta(days=7)
+FILE_BYTES = 128 << 20
+"""Size of compacted files, about."""
+_STALE = 24 * 3_600_000
+"""Milliseconds after which what an interrupted write left is nobody's any more."""
+_FOLDERS = ["set_aside", "of", "day", "batch"]
+_ORDER = [*_FOLDERS, "conversation_id", "to_target", "sequence", "offset"]
+
+
+def transform(judged: DataFrame, services: Mapping[str, str], service: str, archived: DataFrame | None) -> DataFrame:
+    """Make the archive's rows of judged records: each message once, and what is none.
+
+    Args:
+        judged: what ``spark_jobs.messages.judged_records`` gave.
+        services: whose queue each topic is.
+        service: whose dialogs are wanted; empty: all.
+        archived: identities of messages that are archived already.
+    """
+    whose = F.create_map(*(F.lit(it) for pair in services.items() for it in pair))[F.col("topic")]
+    message, aside = is_message(), F.col("why").isNotNull()
+    if service:
+        message, aside = message & concerns(service), aside & (whose == service)
+    inner = [name for name in MESSAGE_NAMES if name not in {"appended_at", "topic", "partition", "offset"}]
+    rows = judged.where(message | aside).select(
+        F.when(message, F.struct(*message_columns())).alias("m"), whose.alias("whose"), "topic", "partition", "offset",
+        F.col("timestamp").alias("appended_at"), "why", *(F.when(aside, F.col(name)).alias(name) for name in ("key", "value", "headers")),
+    )  # fmt: skip
+    flat = rows.select(*(F.col(f"m.{name}").alias(name) for name in inner), *rows.drop("m").columns)
+    kept = once(flat)
+    named = kept.withColumn(
+        "conversation_id", F.when(F.col("conversation_id").isNotNull(), uuid_text(F.col("conversation_id")))
+    )
+    if archived is not None:
+        named = _without(named, archived)
+    return named.select(
+        *MESSAGE_NAMES, "why", "key", "value", "headers", F.col("why").isNotNull().alias("set_aside"),
+        F.coalesce("service", "whose").alias("of"), F.to_date("appended_at").alias("day"),
+    )  # fmt: skip
+
+
+MESSAGE_NAMES = [column.split()[0] for column in MESSAGE.split(", ")]
+
+
+def _without(rows: DataFrame, archived: DataFrame) -> DataFrame:
+    """Leave out messages that are archived already; an error without a number counts as one of its own."""
+    known = archived.select(*(F.col(name).alias(f"known_{name}") for name in IDENTITY))
+    same = F.lit(True)
+    for name in IDENTITY:
+        left, right = F.col(name), F.col(f"known_{name}")
+        same &= F.coalesce(left, F.lit(-1)) == F.coalesce(right, F.lit(-1)) if name == "sequence" else left == right
+    return rows.join(known, same, "left_anti")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one batch added."""
+
+    number: int
+    messages: int
+    set_aside: int
+    left: int
+    """Records of Kafka, about, that are still to be archived."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An archive of a namespace's dialogs, or of one service's, as a job writes it."""
+
+    spark: SparkSession
+    wire: Wire
+    directory: Directory
+    service: str = ""
+    look_back: timedelta = LOOK_BACK
+
+    def newest(self) -> log.Commit | None:
+        """Return its newest commit.
+
+        Raises:
+            CheckpointError: the directory has the archive of something else.
+        """
+        commit = newest_commit(self.directory)
+        if commit is not None:
+            log.check_same(commit, self.wire.kafka.namespace, self.service)
+        return commit
+
+    def catch_up(self, most: int = MOST, *, accept_holes: bool = False) -> Iterator[Batch]:
+        """Archive what is in Kafka now, batch by batch.
+
+        Raises:
+            SourceError: Kafka has dropped what was not archived, or a topic was made anew.
+            CheckpointError: somebody else wrote to the archive meanwhile, or it is of something else.
+        """
+        talkers = self.wire.talkers(self.service or None, None)
+        goal = self._extents(talkers)
+        while True:
+            commit = self.newest()
+            stretches, holes = log.upcoming(commit, goal, most, accept_holes=accept_holes)
+            if not stretches:
+                return
+            commit = commit or log.Commit(0, self.wire.kafka.namespace, self.service, "", {}, {})
+            following = log.after(commit, stretches, {topic: goal[topic, 0].topic_id for topic, _ in goal})
+            messages, aside, parts = self._write(talkers, commit, following.number, stretches)
+            self._commit(replace(following, parts=(*commit.parts, *parts), holes=(*commit.holes, *holes)))
+            left = sum(extent.end - stretches[place].end for place, extent in goal.items())
+            yield Batch(following.number, messages, aside, left)
+
+    def compact(self) -> int:
+        """Put the files of each service and day together; return how many batches' parts were replaced.
+
+        Raises:
+            CheckpointError: somebody else wrote to the archive meanwhile, or it is of something else.
+        """
+        commit = self.newest()
+        groups = log.to_compact(commit.parts) if commit is not None else {}
+        if commit is None or not groups:
+            return 0
+        old = [part for parts in groups.values() for part in parts]
+        batch = _batch(commit.number + 1)
+        rows = read_parts(self.spark, self.directory.path, old).withColumn("batch", F.lit(batch))
+        files = 1 + sum(part.bytes for part in old) // FILE_BYTES
+        # Equal keys go to one range, so no dialog's day is in two files.
+        ranged = rows.repartitionByRange(max(files, len(groups)), *_FOLDERS, "conversation_id")
+        made = self._save(ranged.sortWithinPartitions(*_ORDER), batch)
+        rest = tuple(part for part in commit.parts if part.place not in groups)
+        self._commit(replace(commit, number=commit.number + 1, parts=(*rest, *made)))
+        return len(old)
+
+    def clean(self) -> None:
+        """Delete what no commit names and none ever will, and old commits."""
+        commit = self.newest()
+        number = commit.number if commit is not None else 0
+        live = {part.batch for part in commit.parts} if commit is not None else set()
+        for path in self.directory.matching(log.part_path("*", "*", "*", "*")):
+            batch = log.part_at(path, 0).batch
+            if batch not in live and log.number_of(batch) <= number:
+                self.directory.delete(path)
+        now = time.time_ns() // 1_000_000
+        for name in self.directory.names(log.DATA):
+            if name.startswith(".spark-staging") and self.directory.age(f"{log.DATA}/{name}", now) > _STALE:
+                self.directory.delete(f"{log.DATA}/{name}")
+        for old in range(max(1, number - 2 * log.KEPT), number - log.KEPT):
+            self.directory.delete(log.commit_name(old))
+
+    def _extents(self, talkers: Iterable[str]) -> Mapping[Place, Extent]:
+        try:
+            return extents_of(self.wire.kafka, [self.wire.queue(name) for name in talkers])
+        except LogError as error:
+            raise SourceError(str(error)) from error
+
+    def _write(
+        self, talkers: list[str], commit: log.Commit, number: int, stretches: Mapping[Place, log.Stretch]
+    ) -> tuple[int, int, list[log.Part]]:
+        topics = {self.wire.queue(name): name for name in talkers}
+        records = self.wire.read_offsets(self.spark, *log.spark_offsets(stretches), topics)
+        batch, seen = _batch(number), Observation()
+        rows = transform(judged_records(self.wire, talkers, records), topics, self.service, self._archived(commit))
+        counted = rows.withColumn("batch", F.lit(batch)).observe(
+            seen, F.count(F.lit(1)).alias("rows"), F.count("why").alias("aside")
+        )
+        parts = self._save(counted.sortWithinPartitions(*_ORDER), batch)
+        counts = seen.get
+        return counts["rows"] - counts["aside"], counts["aside"], parts
+
+    def _archived(self, commit: log.Commit) -> DataFrame | None:
+        """Messages that a batch may bring again: those of the archive's last days."""
+        mine = [part for part in commit.parts if not part.set_aside]
+        if not mine:
+            return None
+        oldest = date.fromisoformat(max(part.day for part in mine)) - self.look_back
+        recent = [part for part in mine if part.day >= oldest.isoformat()]
+        return read_parts(self.spark, self.directory.path, recent)
+
+    def _save(self, rows: DataFrame, batch: str) -> list[log.Part]:
+        """Write rows into the folders of a new batch; they count once a commit names them."""
+        # Overwriting only the folders that are written to: of a batch nobody else has, and by a directory of its own.
+        writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(*_FOLDERS)
+        writer.parquet(f"{self.directory.path}/{log.DATA}")
+        found = self.directory.matching(log.part_path("*", "*", "*", batch))
+        return [log.part_at(path, self.directory.size(path)) for path in found]
+
+    def _commit(self, commit: log.Commit) -> None:
+        dated = replace(commit, made_at=datetime.now(UTC).isoformat(timespec="seconds"))
+        if not self.directory.create(log.commit_name(commit.number), dated.to_json()):
+            raise CheckpointError(
+                "another run wrote to this archive meanwhile: nothing of this batch was added; run it again"
+            )
+
+
+def _batch(number: int) -> str:
+    return f"{number:010d}-{uuid4().hex[:8]}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job; return its exit code."""
+    return carry_out(_parser(), argv, _job)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = parser_of(
+        "archive", "Keep every message of every dialog in Parquet files, once, by service and day.",
+        "conversations spark archive /data/dialogs --bootstrap localhost:9092",
+    )  # fmt: skip
+    parser.add_argument("directory", help="where the archive is, or is to be: a path or URL that Spark can write to")
+    parser.add_argument("--service", default="", help="only dialogs this service takes part in (default: all)")
+    parser.add_argument(
+        "--most", type=int, default=MOST, metavar="RECORDS", help=f"of one batch, about (default: {MOST:,})"
+    )
+    parser.add_argument(
+        "--look-back", type=int, default=LOOK_BACK.days, metavar="DAYS",
+        help=f"of the archive in which a repeated message is looked for (default: {LOOK_BACK.days})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--accept-holes", action="store_true", help="go on behind records that Kafka has dropped, and note it"
+    )
+    parser.add_argument(
+        "--compact", action="store_true", help="afterwards put the files of each service and day together"
+    )
+    parser.add_argument("--dialog", metavar="ID", help="archive nothing; show the messages of one dialog")
+    return parser
+
+
+def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
+    if options.dialog:
+        return _shown(spark, options.directory, options.dialog)
+    wire = Wire(kafka_of(options), dict(options.option))
+    archive = Archive(
+        spark, wire, Directory(spark, options.directory), options.service, timedelta(days=options.look_back)
+    )
+    archive.clean()
+    messages = aside = 0
+    for batch in archive.catch_up(options.most, accept_holes=options.accept_holes):
+        messages, aside = messages + batch.messages, aside + batch.set_aside
+        print(f"batch {batch.number}: {batch.messages:,} messages; about {batch.left:,} records to go", file=sys.stderr)
+    compacted = archive.compact() if options.compact else 0
+    commit = archive.newest()
+    found = log.figures(commit) if commit is not None else {}
+    data = {
+        "archive": archive.directory.path,
+        "messages": messages,
+        "set_aside": aside,
+        "compacted": compacted,
+        **found,
+    }
+    text = (
+        f"{options.directory}: {messages:,} messages added, {aside:,} records set aside; {found.get('parts', 0)} parts"
+    )
+    return Result(data, text)
+
+
+def _shown(spark: SparkSession, directory: str, conversation: str) -> Result:
+    rows = read_archived_dialog(spark, directory, conversation).collect()
+    messages = [
+        {
+            "to_target": row.to_target, "sequence": row.sequence, "kind": row.kind, "type": row.type,
+            "appended_at": row.appended_at.isoformat(), "from": row.from_service, "code": row.code,
+            "content": bytes(row.content).decode("utf-8", "backslashreplace"),
+        }
+        for row in rows
+    ]  # fmt: skip
+    lines = [
+        f"{it['appended_at']}  {'→' if it['to_target'] else '←'} {it['sequence']!s:>6}  {it['type'] or it['kind']}  "
+        f"{json.dumps(it['content'][:200], ensure_ascii=False)}"
+        for it in messages
+    ]
+    text = "\n".join(lines) or f"no dialog {conversation} is archived in {directory}"
+    return Result({"conversation_id": conversation, "messages": messages}, text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,197 @@
+"""What an archive consists of: a chain of commits, each a file that says everything there is, and where reading goes on.
+
+A commit is a file named after its number, created whole or not at all; of two that want one number one wins. What no commit
+names was never archived, whatever a crash has left lying about.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
+
+from conversations.kafka.extents import Extent, Place
+from spark_jobs.errors import CheckpointError, SourceError
+
+VERSION = 1
+KEPT = 50
+"""Old commits that are kept, for people."""
+COMMITS, DATA = "commits", "data"
+
+
+class Part(NamedTuple):
+    """The files one batch wrote for one service and day."""
+
+    set_aside: bool
+    service: str
+    day: str
+    batch: str
+    bytes: int
+
+    @property
+    def path(self) -> str:
+        """Where it is, in the archive."""
+        return part_path(str(self.set_aside).lower(), self.service, self.day, self.batch)
+
+    @property
+    def place(self) -> tuple[bool, str, str]:
+        """What compaction puts together."""
+        return self.set_aside, self.service, self.day
+
+
+def part_path(set_aside: str, service: str, day: str, batch: str) -> str:
+    """Name the folder of a part; ``*`` for any."""
+    return f"{DATA}/set_aside={set_aside}/of={service}/day={day}/batch={batch}"
+
+
+def part_at(path: str, size: int) -> Part:
+    """Read a part's name."""
+    set_aside, service, day, batch = (it.partition("=")[2] for it in path.split("/")[1:])
+    return Part(set_aside == "true", service, day, batch, size)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """The state of an archive after one batch or compaction."""
+
+    number: int
+    namespace: str
+    service: str
+    """Whose dialogs it has; empty: all."""
+    made_at: str
+    next: Mapping[str, tuple[int, ...]]
+    """By topic, for each partition the first offset that is not archived."""
+    topic_ids: Mapping[str, str]
+    parts: tuple[Part, ...] = ()
+    holes: tuple[str, ...] = ()
+    """What Kafka had dropped before it was archived, and somebody chose to go on without."""
+
+    def to_json(self) -> str:
+        """Write it down."""
+        plain = asdict(self) | {"parts": [it._asdict() for it in self.parts]}
+        return json.dumps({"version": VERSION, **plain}, indent=1) + "\n"
+
+
+def commit_of(text: str) -> Commit:
+    """Read a commit.
+
+    Raises:
+        CheckpointError: it is none, or of another version.
+    """
+    try:
+        fields = json.loads(text)
+        if fields.pop("version") != VERSION:
+            raise CheckpointError("the archive was written by another version of this program")
+        fields["next"] = {topic: tuple(map(int, offsets)) for topic, offsets in fields["next"].items()}
+        fields["parts"] = tuple(Part(**it) for it in fields["parts"])
+        fields["holes"] = tuple(fields["holes"])
+        return Commit(**fields)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CheckpointError(f"a commit of the archive cannot be read: {error!r}") from error
+
+
+def commit_name(number: int) -> str:
+    """Name the file of a commit."""
+    return f"{COMMITS}/{number:010d}.json"
+
+
+def check_same(commit: Commit, namespace: str, service: str) -> None:
+    """Refuse to add one thing's dialogs to the archive of another.
+
+    Raises:
+        CheckpointError: it is of another namespace or service.
+    """
+    if (commit.namespace, commit.service) != (namespace, service):
+        of = f"service {commit.service!r}" if commit.service else "all services"
+        raise CheckpointError(
+            f"this archive is of {of} in namespace {commit.namespace!r}, and cannot take others: choose another directory"
+        )
+
+
+class Stretch(NamedTuple):
+    """What one batch reads of a partition."""
+
+    first: int
+    end: int
+
+
+def upcoming(
+    commit: Commit | None, extents: Mapping[Place, Extent], most: int, *, accept_holes: bool
+) -> tuple[dict[Place, Stretch], tuple[str, ...]]:
+    """Choose what the next batch reads: at most about ``most`` records, of all partitions alike; nothing when all is archived.
+
+    Returns the stretches, and the holes that are gone over.
+
+    Raises:
+        SourceError: records were dropped before they were archived and holes are not accepted, or a topic was made anew.
+    """
+    share = max(1, most // max(1, len(extents)))
+    stretches, holes = {}, []
+    for place, extent in sorted(extents.items()):
+        first = _first(commit, place, extent)
+        if first < extent.first:
+            if commit is not None and place[0] in commit.next:
+                holes.append(f"{place[0]} partition {place[1]}, offsets {first} to {extent.first - 1}")
+            first = extent.first
+        stretches[place] = Stretch(first, max(first, min(extent.end, first + share)))
+    if holes and not accept_holes:
+        raise SourceError(
+            f"Kafka has dropped records that were not archived yet: {'; '.join(holes)}. "
+            "To archive what is left, and note the hole: --accept-holes"
+        )
+    return ({} if all(it.first == it.end for it in stretches.values()) and not holes else stretches), tuple(holes)
+
+
+def _first(commit: Commit | None, place: Place, extent: Extent) -> int:
+    topic, number = place
+    if commit is None or topic not in commit.next:
+        return 0
+    offsets = commit.next[topic]
+    if commit.topic_ids[topic] != extent.topic_id or number >= len(offsets) or offsets[number] > extent.end:
+        raise SourceError(
+            f"topic {topic} is not the one that was archived: it was deleted and made anew, or has other partitions. "
+            "Archive it into another directory"
+        )
+    return offsets[number]
+
+
+def spark_offsets(stretches: Mapping[Place, Stretch]) -> tuple[str, str]:
+    """Write the starts and the ends of stretches as Spark's Kafka source wants them."""
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for (topic, number), stretch in stretches.items():
+        starts.setdefault(topic, {})[str(number)] = stretch.first
+        ends.setdefault(topic, {})[str(number)] = stretch.end
+    return json.dumps(starts), json.dumps(ends)
+
+
+def after(commit: Commit, stretches: Mapping[Place, Stretch], topic_ids: Mapping[str, str]) -> Commit:
+    """Return the commit behind ``commit`` that has read some stretches; its parts are still to be added."""
+    ends: dict[str, list[int]] = {}
+    for (topic, _), stretch in sorted(stretches.items()):
+        ends.setdefault(topic, []).append(stretch.end)
+    following = dict(commit.next) | {topic: tuple(offsets) for topic, offsets in ends.items()}
+    return replace(commit, number=commit.number + 1, next=following, topic_ids={**commit.topic_ids, **topic_ids})
+
+
+def to_compact(parts: Iterable[Part]) -> dict[tuple[bool, str, str], list[Part]]:
+    """Choose the services and days that stand in more than one batch's files."""
+    found: dict[tuple[bool, str, str], list[Part]] = {}
+    for part in parts:
+        found.setdefault(part.place, []).append(part)
+    return {place: mine for place, mine in found.items() if len(mine) > 1}
+
+
+def number_of(batch: str) -> int:
+    """Return the number of the commit that a batch's files were written for."""
+    return int(batch.partition("-")[0])
+
+
+def figures(commit: Commit) -> dict[str, Any]:
+    """Say what an archive has, for people and programs."""
+    return {
+        "commit": commit.number, "parts": len(commit.parts), "bytes": sum(it.bytes for it in commit.parts),
+        "days": sorted({it.day for it in commit.parts}), "services": sorted({it.service for it in commit.parts}),
+        "holes": list(commit.holes),
+    }  # fmt: skip

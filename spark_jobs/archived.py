@@ -1,0 +1,108 @@
+"""Reading an archive that ``spark_jobs.archive`` made: what its newest commit names, and nothing else."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+
+from conversations.protocol.contract import Contract
+from spark_jobs.archive_log import COMMITS, DATA, Commit, Part, commit_of
+from spark_jobs.bodies import body_of
+from spark_jobs.errors import SourceError
+from spark_jobs.storage import Directory
+
+MESSAGE = (
+    "conversation_id string, to_target boolean, sequence bigint, kind string, type string, sent_at timestamp, "
+    "appended_at timestamp, contract string, from_service string, to_service string, service string, code int, "
+    "description string, content_type string, content binary, topic string, partition int, offset bigint"
+)
+"""Columns of a message, as ``spark_jobs.dialogs`` has them."""
+SET_ASIDE = "why string, key binary, value binary, headers array<struct<key:string,value:binary>>"
+"""What a record that is no message has beside its place and time."""
+PARTITIONS = "set_aside boolean, of string, day date, batch string"
+"""The folders of an archive: whether of no messages, which service's, of which day (UTC, log time), and who wrote it."""
+_WHERE = ("topic", "partition", "offset", "appended_at")
+
+
+def read_archive(
+    spark: SparkSession,
+    directory: str,
+    *,
+    service: str | None = None,
+    contract: Contract | None = None,
+    since: date | None = None,
+    until: date | None = None,
+) -> DataFrame:
+    """Read archived messages, each once, with the columns of ``spark_jobs.dialogs.read_dialogs``; in no order.
+
+    ``service`` is the one that was called; ``since`` and ``until`` are days of the log's time in UTC, both included. With a
+    contract its messages only, with ``body``.
+
+    Raises:
+        SourceError: there is no archive.
+    """
+    parts = [part for part in _parts(spark, directory, since, until) if not part.set_aside]
+    parts = [part for part in parts if service in (None, part.service)]
+    found = read_parts(spark, directory, parts).select(*_names(MESSAGE))
+    if contract is None:
+        return found
+    mine = found.where(F.col("contract") == contract.name)
+    return mine.withColumn("body", body_of(contract, F.col("type"), F.col("content")))
+
+
+def read_archived_dialog(
+    spark: SparkSession, directory: str, conversation_id: str, contract: Contract | None = None
+) -> DataFrame:
+    """Read one dialog: both directions, each in the order of its numbers.
+
+    Raises:
+        SourceError: there is no archive.
+    """
+    found = read_archive(spark, directory, contract=contract).where(F.col("conversation_id") == conversation_id.lower())
+    return found.orderBy(F.col("to_target").desc(), F.col("sequence").asc_nulls_last())
+
+
+def read_archived_set_aside(
+    spark: SparkSession, directory: str, *, since: date | None = None, until: date | None = None
+) -> DataFrame:
+    """Read archived records that are no part of any dialog, with their bytes and why.
+
+    Raises:
+        SourceError: there is no archive.
+    """
+    parts = [part for part in _parts(spark, directory, since, until) if part.set_aside]
+    return read_parts(spark, directory, parts).select(*_WHERE, *_names(SET_ASIDE))
+
+
+def newest_commit(directory: Directory) -> Commit | None:
+    """Read the newest commit of an archive, None of an empty directory.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    names = [name for name in directory.names(COMMITS) if name.endswith(".json") and not name.startswith(".")]
+    return commit_of(directory.read(f"{COMMITS}/{names[-1]}")) if names else None
+
+
+def read_parts(spark: SparkSession, directory: str, parts: list[Part]) -> DataFrame:
+    """Read some parts of an archive, with the columns of its folders."""
+    columns = f"{MESSAGE}, {SET_ASIDE}, {PARTITIONS}"
+    if not parts:
+        return spark.createDataFrame([], columns)
+    root = Directory(spark, directory).path
+    reader = spark.read.schema(columns).option("basePath", f"{root}/{DATA}")
+    return reader.parquet(*(f"{root}/{part.path}" for part in parts))
+
+
+def _parts(spark: SparkSession, directory: str, since: date | None, until: date | None) -> list[Part]:
+    commit = newest_commit(Directory(spark, directory))
+    if commit is None:
+        raise SourceError(f"{directory} is no archive: 'conversations spark archive {directory}' makes one")
+    first, last = (since or date.min).isoformat(), (until or date.max).isoformat()
+    return [part for part in commit.parts if first <= part.day <= last]
+
+
+def _names(columns: str) -> list[str]:
+    return [column.split()[0] for column in columns.split(", ")]

@@ -1,0 +1,60 @@
+"""Which messages the queues of a namespace have, worked out without any code of the product: by the chaos runs' checker."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from confluent_kafka import Consumer, TopicPartition
+
+from conversations.config import Kafka
+from tests.chaos.checker import avro
+from tests.chaos.checker.partitions import partition_of
+
+
+class Message(NamedTuple):
+    """One message, as whoever read the queues by hand would know it."""
+
+    conversation: str
+    to_target: bool
+    number: int
+    """-1 of an error without one."""
+    kind: str
+    body: bytes
+
+
+def messages_of(kafka: Kafka, services: list[str], partitions: int) -> set[Message]:
+    """Read queues to their ends; of several records with one number the first counts."""
+    found: dict[tuple[str, bool, int, str], Message] = {}
+    consumer = Consumer({
+        "bootstrap.servers": kafka.bootstrap, "group.id": "expected", "isolation.level": "read_committed",
+        "enable.auto.commit": False, "enable.partition.eof": True,
+    })  # fmt: skip
+    places = [(service, number) for service in services for number in range(partitions)]
+    consumer.assign([TopicPartition(f"{kafka.namespace}.{service}.queue", number, 0) for service, number in places])
+    ended = 0
+    while ended < len(places):
+        record = consumer.poll(30)
+        assert record is not None
+        if record.error():
+            ended += 1
+            continue
+        fields = _message(record, partitions)
+        if fields is not None:
+            name = str(UUID(bytes=fields["conversation_id"]))
+            key = name, fields["from_initiator"], fields["seq"], fields["kind"]
+            found.setdefault(key, Message(*key, fields["body"]))
+    consumer.close()
+    return set(found.values())
+
+
+def _message(record: Any, partitions: int) -> dict[str, Any] | None:
+    headers = dict(record.headers() or ())
+    try:
+        fields = avro.ENVELOPE.decode(record.value() or b"")
+    except avro.Undecodable:
+        return None
+    service = record.topic().rpartition(".")[0].rpartition(".")[2]
+    right = headers.get("dialog") == avro.header_of(fields) and fields["to_service"] == service
+    placed = partition_of(record.key() or b"", partitions) == record.partition()
+    return fields if right and placed and fields["kind"] in {"MESSAGE", "END", "ERROR"} else None

@@ -1,0 +1,162 @@
+"""The archive on a real Kafka: every message once, whatever is on the wire, run twice, or killed."""
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import DataFrame, SparkSession
+
+from conversations.config import Kafka
+from spark_jobs.archive import Archive, main
+from spark_jobs.archived import (
+    newest_commit,
+    read_archive,
+    read_archived_dialog,
+    read_archived_set_aside,
+)
+from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.storage import Directory
+from spark_jobs.wire import Wire
+from tests.spark.expected import Message, messages_of
+from tests.spark.killing import run_until_done
+from tests.spark.queues import LOANS, PARTITIONS, Queues, Talk
+from tests.spark.unreliable import Unreliable
+
+pytestmark = pytest.mark.kafka
+
+
+def archive_at(spark: SparkSession, kafka: Kafka, path: Path, service: str = "") -> Archive:
+    return Archive(spark, Wire(kafka, {}), Directory(spark, str(path)), service)
+
+
+def archived(rows: DataFrame) -> list[Message]:
+    columns = rows.selectExpr("conversation_id", "to_target", "coalesce(sequence, -1)", "kind", "content")
+    return sorted(Message(row[0], row[1], row[2], row[3], bytes(row[4])) for row in columns.collect())
+
+
+def test_everything_is_archived_once_in_order_and_stays_so(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    queues, path = Queues(kafka), str(tmp_path)
+    wire, archive = Unreliable(queues, random.Random(7)), archive_at(spark, kafka, tmp_path)
+    wire.speak(dialogs=20, messages=6)
+    first = list(archive.catch_up(most=90))
+    assert len(first) > 1
+    assert first[-1].left == 0
+    assert list(archive.catch_up()) == []
+    wire.speak(dialogs=5, messages=6)
+    wire.repeat_old(30)
+    list(archive.catch_up())
+    said = sorted(messages_of(kafka, ["loans", "web"], PARTITIONS))
+    assert len(said) > 100
+    assert archived(read_archive(spark, path)) == said
+    assert read_archived_set_aside(spark, path).count() == wire.nonsense
+    before = newest_commit(Directory(spark, path))
+    assert before is not None
+    replaced = archive.compact()
+    after = newest_commit(Directory(spark, path))
+    assert after is not None
+    assert (after.number, replaced > 2, len(after.parts)) == (before.number + 1, True, 3)
+    assert archived(read_archive(spark, path)) == said
+    archive.clean()
+    assert archived(read_archive(spark, path)) == said
+    assert {part.batch for part in after.parts} == {
+        name.rpartition("=")[2] for name in Directory(spark, path).matching("data/*/*/*/*")
+    }
+    _check_one_dialog(spark, path, said)
+    _check_sorted(spark, path)
+
+
+def _check_one_dialog(spark: SparkSession, path: str, said: list[Message]) -> None:
+    one = said[0].conversation
+    rows = read_archived_dialog(spark, path, one.upper(), LOANS).collect()
+    there = [(row.to_target, row.sequence) for row in rows if row.sequence is not None]
+    assert there == sorted(there, key=lambda it: (not it[0], it[1]))
+    assert len(rows) == len([it for it in said if it.conversation == one])
+    assert rows[0].body.Ask.name == "0"
+
+
+def _check_sorted(spark: SparkSession, path: str) -> None:
+    files = [str(file) for file in Path(path).glob("data/set_aside=false/**/*.parquet")]
+    assert files
+    for file in files:
+        rows = spark.read.parquet(file).select("conversation_id", "to_target", "sequence").collect()
+        keys = [(row[0], row[1], -1 if row[2] is None else row[2]) for row in rows]
+        assert keys == sorted(keys)
+
+
+def test_an_archive_of_one_service_has_its_dialogs_and_takes_no_others(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    queues, talk = Queues(kafka), Talk()
+    queues.say_all([talk.ask(0), talk.answer(0)])
+    list(archive_at(spark, kafka, tmp_path, "web").catch_up())
+    assert [it.number for it in archived(read_archive(spark, str(tmp_path), service="loans"))] == [0, 0]
+    with pytest.raises(CheckpointError, match=r"of service 'web' in namespace .* choose another directory"):
+        list(archive_at(spark, kafka, tmp_path).catch_up())
+    with pytest.raises(SourceError, match="is no archive"):
+        read_archive(spark, str(tmp_path / "elsewhere"))
+
+
+def test_of_two_runs_at_once_one_counts(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    queues, talk = Queues(kafka), Talk()
+    queues.say(talk.ask(0))
+    list(archive_at(spark, kafka, tmp_path).catch_up())
+    queues.say(talk.ask(1))
+    slow = archive_at(spark, kafka, tmp_path)
+    behind = slow.newest()
+    assert behind is not None
+    list(archive_at(spark, kafka, tmp_path).catch_up())
+    with pytest.raises(CheckpointError, match="another run wrote to this archive"):
+        slow._commit(replace(behind, number=behind.number + 1))
+    assert len(archived(read_archive(spark, str(tmp_path)))) == 2
+
+
+def test_records_that_kafka_dropped_stop_it_until_a_person_accepts_the_hole(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queues, talk = Queues(kafka), Talk()
+    queues.say(talk.ask(0))
+    list(archive_at(spark, kafka, tmp_path).catch_up())
+    queues.say_all([talk.ask(1), talk.ask(2)])
+    topic = f"{kafka.namespace}.loans.queue"
+    places = [TopicPartition(topic, number, -1) for number in range(PARTITIONS)]
+    for future in AdminClient({"bootstrap.servers": kafka.bootstrap}).delete_records(places).values():
+        future.result()
+    queues.say(talk.ask(3))
+    where = [str(tmp_path), "--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace, "--json"]
+    assert main(where) == 2
+    assert "offsets 1 to 2" in json.loads(capsys.readouterr().out)["error"]
+    assert main([*where, "--accept-holes"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["messages"], len(said["holes"])) == (1, 1)
+    assert main([*where, "--dialog", str(talk.id)]) == 0
+    assert [it["sequence"] for it in json.loads(capsys.readouterr().out)["messages"]] == [0, 3]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_archive_whose_driver_is_killed_has_everything_once(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    queues, chance = Queues(kafka), random.Random(3)
+    wire = Unreliable(queues, chance)
+    command = [
+        "-m",
+        "spark_jobs.archive",
+        str(tmp_path),
+        "--bootstrap",
+        kafka.bootstrap,
+        "--namespace",
+        kafka.namespace,
+    ]
+
+    def more() -> None:
+        wire.speak(dialogs=20, messages=20)
+        wire.repeat_old(20)
+
+    killed = run_until_done([*command, "--most", "300", "--compact"], kills=3, chance=chance, before_each=more)
+    assert killed == 3
+    assert archived(read_archive(spark, str(tmp_path))) == sorted(messages_of(kafka, ["loans", "web"], PARTITIONS))
