@@ -1,7 +1,7 @@
 """Keeps every message of every dialog in Parquet files, once, by service and day.
 
     conversations spark archive s3a://bucket/dialogs --bootstrap HOST:PORT
-    spark-submit --packages ... -m spark_jobs.archive s3a://bucket/dialogs --bootstrap HOST:PORT
+    spark-submit --packages ... spark_jobs/archive.py s3a://bucket/dialogs --bootstrap HOST:PORT
 
 Each run goes on where the last one stopped, batch by batch, and ends when everything that was there is archived. A batch
 counts once its commit is there (``spark_jobs.archive_log``): a run that is killed, or made twice, adds nothing twice. Of
@@ -63,7 +63,7 @@ def transform(judged: DataFrame, services: Mapping[str, str], service: str, arch
     inner = [name for name in MESSAGE_NAMES if name not in {"appended_at", "topic", "partition", "offset"}]
     rows = judged.where(message | aside).select(
         F.when(message, F.struct(*message_columns())).alias("m"), whose.alias("whose"), "topic", "partition", "offset",
-        F.col("timestamp").alias("appended_at"), "why", *(F.when(aside, F.col(name)).alias(name) for name in ("key", "value", "headers")),
+        F.col("timestamp").alias("appended_at"), "why", F.when(aside, F.col("key")).alias("record_key"), *(F.when(aside, F.col(name)).alias(name) for name in ("value", "headers")),
     )  # fmt: skip
     flat = rows.select(*(F.col(f"m.{name}").alias(name) for name in inner), *rows.drop("m").columns)
     kept = once(flat)
@@ -73,7 +73,7 @@ def transform(judged: DataFrame, services: Mapping[str, str], service: str, arch
     if archived is not None:
         named = _without(named, archived)
     return named.select(
-        *MESSAGE_NAMES, "why", "key", "value", "headers", F.col("why").isNotNull().alias("set_aside"),
+        *MESSAGE_NAMES, "why", "record_key", "value", "headers", F.col("why").isNotNull().alias("set_aside"),
         F.coalesce("service", "whose").alias("of"), F.to_date("appended_at").alias("day"),
     )  # fmt: skip
 

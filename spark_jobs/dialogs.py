@@ -12,6 +12,7 @@ One row per message, END or ERROR:
     contract, from_service, to_service, service   strings; ``service`` is the one that was called
     code, description            of an ERROR: negative codes are the system's
     content_type, content        how the body is written, and its bytes
+    key                          of the conversation group it is for, by default the dialog's id
     topic, partition, offset     where it stands
 
 ``body``, with a contract, is a struct with a field for each message type, null but for the message's own; all of them are

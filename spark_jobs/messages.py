@@ -43,7 +43,7 @@ def message_columns() -> list[Column]:
         F.when(e.from_initiator, e.to_service).otherwise(e.from_service).alias("service"),
         e.code.alias("code"), e.description.alias("description"),
         e.content_type.alias("content_type"), e.body.alias("content"),
-        F.col("topic"), F.col("partition"), F.col("offset"),
+        F.try_validate_utf8(F.col("key").cast("string")).alias("key"), F.col("topic"), F.col("partition"), F.col("offset"),
     ]  # fmt: skip
 
 

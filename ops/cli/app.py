@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ops.cli import broker, dead_letters, declared, demo, queue, redrive
+from ops.cli import broker, dead_letters, declared, demo, queue, redrive, spark
 from ops.cli import run as running
 from ops.cli.output import EXIT_CODES
 
@@ -26,6 +26,7 @@ app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(dead_letters.retries, name="retries")
 app.add_typer(queue.app, name="queue")
 app.add_typer(redrive.app, name="redrive")
+app.add_typer(spark.app, name="spark")
 app.command("demo")(demo.demo)
 
 
