@@ -134,7 +134,7 @@ def stream_set_aside(
 def in_order(messages: DataFrame) -> DataFrame:
     """Put messages together to one row per dialog and direction.
 
-    Columns: conversation_id, to_target, service, contract, from_service, to_service, ``messages`` (structs in the order of
+    Columns: conversation_id, to_target, service, contract, from_service, to_service, key, ``messages`` (structs in the order of
     their numbers, END included), ``count``, ``first_at`` and ``last_at`` (log time), ``day`` it began,
     ``gaps`` (array of ``{first, last}`` numbers that are missing), ``ended`` (null, END or ERROR), ``code``,
     ``description``, and ``complete``: it begins at 0, has no gaps, and ended.
@@ -166,7 +166,7 @@ def in_order(messages: DataFrame) -> DataFrame:
     ).drop("end")  # fmt: skip
 
 
-_CONSTANT = ("service", "contract", "from_service", "to_service")
+_CONSTANT = ("service", "contract", "from_service", "to_service", "key")
 """Columns that are the same for all messages of a direction."""
 
 

@@ -23,6 +23,9 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep Kafka's data and the workers' log, and say where.")
     ] = False,
+    no_spark: Annotated[
+        bool, typer.Option("--no-spark", help="Without the archive, the audit and the sums by Spark at the end.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Watch two services talk: real flights, exactly once and in order.
@@ -56,6 +59,10 @@ def demo(
     the CSV; every flight has been answered, once and in order, and nothing
     is held.
 
+    Then Spark archives all messages in Parquet files, audits all topics for
+    anything lost, repeated or out of order, and adds up the flights and
+    minutes of each aircraft and day, which must equal the CSV.
+
     \b
     Examples:
       conversations demo
@@ -72,12 +79,13 @@ def demo(
 
     screen = Screen(Console(stderr=as_json))
     with failures(as_json=as_json), _explained(as_json=as_json), ended_by_sigterm():
-        result = demonstrate(screen, faults=not no_faults, keep=keep)
+        result = demonstrate(screen, faults=not no_faults, keep=keep, spark=not no_spark)
     if as_json:
         typer.echo(json.dumps(report.facts(result)))
     else:
         report.tell(screen, result)
-    if result.verdict.mismatches:
+    pipeline = result.pipeline
+    if result.verdict.mismatches or pipeline.mismatches or (pipeline.audit and pipeline.audit["faults"]):
         raise typer.Exit(Exit.HUMAN)
 
 

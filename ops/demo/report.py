@@ -9,6 +9,7 @@ import rich.box
 from rich.markup import escape
 from rich.table import Table
 
+from ops.demo.pipeline import Pipeline
 from ops.demo.run import Result
 from ops.demo.screen import Screen
 
@@ -38,6 +39,12 @@ def facts(result: Result) -> dict[str, object]:
         "summaries_equal": result.verdict.equal,
         "mismatches": len(result.verdict.mismatches),
         "mismatch_examples": result.verdict.mismatches[:SHOWN],
+        "archived": result.pipeline.archived,
+        "audit": result.pipeline.audit,
+        "utilisation_days": result.pipeline.days,
+        "utilisation_mismatches": len(result.pipeline.mismatches),
+        "spark_left_out": result.pipeline.left_out or None,
+        "spark_seconds": result.pipeline.seconds,
         "seconds": round(result.seconds, 1),
         "messages_per_second": round(messages(result) / result.seconds),
         "kept": str(result.kept) if result.kept else None,
@@ -117,9 +124,12 @@ def lines(result: Result) -> Iterator[str]:
     count = messages(result)
     yield f"{count:,} messages in {result.seconds:.1f} s: {count / result.seconds:,.0f} a second"
     yield from _check(result)
+    yield from _pipeline(result.pipeline)
     if result.kept:
         yield f"\nTo look at what is kept in {result.kept}:"
         yield f"  conversations broker start --name demo --data {result.kept / 'kafka'}"
+        if result.pipeline.archived:
+            yield f"  conversations spark archive {result.kept / 'archive'} --dialog ID"
         yield "    (topics conv.operations.* and conv.aircraft-log.*: queue, commands, state, dead-letter)"
         yield f"  less {result.kept / 'workers.log'} {result.kept / 'workers-mended.log'}"
         yield "  conversations broker stop demo"
@@ -151,6 +161,20 @@ def _check(result: Result) -> Iterator[str]:
     count = len(verdict.mismatches)
     more = f"; {count:,} mismatch{'es' if count > 1 else ''}" if count else ""
     yield f"[bold {colour}]{text}{more}[/]"
+
+
+def _pipeline(pipeline: Pipeline) -> Iterator[str]:
+    if pipeline.left_out:
+        yield f"Left out: archive, audit and utilisation by Spark ({escape(pipeline.left_out)})"
+        return
+    yield f"Spark archived {pipeline.archived:,} messages in Parquet files"
+    if pipeline.audit is not None:
+        faults = pipeline.audit["faults"]
+        yield f"[bold {'red' if faults else 'green'}]The audit of all topics found {faults} faults[/]"
+    for mismatch in pipeline.mismatches[:SHOWN]:
+        yield f"[red]  {escape(mismatch)}[/]"
+    equal, colour = pipeline.days - len(pipeline.mismatches), "red" if pipeline.mismatches else "green"
+    yield f"[bold {colour}]{equal:,} of {pipeline.days:,} days of an aircraft: flights and minutes equal the CSV[/]"
 
 
 def _table(title: str) -> Table:

@@ -26,6 +26,7 @@ from ops.demo.flights import Flight, data_file, read_flights
 from ops.demo.mending import Held, Operator
 from ops.demo.operations import operations
 from ops.demo.outcome import Outcome, letter_of
+from ops.demo.pipeline import Pipeline, run_pipeline
 from ops.demo.screen import Progress, Screen
 from ops.demo.sending import Sender
 from ops.demo.workers import DemoFailed, Worker, Workers
@@ -86,12 +87,13 @@ class Result:
     faults: Faults
     mending: Mending
     verdict: Verdict
+    pipeline: Pipeline
     seconds: float
     """From the first flight sent to the last summary received."""
     kept: Path | None
 
 
-def demonstrate(screen: Screen, *, faults: bool, keep: bool) -> Result:
+def demonstrate(screen: Screen, *, faults: bool, keep: bool, spark: bool = True) -> Result:
     """Run the demo on a broker of its own.
 
     Raises:
@@ -113,8 +115,12 @@ def demonstrate(screen: Screen, *, faults: bool, keep: bool) -> Result:
                 demo = Demo(kafka, workers, flights, wanted, screen, operator)
                 seconds = demo.run(faults=faults)
             demo.faults.crashes, demo.faults.counted = workers.restarts, workers.duplicates
+            pipeline = Pipeline(left_out="--no-spark was given")
+            if spark:
+                screen.say("The workers have stopped; Spark archives what was said, audits it, and adds flights up ...")
+                pipeline = run_pipeline(broker.bootstrap, directory / "archive", flights)
         return Result(
-            flights, wanted, demo.outcome, demo.faults, demo.mending, check(wanted, demo.outcome), seconds,
+            flights, wanted, demo.outcome, demo.faults, demo.mending, check(wanted, demo.outcome), pipeline, seconds,
             directory if keep else None,
         )  # fmt: skip
 

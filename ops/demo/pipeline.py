@@ -1,0 +1,87 @@
+"""The demo's last part, by Spark, in a process of its own: archive, audit, and the minutes each aircraft flew on each day."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ops.demo.flights import Flight
+from ops.demo.workers import DemoFailed
+
+PATIENCE = 300
+"""Seconds Spark may take; a session alone takes about ten on a slow machine."""
+LEFT_OUT = "SparkUnavailable"
+
+Day = tuple[str, str]
+"""Tail number of an aircraft, and a day."""
+Flown = tuple[int, int]
+"""Flights, and their minutes in the air."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """What Spark found, or why it did not look."""
+
+    left_out: str = ""
+    archived: int = 0
+    """Messages."""
+    audit: dict[str, Any] | None = None
+    days: int = 0
+    """Days of aircraft that were added up."""
+    mismatches: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+def run_pipeline(bootstrap: str, directory: Path, flights: Iterable[Flight]) -> Pipeline:
+    """Let Spark read what is in Kafka, and compare what it adds up with the file.
+
+    Raises:
+        DemoFailed: it failed, or took too long.
+    """
+    command = [sys.executable, "-m", "spark_jobs.demo", str(directory), "--bootstrap", bootstrap, "--json"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise DemoFailed(f"Spark did not finish within {PATIENCE} s: conversations demo --no-spark") from None
+    found = _read(done)
+    if found.get("kind") == LEFT_OUT:
+        return Pipeline(left_out=found["error"])
+    if "error" in found:
+        raise DemoFailed(f"Spark's part failed: {found['error']}")
+    flown = {(aircraft, day): (legs, minutes) for aircraft, day, legs, minutes in found["utilisation"]}
+    return Pipeline(
+        archived=found["archived"], audit=found.get("audit"), days=len(flown),
+        mismatches=tuple(differences(flown, utilisation(flights))), seconds=found["seconds"],
+    )  # fmt: skip
+
+
+def _read(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    if "No module named 'pyspark'" in done.stderr:
+        return {"kind": LEFT_OUT, "error": "PySpark is not installed: pip install 'kafka-dialogs[spark]'"}
+    try:
+        return dict(json.loads(done.stdout.splitlines()[-1]))
+    except (IndexError, ValueError):
+        return {"error": done.stderr[-2000:], "kind": ""}
+
+
+def utilisation(flights: Iterable[Flight]) -> dict[Day, Flown]:
+    """Add up by plain code, over the rows of the file, what each aircraft flew on each day."""
+    found: dict[Day, Flown] = {}
+    for flight in flights:
+        if not flight.cancelled:
+            day = flight.aircraft, flight.scheduled.date().isoformat()
+            legs, minutes = found.get(day, (0, 0))
+            found[day] = legs + 1, minutes + (flight.air_minutes or 0)
+    return found
+
+
+def differences(found: dict[Day, Flown], wanted: dict[Day, Flown]) -> Iterator[str]:
+    """Say in words what Spark added up otherwise than the file."""
+    for day in sorted(found.keys() | wanted.keys()):
+        if found.get(day) != wanted.get(day):
+            yield f"{day[0]} on {day[1]}: Spark has {found.get(day)}, the file {wanted.get(day)} (flights, minutes)"

@@ -1,0 +1,61 @@
+"""What Spark does at the end of ``conversations demo``: archives its dialogs, counts them, audits them, and adds flights up.
+
+``python -m spark_jobs.demo DIRECTORY --bootstrap HOST:PORT --json`` prints what it found as one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+
+from ops.demo.messages import FLIGHTS
+from spark_jobs.archive import Archive
+from spark_jobs.archived import read_archive
+from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of
+from spark_jobs.storage import Directory
+from spark_jobs.wire import Wire
+
+
+def utilisation(messages: DataFrame) -> DataFrame:
+    """Add up, for each aircraft and day of scheduled departure, its flights and their minutes in the air.
+
+    Of the messages under the contract Flights: one row each, with ``body``. Columns: aircraft, day, flights, minutes.
+    """
+    leg = F.col("body.Leg")
+    flown = messages.where(leg.isNotNull() & leg["delay"].isNotNull())
+    day = F.to_date(leg["scheduled"]).cast("string")
+    minutes = F.coalesce(F.sum(leg["air_minutes"]), F.lit(0))
+    return flown.groupBy(F.col("key").alias("aircraft"), day.alias("day")).agg(
+        F.count(F.lit(1)).alias("flights"), minutes.alias("minutes")
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the demo's part of Spark; return its exit code."""
+    parser = parser_of("demo", "What Spark does at the end of the demo.", "conversations demo")
+    parser.add_argument("directory", help="where the archive is to be")
+    return carry_out(parser, argv, _job)
+
+
+def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
+    started = time.monotonic()
+    archive = Archive(spark, Wire(kafka_of(options), {}), Directory(spark, options.directory))
+    batches = list(archive.catch_up())
+    messages = read_archive(spark, options.directory, contract=FLIGHTS)
+    rows = [[row.aircraft, row.day, row.flights, row.minutes] for row in utilisation(messages).collect()]
+    data = {
+        "archived": sum(batch.messages for batch in batches),
+        "set_aside": sum(batch.set_aside for batch in batches),
+        "utilisation": sorted(rows),
+        "seconds": round(time.monotonic() - started, 1),
+    }
+    return Result(data, f"{data['archived']:,} messages archived, {len(rows):,} days of aircraft added up")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
