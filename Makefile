@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.made-from-lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos chaos-poison bench mutate lint types check docs lock clean
+.PHONY: help setup demo test chaos chaos-poison chaos-spark bench mutate lint types check docs lock clean
 
 help: ## Show this help
 	@echo "make <target>:"
@@ -24,6 +24,10 @@ chaos: $(STAMP) ## Kill, freeze and replace workers, spoil the wire, and prove t
 
 chaos-poison: $(STAMP) ## The same with messages that fail, under every policy, and operators who decide about them (minutes)
 	$(BIN)/python -m tests.chaos --messages 100000 --poison 0.05
+
+chaos-spark: $(STAMP) ## Kill the drivers of the archive and of speak ten times each, and compare what is there (minutes)
+	$(BIN)/python -m tests.spark.chaos_archive
+	$(BIN)/python -m tests.spark.chaos_speak
 
 bench: $(STAMP) ## Measure throughput, latency and sizes; fill docs/performance.md (an hour)
 	$(BIN)/python -m bench
