@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from conversations.kafka.embedded import BrokerError
 from conversations.kafka.embedded.cache import cache_directory
 from conversations.kafka.embedded.jars import LOCK_NAME, Jar, ensure_jars, parse_lock
-from conversations.kafka.embedded.java import OLDEST, find_java
+from conversations.kafka.embedded.java import FIX, OLDEST, find_java
 from spark_jobs.errors import SparkUnavailable
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 CONNECTORS = ("org.apache.spark:spark-sql-kafka-0-10_2.13", "org.apache.spark:spark-avro_2.13")
 """What ``--packages`` must bring on a cluster, each with the cluster's Spark version."""
 _CLASSES = ("org.apache.spark.sql.kafka010.KafkaSourceProvider", "org.apache.spark.sql.avro.AvroDataToCatalyst")
+_INSTALL = (
+    f"For Spark install Java {OLDEST} or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install "
+    "openjdk), or set JAVA_HOME to one"
+)
 UTC = "spark.sql.session.timeZone"
 TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 """How times are written: the default of old has no statistics, by which files are left out."""
@@ -117,11 +121,10 @@ def _java() -> str:
     try:
         java = find_java()
     except BrokerError as error:
-        raise SparkUnavailable(f"Spark needs Java {OLDEST} or newer. {error}") from error
+        raise SparkUnavailable(f"{error.message.removesuffix(FIX)}{_INSTALL}") from error
     if java.found_by == "the embedded-java extra":
         raise SparkUnavailable(
-            f"Spark cannot run on the Java of the embedded-java extra, which lacks a module: install Java {OLDEST} or "
-            "newer (Debian, Ubuntu: apt install openjdk-17-jre-headless), or set JAVA_HOME to one"
+            f"Spark cannot run on the Java of the embedded-java extra, which lacks a module. {_INSTALL}"
         )
     return str(java.path.resolve().parent.parent)
 
