@@ -67,7 +67,7 @@ def test_an_archive_is_stopped_by_ctrl_c_and_goes_on_and_its_kafka_is_looked_for
     wire = Unreliable(Queues(kafka), Random(5))
     wire.speak(dialogs=30, messages=10)
     where = [str(tmp_path / "archive"), "--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace]
-    command = [PROGRAM, "spark", "archive", *where, "--most", "20"]
+    command = [str(PROGRAM), "spark", "archive", *where, "--most", "20"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as job:
         assert job.stderr is not None
         said = iter(job.stderr.readline, b"")
