@@ -12,6 +12,8 @@ from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations import Kafka
@@ -24,7 +26,7 @@ from spark_jobs.wire import Wire
 PICTURES = Path(__file__).parent
 
 
-def tour(bootstrap):
+def tour(bootstrap: str) -> None:
     spark = spark_session("tour")
 
     print("Every message once, typed: the legs an aircraft was told of")
@@ -55,7 +57,7 @@ def tour(bootstrap):
     draw(answers(messages, legs), dialogs, letters)
 
 
-def answers(messages, legs):
+def answers(messages: DataFrame, legs: DataFrame) -> DataFrame:
     """Time from a leg's record to that of its answer, by when the leg came."""
     logged = messages.where("type = 'Logged'").select(
         "conversation_id", F.col("body.Logged.row").alias("row"), F.col("appended_at").alias("answered_at")
@@ -67,7 +69,7 @@ def answers(messages, legs):
     return joined.groupBy(second).agg(*quantiles).orderBy("second")
 
 
-def draw(latency, dialogs, letters):
+def draw(latency: DataFrame, dialogs: DataFrame, letters: DataFrame) -> None:
     mpl.use("Agg")
     found = latency.toPandas()
     start = found["second"].min()
@@ -95,7 +97,7 @@ def draw(latency, dialogs, letters):
     save(figure, "dead-letters.png")
 
 
-def save(figure, name):
+def save(figure: Figure, name: str) -> None:
     figure.tight_layout()
     figure.savefig(PICTURES / name, dpi=110)
     print(f"drew {name}")
