@@ -8,6 +8,7 @@ Needs the extra `spark`, and Matplotlib for the pictures.
 """
 
 import sys
+from itertools import accumulate
 from pathlib import Path
 
 import matplotlib as mpl
@@ -71,11 +72,11 @@ def answers(messages: DataFrame, legs: DataFrame) -> DataFrame:
 
 def draw(latency: DataFrame, dialogs: DataFrame, letters: DataFrame) -> None:
     mpl.use("Agg")
-    found = latency.toPandas()
-    start = found["second"].min()
+    found = latency.collect()
+    start = found[0].second
     figure, axes = plt.subplots(figsize=(8, 3.5))
     for name in ("p50", "p99"):
-        axes.plot((found["second"] - start).dt.total_seconds(), found[name], label=name)
+        axes.plot([(row.second - start).total_seconds() for row in found], [row[name] for row in found], label=name)
     axes.set(title="From a leg to its answer", xlabel="seconds", ylabel="milliseconds", yscale="log")
     axes.legend()
     save(figure, "latency.png")
@@ -84,15 +85,15 @@ def draw(latency: DataFrame, dialogs: DataFrame, letters: DataFrame) -> None:
     over = dialogs.where("to_target and ended is not null").select(
         F.col("last_at").alias("at"), F.lit(-1).alias("change")
     )
-    changes = begun.union(over).orderBy("at").toPandas()
+    changes = begun.union(over).orderBy("at").collect()
     figure, axes = plt.subplots(figsize=(8, 3.5))
-    axes.step((changes["at"] - start).dt.total_seconds(), changes["change"].cumsum())
+    axes.step([(row["at"] - start).total_seconds() for row in changes], list(accumulate(row.change for row in changes)))
     axes.set(title="Dialogs open", xlabel="seconds", ylabel="dialogs")
     save(figure, "open-dialogs.png")
 
-    groups = letters.groupBy("reason").count().orderBy("count").toPandas()
+    groups = letters.groupBy("reason").count().orderBy("count").collect()
     figure, axes = plt.subplots(figsize=(8, 2))
-    axes.barh(groups["reason"], groups["count"])
+    axes.barh([row.reason for row in groups], [row["count"] for row in groups])
     axes.set(title="Dead letters", xlabel="letters")
     save(figure, "dead-letters.png")
 
