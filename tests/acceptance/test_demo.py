@@ -19,10 +19,10 @@ from tests.waiting import until
 pytestmark = pytest.mark.acceptance
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(360)
 def test_demo_ends_without_a_mismatch() -> None:
     """Every summary equals the CSV although records came twice and a worker was killed."""
-    result = subprocess.run([PROGRAM, "demo", "--json"], capture_output=True, text=True, check=False, timeout=220)
+    result = subprocess.run([PROGRAM, "demo", "--json"], capture_output=True, text=True, check=False, timeout=340)
     assert result.returncode == 0, result.stderr
     facts = json.loads(result.stdout.splitlines()[-1])
     assert facts["mismatches"] == 0
@@ -33,6 +33,9 @@ def test_demo_ends_without_a_mismatch() -> None:
     assert facts["dead_letters_by_reason"] == {"edited": 1, "handler-failed": 14}
     assert (facts["held"], facts["held_at_the_end"]) == (14, 0)
     assert facts["redriven"]["handled"] == 13
+    assert facts["spark_left_out"] is None
+    assert facts["archived"] > facts["messages"]  # the ends of dialogs too
+    assert (facts["utilisation_days"] > 20_000, facts["utilisation_mismatches"]) == (True, 0)
 
 
 @pytest.mark.timeout(120)
