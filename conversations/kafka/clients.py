@@ -177,7 +177,9 @@ def offset_of(kafka: Kafka, topic: str, future: Future[Any]) -> int:
         raise translated(kafka, f"offsets of {topic} cannot be listed", failure) from failure
 
 
-def ask_offset(kafka: Kafka, admin: AdminClient, topic: str, partition: int, *, first: bool = False) -> int:
+def ask_offset(
+    kafka: Kafka, admin: AdminClient, topic: str, partition: int, *, first: bool = False, committed: bool = False
+) -> int:
     """Ask for an offset as ``list_offset`` does, again while the broker says that it does not know just now.
 
     Raises:
@@ -186,7 +188,7 @@ def ask_offset(kafka: Kafka, admin: AdminClient, topic: str, partition: int, *, 
     """
     deadline = monotonic() + REQUEST_TIMEOUT
     while True:
-        future = list_offset(admin, topic, partition, first=first)
+        future = list_offset(admin, topic, partition, first=first, committed=committed)
         try:
             return int(future.result().offset)
         except KafkaException as failure:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from conversations.config import Kafka
 from conversations.errors import LogError
-from conversations.kafka.clients import describe_topics, list_offset, make_admin, offset_of
+from conversations.kafka.clients import ask_offset, describe_topics, make_admin
 
 Place = tuple[str, int]
 """A partition: topic and number."""
@@ -41,11 +41,9 @@ def extents_of(kafka: Kafka, topics: Sequence[str]) -> Mapping[Place, Extent]:
         if topic is not None
         for number in range(topic.partitions)
     }
+    ends = {place: ask_offset(kafka, admin, *place, committed=True) for place in places}
     # The beginnings last: what is dropped meanwhile is then seen to be gone.
-    ends = {place: list_offset(admin, *place, committed=True) for place in places}
-    ended = {place: offset_of(kafka, place[0], future) for place, future in ends.items()}
-    firsts = {place: list_offset(admin, *place, first=True) for place in places}
     return {
-        place: Extent(topic_id, offset_of(kafka, place[0], firsts[place]), ended[place])
+        place: Extent(topic_id, ask_offset(kafka, admin, *place, first=True), ends[place])
         for place, topic_id in places.items()
     }
