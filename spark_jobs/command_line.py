@@ -8,10 +8,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import IntEnum
+from threading import Thread, current_thread, main_thread
 from typing import TYPE_CHECKING
 
 from conversations.config import Kafka
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
 BOOTSTRAP, NAMESPACE = "CONVERSATIONS_BOOTSTRAP", "CONVERSATIONS_NAMESPACE"
 INTERRUPTED = 130
+ENDING = 20.0
+"""Seconds an interrupted job may take to notice that its session is over."""
 
 
 class Exit(IntEnum):
@@ -110,9 +115,10 @@ def carry_out(parser: argparse.ArgumentParser, argv: Sequence[str] | None, job: 
         kafka_of(options)
         spark = spark_session(parser.prog, cores=options.cores)
         with shown(spark, parser.prog):
-            result = job(spark, options)
+            result = _interruptible(lambda: job(spark, options), spark)
     except KeyboardInterrupt:
-        return _stopped()
+        print("stopped", file=sys.stderr)
+        return INTERRUPTED
     except Exception as error:  # whatever Spark throws is either explained or passed on
         known = explained(error)
         if known is None:
@@ -137,14 +143,31 @@ def _show_error(error: Exception, *, as_json: bool) -> None:
         print(f"error: {error}", file=sys.stderr)
 
 
-def _stopped() -> int:
-    """End what runs on the cluster too; a local session ends with this process."""
-    from pyspark.sql import SparkSession
+def _interruptible(work: Callable[[], Result], spark: SparkSession) -> Result:
+    """Carry work out in a thread of its own: an interruption must not break into the middle of a call to the JVM.
 
-    session = SparkSession.getActiveSession()
-    if session is not None:
-        for query in session.streams.active:
-            query.stop()
-        session.sparkContext.cancelAllJobs()
-    print("stopped", file=sys.stderr)
-    return INTERRUPTED
+    PySpark's own handler of Ctrl-C makes such a call from within the interrupted one, which fails. An interruption stops the
+    session, and with it whatever it runs on a cluster.
+    """
+    ended: Future[Result] = Future()
+    worker = Thread(target=_carry_on, args=(work, ended), daemon=True, name="job")
+    before = None
+    if current_thread() is main_thread():
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    worker.start()
+    try:
+        return ended.result()
+    except KeyboardInterrupt:
+        spark.stop()
+        worker.join(ENDING)
+        raise
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
+
+
+def _carry_on(work: Callable[[], Result], ended: Future[Result]) -> None:
+    try:
+        ended.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - carried to the thread that waits
+        ended.set_exception(error)
