@@ -11,6 +11,7 @@ One row per message, END or ERROR:
     appended_at       timestamp  by the log's
     contract, from_service, to_service, service   strings; ``service`` is the one that was called
     code, description            of an ERROR: negative codes are the system's
+    expires_at        timestamp  when the dialog's lifetime ends, the same for all of it; null: it has no end
     content_type, content        how the body is written, and its bytes
     topic, partition, offset     where it stands
 
@@ -218,5 +219,6 @@ def _messages(judged: DataFrame, service: str | None, contract: Contract | None)
         e.from_service.alias("from_service"), e.to_service.alias("to_service"),
         F.when(e.from_initiator, e.to_service).otherwise(e.from_service).alias("service"),
         e.code.alias("code"), e.description.alias("description"),
+        F.when(e.expires_at >= F.timestamp_micros(F.lit(0)), e.expires_at).alias("expires_at"),
         e.content_type.alias("content_type"), e.body.alias("content"), "topic", "partition", "offset",
     )  # fmt: skip
