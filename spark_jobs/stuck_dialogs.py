@@ -135,7 +135,7 @@ def _waits(rows: DataFrame, bounds: Bounds) -> DataFrame:
 
 
 def _delayed(rows: DataFrame) -> DataFrame:
-    what = F.format_string("%d records wait for the queue of the peer", F.count("*"))
+    what = F.format_string("%d waiting for the queue of the peer", F.count("*"))
     return (
         rows.where("row = 'D'").groupBy(*SIDE).agg(F.min("written_at").alias("delayed_at"), what.alias("delayed_what"))
     )
