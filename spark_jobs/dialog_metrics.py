@@ -61,6 +61,8 @@ RANGE = timedelta(hours=1)
 PAIR = ("service", "contract")
 KEY = ("minute", *PAIR)
 _SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+_COUNTS = ("begun", "messages", "ended", "errored", "expired", "replied")
+_TIMES = tuple(f"{name}_{share}" for name in ("reply", "end") for share in _SHARES)
 _FACT = "struct<minute:timestamp,what:string,count:bigint,code:int,seconds:double>"
 
 
@@ -70,15 +72,13 @@ def transform(messages: DataFrame, since: datetime, until: datetime, backlog: Da
     ``messages`` begin before ``since``, so that it is known what is open. ``backlog`` (service, contract, backlog) is that of
     the range's newest minute.
     """
-    newest = until - MINUTE
     found = facts(messages).where(F.col("minute") < F.lit(until))
     if backlog is not None:
         unread = F.lit("backlog").alias("what"), F.col("backlog").alias("count")
         found = found.unionByName(
-            backlog.select(*PAIR, F.lit(newest).alias("minute"), *unread), allowMissingColumns=True
+            backlog.select(*PAIR, F.lit(until - MINUTE).alias("minute"), *unread), allowMissingColumns=True
         )
-    here = F.col("minute") >= F.lit(since)
-    return _counted(_every_minute(found, since, newest)).where(here)
+    return _every_minute(_counted(found), since, until)
 
 
 def facts(messages: DataFrame) -> DataFrame:
@@ -136,14 +136,6 @@ def _seconds(begin: Column, end: Column) -> Column:
     return (F.unix_micros(end) - F.unix_micros(begin)) / 1e6
 
 
-def _every_minute(found: DataFrame, since: datetime, newest: datetime) -> DataFrame:
-    """Add nothing to every minute of each pair, from its first on: so that each has a row."""
-    pairs = found.groupBy(*PAIR).agg(F.min("minute").alias("first")).where(F.col("first") <= F.lit(newest))
-    minutes = F.sequence(F.greatest("first", F.lit(since)), F.lit(newest), F.lit(MINUTE))
-    quiet = pairs.select(*PAIR, F.explode(minutes).alias("minute"), F.lit("").alias("what"))
-    return found.unionByName(quiet, allowMissingColumns=True)
-
-
 def _counted(found: DataFrame) -> DataFrame:
     def of(what: str) -> Column:
         return F.col("what") == what
@@ -157,9 +149,8 @@ def _counted(found: DataFrame) -> DataFrame:
 
     codes = F.collect_list(F.when(of("errored"), F.col("code")))
     over = F.col("what").isin("ended", "errored", "expired")
-    names = "begun", "messages", "ended", "errored", "expired", "replied"
     grouped = found.groupBy(*KEY).agg(
-        *(total(name).alias(name) for name in names), codes.alias("codes"), *quantiles(of("replied"), "reply"),
+        *(total(name).alias(name) for name in _COUNTS), codes.alias("codes"), *quantiles(of("replied"), "reply"),
         *quantiles(over, "end"), (total("begun") - total("closed")).alias("more"),
         F.sum(F.when(of("backlog"), F.col("count"))).alias("backlog"),
     )  # fmt: skip
@@ -168,10 +159,24 @@ def _counted(found: DataFrame) -> DataFrame:
         F.array_sort(F.array_distinct("codes")),
         lambda code: F.struct(code, F.size(F.filter("codes", lambda it: it == code)).cast("long")),
     )
-    times = [f"{name}_{share}" for name in ("reply", "end") for share in _SHARES]
     return grouped.select(
-        *KEY, *names[:5], F.map_from_entries(codes).alias("errors"), "replied", *times,
+        *KEY, *_COUNTS[:5], F.map_from_entries(codes).alias("errors"), "replied", *_TIMES,
         F.sum("more").over(so_far).alias("open"), "backlog",
+    )  # fmt: skip
+
+
+def _every_minute(counted: DataFrame, since: datetime, until: datetime) -> DataFrame:
+    """Keep the rows of a range, and put rows in which nothing happened into the minutes between and behind them."""
+    mine = Window.partitionBy(*PAIR).orderBy("minute")
+    first = F.greatest("minute", F.lit(since))
+    last = F.coalesce(F.lead("minute").over(mine), F.lit(until)) - F.lit(MINUTE)
+    minutes = F.when(first <= last, F.sequence(first, last, F.lit(MINUTE)))
+    own = F.col("minute") == F.col("of")
+    return counted.withColumn("minutes", minutes).select("*", F.explode("minutes").alias("of")).select(
+        F.col("of").alias("minute"), *PAIR, *(F.when(own, F.col(name)).otherwise(0).alias(name) for name in _COUNTS[:5]),
+        F.map_filter("errors", lambda _code, _count: own).alias("errors"),
+        F.when(own, F.col("replied")).otherwise(0).alias("replied"),
+        *(F.when(own, F.col(name)).alias(name) for name in _TIMES), "open", F.when(own, F.col("backlog")).alias("backlog"),
     )  # fmt: skip
 
 
@@ -270,10 +275,9 @@ def _with_old_backlog(rows: DataFrame, files: DayFiles) -> DataFrame:
 
 
 def _summed(rows: DataFrame) -> DataFrame:
-    names = "begun", "messages", "ended", "errored", "expired", "replied"
     last = (F.max_by(name, "minute").alias(name) for name in ("open", "backlog"))
     return rows.groupBy(*PAIR).agg(
-        F.count("*").alias("minutes"), *(F.sum(name).alias(name) for name in names), *last
+        F.count("*").alias("minutes"), *(F.sum(name).alias(name) for name in _COUNTS), *last
     ).orderBy(*PAIR)  # fmt: skip
 
 
