@@ -153,16 +153,20 @@ def _text(found: list[dict[str, Any]], asked: Asked, fresh: int) -> str:
         "LAST",
         "TREND",
         "LETTER",
-        "WHAT",
     )
     cells = [
-        ("NEW" if it["new"] else "", *(it[name] for name in GROUP), f"{it['open']} of {it['count']}", it["parked_behind"],
-         f"{written(asked.now - it['last'].astimezone(UTC))} ago", f"{it['recent']} after {it['before']}", it["letter"], it["message"])
+        ("NEW" if it["new"] else "", it["service"], it["reason"], _raised(it), it["type"], it["contract"], it["peer"],
+         f"{it['open']} of {it['count']}", it["parked_behind"], f"{written(asked.now - it['last'].astimezone(UTC))} ago",
+         f"{it['recent']} after {it['before']}", it["letter"])
         for it in found
     ]  # fmt: skip
     new = f"{fresh} new within {written(asked.new_within)}"
     trend = f"TREND: letters in the last {written(asked.window)}, after those in the one before"
     return f"{as_text(names, cells)}\n{len(found)} groups, {new}. {trend}."
+
+
+def _raised(it: dict[str, Any]) -> str:
+    return ": ".join(filter(None, (it["exception"], it["message"])))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
