@@ -117,7 +117,7 @@ def job(spark: SparkSession, options: argparse.Namespace) -> Result:
     asked = Asked(now, options.window, options.new_within, since)
     # The rows after the letters: a letter is open from the moment it is there.
     letters = newest(read_letters(spark, wire, services).drop("key", "value", "headers")).localCheckpoint()
-    rows = state.read_rows(spark, wire, services, NEEDED)
+    rows = state.read_rows(spark, wire, services, NEEDED).localCheckpoint()
     groups = transform(letters, rows, asked).localCheckpoint()
     if options.out:
         save(groups, options.out, now)

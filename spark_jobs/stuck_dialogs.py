@@ -92,8 +92,8 @@ def transform(rows: DataFrame, bounds: Bounds) -> DataFrame:
         ),
         _reason("old", F.col("begun_at") < old, F.col("begun_at"), F.concat(F.lit("begun at "), _moment(F.col("begun_at")))),
     )  # fmt: skip
-    waits = F.coalesce("waits", F.array().cast("array<struct<reason:string,since:timestamp,what:string>>"))
-    stuck = found.withColumn("reasons", F.concat(waits, F.filter(F.array(*others), lambda it: it.isNotNull())))
+    mine = F.filter(F.array(*others), lambda it: it.isNotNull())
+    stuck = found.withColumn("reasons", F.when(F.col("waits").isNull(), mine).otherwise(F.concat("waits", mine)))
     return stuck.where(F.size("reasons") > 0).select(
         *side, "contract", "peer", "key", "state", "begun_at", "expires_at", "reasons",
         F.array_min(F.transform("reasons", lambda it: it["since"])).alias("since"), "letter",
@@ -128,7 +128,8 @@ def _waits(rows: DataFrame, bounds: Bounds) -> DataFrame:
     decidable = F.col("held") | (F.col("queue_off") & (F.col("failure") != ""))
     told = found.withColumn("reason", reason).where("reason is not null").withColumn("decidable", decidable)
     return told.groupBy(*SIDE).agg(
-        F.array_sort(F.collect_list("reason")).alias("waits"),  # by chance the alphabet has the most urgent first F.sum("behind").alias("behind"),
+        # The words' alphabet happens to be the order of their urgency.
+        F.array_sort(F.collect_list("reason")).alias("waits"), F.sum("behind").alias("behind"),
         F.max_by("letter", F.struct("decidable", "since")).alias("letter"), F.max("decidable").alias("decidable"),
         F.max("queue_off").alias("queue_off"),
     )  # fmt: skip
@@ -168,12 +169,9 @@ def job(spark: SparkSession, options: argparse.Namespace) -> Result:
     now = datetime.now(UTC)
     wire = Wire(kafka_of(options), dict(options.option))
     bounds = Bounds(now, options.older_than, options.waiting_for, options.lifetime_within)
-    rows = state.read_rows(spark, wire, state.services_of(wire, options.service), NEEDED).persist()
-    try:
-        stuck = transform(rows, bounds).localCheckpoint()
-        off = [row.asDict() for row in queues_off(rows).orderBy("service", "partition").collect()]
-    finally:
-        rows.unpersist()
+    rows = state.read_rows(spark, wire, state.services_of(wire, options.service), NEEDED).localCheckpoint()
+    stuck = transform(rows, bounds).localCheckpoint()
+    off = [row.asDict() for row in queues_off(rows).orderBy("service", "partition").collect()]
     if options.out:
         save(stuck, options.out, now)
     word = F.explode(F.transform("reasons", lambda it: it["reason"])).alias("reason")

@@ -180,14 +180,17 @@ def test_the_backlog_is_what_nobody_has_read(
     )
     files = DayFiles(spark, out, KEY, "minute")
     rows = spark.read.parquet(out).drop("day")
-    wrong = rows.orderBy("minute").limit(1).withColumns({"begun": F.lit(99), "backlog": F.lit(5)}).select(*rows.columns)
+    wrong = (
+        rows.orderBy("minute")
+        .limit(1)
+        .withColumns({"begun": F.lit(99).cast("bigint"), "backlog": F.lit(5).cast("bigint")})
+        .select(*rows.columns)
+    )
     files.replace(wrong.localCheckpoint())
     assert main(range_) == 0
     found = {it["service"]: it for it in json.loads(capsys.readouterr().out)["pairs"]}
     assert {name: (it["begun"], it["messages"], it["open"]) for name, it in found.items()} == {
-        "desk": (6, 14, 4), "till": (1, 2, 1), "sleeper": (1, 2, 1)
+        "desk": (7, 18, 5), "till": (1, 2, 1), "sleeper": (1, 2, 1)
     }  # fmt: skip
     kept = spark.read.parquet(out).where("backlog is not null").collect()
     assert [(row.service, row.backlog, row.begun) for row in kept] == [("sleeper", 5, 1)], "what was found is kept"
-    assert main(troubles.options("--service", "desk", "--since", "2020-01-01", "--until", "2020-01-02")) == 0
-    assert "nothing was said" in capsys.readouterr().out
