@@ -16,7 +16,7 @@ from spark_jobs.storage import Directory
 MESSAGE = (
     "conversation_id string, to_target boolean, sequence bigint, kind string, type string, sent_at timestamp, "
     "appended_at timestamp, contract string, from_service string, to_service string, service string, code int, "
-    "description string, content_type string, content binary, key string, topic string, partition int, offset bigint"
+    "description string, expires_at timestamp, content_type string, content binary, key string, topic string, partition int, offset bigint"
 )
 """Columns of a message, as ``spark_jobs.dialogs`` has them."""
 SET_ASIDE = "why string, record_key binary, value binary, headers array<struct<key:string,value:binary>>"

@@ -11,6 +11,7 @@ One row per message, END or ERROR:
     appended_at       timestamp  by the log's
     contract, from_service, to_service, service   strings; ``service`` is the one that was called
     code, description            of an ERROR: negative codes are the system's
+    expires_at        timestamp  when the dialog's lifetime ends, the same for all of it; null: it has no end
     content_type, content        how the body is written, and its bytes
     key                          of the conversation group it is for, by default the dialog's id
     topic, partition, offset     where it stands

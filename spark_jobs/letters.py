@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
-from conversations.protocol.topics import DEAD_LETTER, service_topic
+from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE, service_topic
 from conversations.worker import letters as names
 from spark_jobs.envelopes import decode, writer_schemas
 from spark_jobs.wire import Moment, Wire
@@ -41,17 +41,16 @@ def read_letters(
     service = F.create_map(*(F.lit(it) for pair in topics.items() for it in pair))[F.col("topic")]
     records = decode(wire.read(spark, topics, since, until), writer_schemas(wire.catalog.schemas))
     source = _text(names.SOURCE_TOPIC)
-    source_offset = _text(names.SOURCE_OFFSET).try_cast("long")
-    kind = F.regexp_extract(source, r"([^.]+)$", 1)
-    foreign = _header(names.REASON).isNull() | source_offset.isNull()
+    source_offset, failed_at = (_number(name) for name in (names.SOURCE_OFFSET, names.FAILED_AT))
+    foreign = _header(names.REASON).isNull() | source_offset.isNull() | failed_at.isNull()
     envelope = F.when(F.col("envelope.kind").isNotNull(), F.col("envelope"))
-    letter = F.when(foreign, F.concat_ws("-", F.concat_ws(".", service, F.lit(DEAD_LETTER)), "partition", "offset"))
+    letter = F.when(foreign, letter_of(service, F.lit(DEAD_LETTER), F.col("offset")))
     return records.select(
-        letter.otherwise(F.concat_ws("-", F.concat_ws(".", service, kind), "partition", source_offset)).alias("letter"),
+        letter.otherwise(letter_of(service, source, source_offset)).alias("letter"),
         service.alias("service"), "partition", "offset",
         F.when(foreign, "foreign").otherwise(_text(names.REASON)).alias("reason"),
         _text(names.EXCEPTION).alias("exception"), _text(names.EXCEPTION_MESSAGE).alias("exception_message"),
-        F.timestamp_micros(_text(names.FAILED_AT).try_cast("long")).alias("failed_at"),
+        F.timestamp_micros(failed_at).alias("failed_at"),
         _text(names.ATTEMPTS).try_cast("int").alias("attempts"),
         source.alias("source_topic"), source_offset.alias("source_offset"),
         _text(names.CONVERSATION).alias("conversation_id"),
@@ -71,9 +70,28 @@ def newest(letters: DataFrame) -> DataFrame:
     return found.select("letter", "part", "last.*").select(*letters.columns)
 
 
+def letter_of(service: Column, topic: Column, offset: Column) -> Column:
+    """Name letters by where their records came from, in the partition of the column ``partition``."""
+    source = F.concat_ws(".", service, F.regexp_extract(topic, r"([^.]+)$", 1))
+    return F.concat_ws("-", source, F.col("partition").cast("string"), offset.cast("string"))
+
+
+def open_letters(rows: DataFrame) -> DataFrame:
+    """Name (``letter``) the letters that state rows call open: no dialog waits for them, and nobody has closed them."""
+    queue = F.substring("key", 2, 1) == F.lit(bytearray(b"q"))
+    topic = F.when(queue, QUEUE).otherwise(COMMANDS)
+    return rows.where("row = 'L'").select(letter_of(F.col("service"), topic, F.col("number")).alias("letter"))
+
+
 def _header(name: str) -> Column:
     return F.get(F.filter(F.col("headers"), lambda it: it["key"] == name), F.lit(0))["value"]
 
 
 def _text(name: str) -> Column:
     return F.try_validate_utf8(_header(name).cast("string"))
+
+
+def _number(name: str) -> Column:
+    """A header's number; null unless it is digits alone, as for whoever lists letters otherwise."""
+    text = _text(name)
+    return F.when(text.rlike(r"^[0-9]+$"), text.try_cast("long"))

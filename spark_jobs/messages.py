@@ -42,6 +42,7 @@ def message_columns() -> list[Column]:
         e.from_service.alias("from_service"), e.to_service.alias("to_service"),
         F.when(e.from_initiator, e.to_service).otherwise(e.from_service).alias("service"),
         e.code.alias("code"), e.description.alias("description"),
+        F.when(e.expires_at >= F.timestamp_micros(F.lit(0)), e.expires_at).alias("expires_at"),
         e.content_type.alias("content_type"), e.body.alias("content"),
         F.try_validate_utf8(F.col("key").cast("string")).alias("key"), F.col("topic"), F.col("partition"), F.col("offset"),
     ]  # fmt: skip

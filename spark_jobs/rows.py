@@ -22,6 +22,7 @@ from pyspark.sql.avro.functions import from_avro
 import schemas
 from conversations.protocol.registry import HEAD_SIZE, MARKER, fingerprint
 from conversations.protocol.topics import STATE, service_topic
+from spark_jobs.errors import SourceError
 from spark_jobs.identifiers import uuid_text
 from spark_jobs.wire import Wire
 
@@ -54,6 +55,20 @@ def read_history(spark: SparkSession, wire: Wire, services: Iterable[str]) -> Da
     )  # fmt: skip
 
 
+def services_of(wire: Wire, wanted: str | None) -> list[str]:
+    """Name the services of a namespace, or only the wanted one.
+
+    Raises:
+        SourceError: the catalog does not know it, or has none.
+    """
+    if wanted is not None:
+        wire.partitions(wanted)
+        return [wanted]
+    if not wire.catalog.services:
+        raise SourceError(f"namespace {wire.kafka.namespace!r} has no services: 'conversations apply' makes them")
+    return sorted(wire.catalog.services)
+
+
 def newest(history: DataFrame) -> DataFrame:
     """Keep what each key says now; deleted rows are gone."""
     rest = [name for name in history.columns if name not in {"service", "partition", "key"}]
@@ -62,9 +77,10 @@ def newest(history: DataFrame) -> DataFrame:
     return found.select("service", "partition", "key", "last.*").where("value is not null").select(*history.columns)
 
 
-def read_rows(spark: SparkSession, wire: Wire, services: Iterable[str]) -> DataFrame:
-    """Read the rows of state topics as they are now."""
-    return newest(read_history(spark, wire, services))
+def read_rows(spark: SparkSession, wire: Wire, services: Iterable[str], kinds: str = "") -> DataFrame:
+    """Read the rows of state topics as they are now; of some kinds, given by their letters, or of all."""
+    history = read_history(spark, wire, services)
+    return newest(history.where(F.col("row").isin(*kinds)) if kinds else history)
 
 
 def fields_of(name: str, value: Column | None = None) -> Column:

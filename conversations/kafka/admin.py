@@ -31,6 +31,7 @@ from conversations.protocol.topics import (
     catalog_topic,
     check_name,
     events_topic,
+    metrics_topic,
     retry_topic,
     service_topic,
 )
@@ -39,7 +40,7 @@ DAY = 24 * 3600 * 1000
 DEFAULT_PARTITIONS = 12
 """Partitions of a new service: fixed for its life, and the most workers that can share it."""
 CONTROL_PARTITIONS = 1
-"""Partitions of the catalog (which must have one, to have one order) and of the events."""
+"""Partitions of the catalog (which must have one, to have one order), of the events and the metrics."""
 _INBOX = {"cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime", "retention.ms": 7 * DAY}
 # Delete by time only, longer than any lifetime plus grace; the broker's clock dates the records, so that a dialog's
 # last moment does not depend on anybody's wrong clock.
@@ -59,6 +60,8 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
     RETRY: {"cleanup.policy": "delete", "retention.ms": 7 * DAY, **_ORIGINALS},
     "catalog": {"cleanup.policy": "compact"},
     "events": {"cleanup.policy": "delete", "retention.ms": 30 * DAY},
+    # A minute that is computed again takes the place of what it was; each is a key of its own, so that they must go too.
+    "metrics": {"cleanup.policy": "compact,delete", "retention.ms": 30 * DAY},
 }
 APPEAR = 20.0
 """Seconds a created topic may take to be known to the cluster."""
@@ -106,6 +109,19 @@ def apply(
     lines = [f"created topic {name} ({_times(count, 'partition')})" for name, (_, count) in missing.items()]
     lines += [line for d in declarations for line in _unused(kafka, d, catalog)]
     return lines + _write(kafka, catalog, [(d, counts[d.name]) for d in declarations], schemas or {})
+
+
+def create_metrics_topic(kafka: Kafka, replication: int = -1) -> str:
+    """Create the namespace's topic of metrics when it is missing, and return its name.
+
+    Raises:
+        KafkaUnreachable: no broker answered within 10 s.
+        LogError: Kafka refused.
+    """
+    admin, name = make_admin(kafka), metrics_topic(kafka.namespace)
+    if describe_topics(admin, kafka, [name])[name] is None:
+        _create(kafka, admin, {name: ("metrics", CONTROL_PARTITIONS)}, replication)
+    return name
 
 
 def _unused(kafka: Kafka, declaration: ServiceDeclaration, catalog: Catalog) -> list[str]:

@@ -65,6 +65,11 @@ def events_topic(namespace: str) -> str:
     return f"{namespace}.events"
 
 
+def metrics_topic(namespace: str) -> str:
+    """Name the compacted topic of what dialogs did, per minute, which the console reads."""
+    return f"{namespace}.metrics"
+
+
 @lru_cache(16_384)
 def murmur2(key: bytes) -> int:
     """Hash a key as Kafka's Java clients do, to a number of 31 bits."""

@@ -1,0 +1,190 @@
+"""Dead letters in groups, for whoever must decide what to look at first.
+
+    spark-submit ... spark_jobs/dead_letter_triage.py --bootstrap kafka:9092
+    conversations spark dead-letter-triage --service orders --new-within 2h --json
+
+A group is what letters have in common: service, reason, exception, message type, contract and peer. Of each it says how
+many there are, how many are open (nobody has decided about them: as ``conversations dead-letters list``, with and without
+``--over``, has it), how many records are parked behind those that are held, when the first and the last came, whether they
+are getting more (the last ``--window`` beside the one before it), one letter to begin with, and the command to look at it.
+
+A letter counts once, as it ended: of those of one source the last, of one in parts the first. What waits without a letter,
+a timer's handler or a message that turned its queue off, is in ``stuck_dialogs``.
+
+A group is new when the first letter that the topic has of it came within ``--new-within``; so nothing has to be remembered
+between runs, and two runs at one time say the same. A group that comes back after its letters were dropped by the topic's
+retention (90 days) is new again.
+
+Nothing is changed. With ``--out`` the groups are kept as Parquet, in ``taken_at=<the run's second>``; a run adds its own
+and touches no other.
+
+Exit codes: 0 no group is new, 1 one is, 2 wrong usage, 3 Kafka unreachable.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+
+from spark_jobs import rows as state
+from spark_jobs.command_line import Exit, Result, carry_out, kafka_of, parser_of
+from spark_jobs.letters import newest, open_letters, read_letters
+from spark_jobs.parked import parked
+from spark_jobs.snapshots import save
+from spark_jobs.tables import as_text
+from spark_jobs.times import span, written
+from spark_jobs.wire import Wire
+
+HOUR = timedelta(hours=1)
+GROUP = ("service", "reason", "exception", "type", "contract", "peer")
+NEEDED = "EFLRT"
+"""Kinds of state rows that say what is open."""
+MESSAGE_LIMIT = 200
+"""Characters of an exception's message that a group shows."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How letters are judged."""
+
+    now: datetime
+    window: timedelta = HOUR
+    """How long the two spans are that are compared."""
+    new_within: timedelta = HOUR
+    since: datetime | None = None
+    """Letters before it are not counted; they still say that a group is not new."""
+
+
+def transform(letters: DataFrame, rows: DataFrame, asked: Asked) -> DataFrame:
+    """Group letters by what they have in common.
+
+    ``letters`` are as ``spark_jobs.letters.newest`` has them, ``rows`` the newest state rows (``NEEDED``) of their services.
+
+    A row for each group that has letters since ``asked.since``: service, reason, exception (the class, without its module),
+    type, contract, peer; ``new``; count, open, ``parked_behind``; first, last; ``recent`` and ``before``: letters in the last
+    window and in the one before it; letter, message and ``next``: an example, the newest open one, what its exception said,
+    and the command to go on with.
+    """
+    at, behind = F.col("at"), F.coalesce("behind", F.lit(0))
+    judged = _judged(letters, rows)
+    recent, before = F.lit(asked.now - asked.window), F.lit(asked.now - 2 * asked.window)
+    counted = F.lit(True) if asked.since is None else at >= F.lit(asked.since)
+    example = F.max_by(F.struct("letter", "message", _next().alias("next")), F.when(counted, F.struct("open", "at")))
+    groups = judged.groupBy(*GROUP).agg(
+        (F.min("at") >= F.lit(asked.now - asked.new_within)).alias("new"), F.count_if(counted).alias("count"),
+        F.count_if(counted & F.col("open")).alias("open"),
+        F.sum(F.when(counted, behind).otherwise(0)).alias("parked_behind"), F.min("at").alias("first"),
+        F.max("at").alias("last"), F.count_if(at > recent).alias("recent"),
+        F.count_if((at > before) & (at <= recent)).alias("before"), example.alias("example"),
+    )  # fmt: skip
+    return groups.where(F.col("count") > 0).select("*", "example.*").drop("example")
+
+
+def _judged(letters: DataFrame, rows: DataFrame) -> DataFrame:
+    """Add to each letter whether it is open, and what waits behind it; of one in parts keep the first."""
+    waits = parked(rows).select("letter", "behind", (F.col("held") | F.col("queue_off")).alias("held_back"))
+    is_open = open_letters(rows).withColumn("listed", F.lit(True))
+    whole = letters.where(F.col("part").isNull() | F.col("part").startswith("1/"))
+    found = whole.join(waits, "letter", "left").join(is_open, "letter", "left")
+    held_back, listed = (F.coalesce(name, F.lit(False)) for name in ("held_back", "listed"))
+    return found.select(
+        "letter", "service", "reason", F.regexp_extract("exception", r"([^.]*)$", 1).alias("exception"), "type", "contract",
+        "peer", "behind", F.substring("exception_message", 1, MESSAGE_LIMIT).alias("message"),
+        F.coalesce("failed_at", "written_at").alias("at"), held_back.alias("held_back"),
+        (held_back | listed | (F.col("reason") == "foreign")).alias("open"),
+    )  # fmt: skip
+
+
+def _next() -> Column:
+    show = F.concat(F.lit("conversations dead-letters show "), F.col("letter"))
+    over = F.concat(F.lit("conversations dead-letters list "), F.col("service"), F.lit(" --over"))
+    return F.when(F.col("held_back"), show).when(F.col("open"), over)
+
+
+def job(spark: SparkSession, options: argparse.Namespace) -> Result:
+    """Read, group, keep if asked to, and say what was found."""
+    now = datetime.now(UTC)
+    wire = Wire(kafka_of(options), dict(options.option))
+    services = state.services_of(wire, options.service)
+    since = None if options.since is None else now - options.since
+    asked = Asked(now, options.window, options.new_within, since)
+    # The rows after the letters: a letter is open from the moment it is there.
+    letters = newest(read_letters(spark, wire, services).drop("key", "value", "headers")).localCheckpoint()
+    rows = state.read_rows(spark, wire, services, NEEDED).localCheckpoint()
+    groups = transform(letters, rows, asked).localCheckpoint()
+    if options.out:
+        save(groups, options.out, now)
+    order = F.desc("new"), F.desc("open"), F.desc("count"), F.desc("last")
+    found = [row.asDict() for row in groups.orderBy(*order, *GROUP).collect()]
+    fresh = sum(it["new"] for it in found)
+    data = {
+        "groups": [_plain(it) for it in found], "new": fresh, "letters": sum(it["count"] for it in found),
+        "open": sum(it["open"] for it in found), "taken_at": now.isoformat(timespec="seconds"),
+    }  # fmt: skip
+    return Result(data, _text(found, asked, fresh), Exit.HUMAN if fresh else Exit.FINE)
+
+
+def _plain(it: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value for name, value in it.items()
+    }
+
+
+def _text(found: list[dict[str, Any]], asked: Asked, fresh: int) -> str:
+    if not found:
+        return "there are no dead letters"
+    names = (
+        "",
+        "SERVICE",
+        "REASON",
+        "EXCEPTION",
+        "TYPE",
+        "CONTRACT",
+        "PEER",
+        "OPEN",
+        "BEHIND",
+        "LAST",
+        "TREND",
+        "LETTER",
+    )
+    cells = [
+        ("NEW" if it["new"] else "", it["service"], it["reason"], _raised(it), it["type"], it["contract"], it["peer"],
+         f"{it['open']} of {it['count']}", it["parked_behind"], f"{written(asked.now - it['last'].astimezone(UTC))} ago",
+         f"{it['recent']} after {it['before']}", it["letter"])
+        for it in found
+    ]  # fmt: skip
+    new = f"{fresh} new within {written(asked.new_within)}"
+    trend = f"TREND: letters in the last {written(asked.window)}, after those in the one before"
+    return f"{as_text(names, cells)}\n{len(found)} groups, {new}. {trend}."
+
+
+def _raised(it: dict[str, Any]) -> str:
+    return ": ".join(filter(None, (it["exception"], it["message"])))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job; return its exit code."""
+    made = parser_of(
+        "dead-letter-triage", "Group dead letters by what they have in common, and flag groups that are new.",
+        "conversations spark dead-letter-triage --bootstrap localhost:9092 --new-within 2h",
+    )  # fmt: skip
+    made.add_argument("--service", help="of this one only (default: all)")
+    made.add_argument("--since", type=span, metavar="SPAN", help="count letters so old at most, e.g. 7d (default: all)")
+    made.add_argument("--window", type=span, metavar="SPAN", default=HOUR, help="of the trend (default: 1h)")
+    made.add_argument(
+        "--new-within", type=span, metavar="SPAN", default=HOUR,
+        help="a group is new when its first letter is so old at most (default: 1h)",
+    )  # fmt: skip
+    made.add_argument("--out", metavar="DIR", help="keep the groups as Parquet, beside those of other runs")
+    return carry_out(made, argv, job)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,313 @@
+"""What dialogs do, per minute, service and contract: for plots, alarms and the console.
+
+    spark-submit ... spark_jobs/dialog_metrics.py --bootstrap kafka:9092 --out s3a://metrics/dialogs --publish
+    conversations spark dialog-metrics --since 2026-09-01 --until 2026-09-02 --out metrics
+
+One row for each minute of the range from a pair's first message on:
+
+    minute, service, contract      of dialogs that were begun with ``service`` under ``contract``
+    begun                          dialogs whose first message came
+    messages                       of both directions, each once
+    ended, errored, expired        dialogs that were over: by an END, by an ERROR, by their lifetime; what came first
+    errors                         of ``errored``: how many by code; negative codes are the system's
+    replied, reply_p50, _p95, _p99 dialogs whose first answer came, and after how many seconds
+    end_p50, end_p95, end_p99      seconds from the first message to the end, of dialogs that were over
+    open                           dialogs that are begun and not over, at the minute's end
+    backlog                        messages that were sent and not read yet by their receivers' owners, in the queues of both
+                                   sides; of the newest minute when it is computed, else what was found then, else null
+
+All times are the log's. What a minute says is of the minute it happened in: a reply counts where it came, not where its
+dialog began. So a minute does not change once it is computed: a run may go over the same range again, or over a part of it.
+The newest minute is one that is over for 15 seconds: no open transaction can add to it.
+
+``--out`` is Parquet by day (``spark_jobs.day_files``): a row takes the place of the one before with the same minute, service
+and contract, others stay, and a run that dies is finished or forgotten by the next. ``--publish`` writes to the topic
+``<namespace>.metrics``, compacted, key ``service/contract/minute``, value the row as JSON: the same key again takes its place.
+Only with ``--out`` does a minute that is computed again keep its backlog.
+
+What was said before ``--since`` is read too, as far as Kafka has it or ``--lookback`` goes: dialogs that began earlier are
+neither open nor timed. Minutes before the oldest message that was read are left alone, and that one may lack some.
+This is a batch job: let cron, or whatever runs your jobs, start it every minute, or as often as you look.
+
+Exit codes: 0 done, 2 wrong usage, 3 Kafka unreachable.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+
+from conversations.errors import DeclarationError
+from conversations.kafka.admin import create_metrics_topic
+from spark_jobs import rows as state
+from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of
+from spark_jobs.day_files import DayFiles
+from spark_jobs.dialogs import read_dialogs
+from spark_jobs.envelopes import decode, judge, writer_schemas
+from spark_jobs.tables import as_text
+from spark_jobs.times import MINUTE, minute, minute_of, span
+from spark_jobs.wire import Wire, java_settings
+
+SETTLED = timedelta(seconds=15)
+"""How long after a minute's end it is whole: a transaction that was open then is over."""
+RANGE = timedelta(hours=1)
+PAIR = ("service", "contract")
+KEY = ("minute", *PAIR)
+_SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+_COUNTS = ("begun", "messages", "ended", "errored", "expired", "replied")
+_TIMES = tuple(f"{name}_{share}" for name in ("reply", "end") for share in _SHARES)
+_FACT = "struct<minute:timestamp,what:string,count:bigint,code:int,seconds:double>"
+
+
+def transform(messages: DataFrame, since: datetime, until: datetime, backlog: DataFrame | None = None) -> DataFrame:
+    """Compute the rows of whole minutes from messages (as ``read_dialogs`` gives them, ``expires_at`` included).
+
+    ``messages`` begin before ``since``, so that it is known what is open. ``backlog`` (service, contract, backlog) is that of
+    the range's newest minute.
+    """
+    found = facts(messages).where(F.col("minute") < F.lit(until))
+    if backlog is not None:
+        unread = F.lit("backlog").alias("what"), F.col("backlog").alias("count")
+        found = found.unionByName(
+            backlog.select(*PAIR, F.lit(until - MINUTE).alias("minute"), *unread), allowMissingColumns=True
+        )
+    return _every_minute(_counted(found), since, until)
+
+
+def facts(messages: DataFrame) -> DataFrame:
+    """Say what happened when: service, contract, minute, what, and count, code or seconds."""
+    at, is_message = F.col("appended_at"), F.col("kind") == "MESSAGE"
+    parts = messages.groupBy(*PAIR, "conversation_id", F.date_trunc("minute", at).alias("minute")).agg(
+        F.count_if(is_message).alias("count"),
+        F.min(F.when(F.col("to_target") & (F.col("sequence") == 0), at)).alias("begun_at"),
+        F.min(F.when(~F.col("to_target") & is_message, at)).alias("reply_at"),
+        F.min(F.when(~is_message, F.struct(at.alias("at"), "kind", "code"))).alias("end"),
+        F.min("expires_at").alias("expires_at"),
+    )  # fmt: skip
+    dialogs = parts.groupBy(*PAIR, "conversation_id").agg(
+        F.collect_list(F.struct("minute", "count")).alias("minutes"), F.min("begun_at").alias("begun_at"),
+        F.min("reply_at").alias("reply_at"), F.min("end").alias("end"), F.min("expires_at").alias("expires_at"),
+    )  # fmt: skip
+    over = F.when(
+        F.col("expires_at") <= F.coalesce("end.at", "expires_at"),
+        F.struct(
+            F.col("expires_at").alias("at"), F.lit("expired").alias("what"), F.lit(None).cast("int").alias("code")
+        ),
+    ).otherwise(
+        F.struct(
+            F.col("end.at").alias("at"),
+            F.when(F.col("end.kind") == "END", "ended").otherwise("errored").alias("what"),
+            F.when(F.col("end.kind") == "ERROR", F.col("end.code")).alias("code"),
+        )
+    )
+    begun = F.col("begun_at")
+    ends = dialogs.withColumn("over", over)
+    told = F.concat(
+        F.transform("minutes", lambda it: _fact(it["minute"], F.lit("messages"), it["count"])),
+        F.array(
+            _fact(begun, F.lit("begun")),
+            _fact(F.col("reply_at"), F.lit("replied"), seconds=_seconds(begun, F.col("reply_at"))),
+            _fact(F.col("over.at"), F.col("over.what"), code=F.col("over.code"), seconds=_seconds(begun, F.col("over.at"))),
+            # A dialog whose beginning is not known was never counted as open.
+            _fact(F.when(begun.isNotNull(), F.col("over.at")), F.lit("closed")),
+        ),
+    )  # fmt: skip
+    return ends.select(*PAIR, F.explode(told).alias("fact")).select(*PAIR, "fact.*").where("minute is not null")
+
+
+def _fact(
+    at: Column, what: Column, count: Column | None = None, code: Column | None = None, seconds: Column | None = None
+) -> Column:
+    values = (
+        F.date_trunc("minute", at).alias("minute"), what.alias("what"), (F.lit(1) if count is None else count).alias("count"),
+        (F.lit(None) if code is None else code).alias("code"), (F.lit(None) if seconds is None else seconds).alias("seconds"),
+    )  # fmt: skip
+    return F.struct(*values).cast(_FACT)
+
+
+def _seconds(begin: Column, end: Column) -> Column:
+    return (F.unix_micros(end) - F.unix_micros(begin)) / 1e6
+
+
+def _counted(found: DataFrame) -> DataFrame:
+    def of(what: str) -> Column:
+        return F.col("what") == what
+
+    def total(what: str) -> Column:
+        return F.sum(F.when(of(what), F.col("count")).otherwise(0))
+
+    def quantiles(what: Column, name: str) -> list[Column]:
+        found = F.percentile_approx(F.when(what, F.col("seconds")), list(_SHARES.values()))
+        return [found[at].alias(f"{name}_{share}") for at, share in enumerate(_SHARES)]
+
+    codes = F.collect_list(F.when(of("errored"), F.col("code")))
+    over = F.col("what").isin("ended", "errored", "expired")
+    grouped = found.groupBy(*KEY).agg(
+        *(total(name).alias(name) for name in _COUNTS), codes.alias("codes"), *quantiles(of("replied"), "reply"),
+        *quantiles(over, "end"), (total("begun") - total("closed")).alias("more"),
+        F.sum(F.when(of("backlog"), F.col("count"))).alias("backlog"),
+    )  # fmt: skip
+    so_far = Window.partitionBy(*PAIR).orderBy("minute").rowsBetween(Window.unboundedPreceding, 0)
+    codes = F.transform(
+        F.array_sort(F.array_distinct("codes")),
+        lambda code: F.struct(code, F.size(F.filter("codes", lambda it: it == code)).cast("long")),
+    )
+    return grouped.select(
+        *KEY, *_COUNTS[:5], F.map_from_entries(codes).alias("errors"), "replied", *_TIMES,
+        F.sum("more").over(so_far).alias("open"), "backlog",
+    )  # fmt: skip
+
+
+def _every_minute(counted: DataFrame, since: datetime, until: datetime) -> DataFrame:
+    """Keep the rows of a range, and put rows in which nothing happened into the minutes between and behind them."""
+    mine = Window.partitionBy(*PAIR).orderBy("minute")
+    first = F.greatest("minute", F.lit(since))
+    last = F.coalesce(F.lead("minute").over(mine), F.lit(until)) - F.lit(MINUTE)
+    minutes = F.when(first <= last, F.sequence(first, last, F.lit(MINUTE)))
+    own = F.col("minute") == F.col("of")
+    return counted.withColumn("minutes", minutes).select("*", F.explode("minutes").alias("of")).select(
+        F.col("of").alias("minute"), *PAIR, *(F.when(own, F.col(name)).otherwise(0).alias(name) for name in _COUNTS[:5]),
+        F.map_filter("errors", lambda _code, _count: own).alias("errors"),
+        F.when(own, F.col("replied")).otherwise(0).alias("replied"),
+        *(F.when(own, F.col(name)).alias(name) for name in _TIMES), "open", F.when(own, F.col("backlog")).alias("backlog"),
+    )  # fmt: skip
+
+
+def unread(spark: SparkSession, wire: Wire, talkers: Sequence[str]) -> DataFrame:
+    """Count the messages that stand in queues behind the positions of their owners: service, contract, backlog.
+
+    Positions are those of the partitions' state rows; a partition without one has read nothing.
+    """
+    marks = state.read_rows(spark, wire, talkers, "P")
+    fields = marks.select("service", "partition", state.fields_of("partition").alias("p"))
+    read = fields.select("service", "partition", "p.queue").collect()
+    positions = {(row["service"], row["partition"]): row["queue"] for row in read}
+    start = {
+        wire.queue(name): {str(number): positions.get((name, number), -2) for number in range(wire.partitions(name))}
+        for name in talkers
+    }
+    # What Kafka dropped before it was read cannot be waited for.
+    patient = Wire(wire.kafka, {**wire.options, "failOnDataLoss": "false"})
+    records = patient.read_offsets(spark, json.dumps(start), "latest", [wire.queue(name) for name in talkers])
+    queues = {wire.queue(name): (name, wire.partitions(name)) for name in talkers}
+    judged = judge(decode(records, writer_schemas(wire.catalog.schemas)), queues)
+    e = F.col("envelope")
+    sent = judged.where(F.col("why").isNull() & e["kind"].isin("MESSAGE", "END", "ERROR"))
+    service = F.when(e["from_initiator"], e["to_service"]).otherwise(e["from_service"]).alias("service")
+    return sent.groupBy(service, e["contract"].alias("contract")).agg(F.count("*").alias("backlog"))
+
+
+def publish(rows: DataFrame, wire: Wire) -> str:
+    """Write rows to the namespace's topic of metrics, which is created when it is missing; return its name."""
+    topic = create_metrics_topic(wire.kafka)
+    at = F.date_format("minute", "yyyy-MM-dd'T'HH:mm:ss'Z'")
+    records = rows.select(
+        F.concat_ws("/", *PAIR, at).alias("key"),
+        F.to_json(F.struct(*rows.columns), {"ignoreNullFields": "false"}).alias("value"),
+    )
+    settings = {f"kafka.{name}": value for name, value in java_settings(wire.kafka.settings).items()}
+    given = {name: value for name, value in wire.options.items() if name.startswith("kafka.")}
+    options = {
+        "kafka.bootstrap.servers": wire.kafka.bootstrap,
+        "kafka.acks": "all",
+        **settings,
+        **given,
+        "topic": topic,
+    }
+    records.write.format("kafka").options(**options).save()
+    return topic
+
+
+def job(spark: SparkSession, options: argparse.Namespace) -> Result:
+    """Read, compute, write where asked to, and sum up."""
+    since, until = _range(options)
+    wire = Wire(kafka_of(options), dict(options.option))
+    state.services_of(wire, options.service)
+    from_then = None if options.lookback is None else since - options.lookback
+    messages = read_dialogs(
+        spark, bootstrap=wire.kafka, service=options.service, since=from_then, until=until, options=wire.options
+    )
+    # Only a range up to now ends in a minute whose backlog can be seen.
+    backlog = unread(spark, wire, wire.talkers(options.service, None)) if options.until is None else None
+    rows = transform(messages, since, until, backlog)
+    if options.service is not None:
+        rows = rows.where(F.col("service") == options.service)
+    rows = rows.localCheckpoint()
+    written = {}
+    if options.out:
+        files = DayFiles(spark, options.out, KEY, "minute")
+        rows = _with_old_backlog(rows, files).localCheckpoint()
+        files.replace(rows)
+        written["out"] = options.out
+    if options.publish:
+        written["topic"] = publish(rows, wire)
+    pairs = [row.asDict() for row in _summed(rows).collect()]
+    data = {
+        "since": since.isoformat(), "until": until.isoformat(), "rows": sum(it["minutes"] for it in pairs),
+        "pairs": pairs, **written,
+    }  # fmt: skip
+    return Result(data, _text(pairs, since, until, written))
+
+
+def _range(options: argparse.Namespace) -> tuple[datetime, datetime]:
+    until = options.until or minute_of(datetime.now(UTC) - SETTLED)
+    since = options.since or until - RANGE
+    if since >= until:
+        raise DeclarationError(
+            f"--since {since:%Y-%m-%dT%H:%MZ} is not before --until {until:%Y-%m-%dT%H:%MZ}; without --until the range ends "
+            "with the last whole minute"
+        )
+    return since, until
+
+
+def _with_old_backlog(rows: DataFrame, files: DayFiles) -> DataFrame:
+    """Keep the backlog that was found when a minute was the newest."""
+    before = files.read(rows).where("backlog is not null").select(*KEY, F.col("backlog").alias("old"))
+    kept = rows.join(before, [*KEY], "left").withColumn("backlog", F.coalesce("backlog", "old"))
+    return kept.select(*rows.columns)
+
+
+def _summed(rows: DataFrame) -> DataFrame:
+    last = (F.max_by(name, "minute").alias(name) for name in ("open", "backlog"))
+    return rows.groupBy(*PAIR).agg(
+        F.count("*").alias("minutes"), *(F.sum(name).alias(name) for name in _COUNTS), *last
+    ).orderBy(*PAIR)  # fmt: skip
+
+
+def _text(pairs: list[dict[str, Any]], since: datetime, until: datetime, written: dict[str, str]) -> str:
+    range_ = f"{since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC"
+    if not pairs:
+        return f"nothing was said: {range_}"
+    names = [*pairs[0]]
+    where = ", ".join(written.values()) or "nowhere: see --out and --publish"
+    table = as_text([name.upper() for name in names], ([it[name] for name in names] for it in pairs))
+    return f"{table}\n{sum(it['minutes'] for it in pairs)} rows, {range_}, written to {where}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job; return its exit code."""
+    made = parser_of(
+        "dialog-metrics", "Count and time what dialogs do, per minute, service and contract.",
+        "conversations spark dialog-metrics --bootstrap localhost:9092 --out metrics --publish",
+    )  # fmt: skip
+    made.add_argument("--service", help="only dialogs that were begun with this one (default: all)")
+    made.add_argument("--since", type=minute, metavar="MINUTE", help="first minute (default: an hour before --until)")
+    made.add_argument("--until", type=minute, metavar="MINUTE", help="minute behind the last (default: now)")
+    made.add_argument(
+        "--lookback", type=span, metavar="SPAN",
+        help="how far before --since to read for what is open then (default: all that Kafka has)",
+    )  # fmt: skip
+    made.add_argument("--out", metavar="DIR", help="write the rows as Parquet; the same minutes are replaced")
+    made.add_argument("--publish", action="store_true", help="write the rows to the topic <namespace>.metrics")
+    return carry_out(made, argv, job)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

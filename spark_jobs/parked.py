@@ -1,0 +1,91 @@
+"""Sides of dialogs that are open, and what of them waits: as ``ops.queries.waiting`` says it, from state rows.
+
+``endpoints`` has a row for each open side of a dialog:
+
+    service, partition, conversation_id, initiator   which side
+    key, contract, peer                              its own key, and with whom it talks under what
+    state                                            as in docs/protocol.md: CONVERSING, DISCONNECTED_OUTBOUND, ...
+    begun_at, expires_at                             null: unlimited
+    unacknowledged                                   messages, END included, that the peer has not acknowledged
+    written_at                                       when its row was written last
+
+``parked`` has a row for each failed message with its dialog behind it, and for each failed handler without a message:
+
+    letter                          what operators call it
+    service, partition, conversation_id, initiator, key, contract, peer
+    handler                         MESSAGE, TIMER or ERROR: whose handler failed
+    number, what                    of the message; without one null, and TIMER or ERROR
+    attempts, since, failure        how often it failed, when first, and what its handler raised last
+    due                             when it is tried again; null: when an operator says so, or its queue is on again
+    held, queue_off                 which of the two
+    behind, size, returns           records behind it, bytes of all, and how often an operator gave it back
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+
+from conversations.protocol.rows import QUEUE_ON
+from conversations.protocol.states import State
+from spark_jobs.envelopes import decode, writer_schemas
+from spark_jobs.letters import letter_of
+from spark_jobs.rows import fields_of, instant_of, is_tombstone
+
+SIDE = ("service", "partition", "conversation_id", "initiator")
+_HANDLER_START = 19
+"""Place in the key of a T row, from 1."""
+
+
+def endpoints(rows: DataFrame) -> DataFrame:
+    """List the open sides of dialogs among newest state rows."""
+    e = F.col("e")
+    found = _decoded(rows.where((F.col("row") == "E") & ~is_tombstone()), "endpoint", "e")
+    names = F.create_map(*(F.lit(it) for state in State for it in (int(state), state.name)))
+    return found.select(
+        *SIDE, e["key"].alias("key"), e["contract"].alias("contract"), e["peer"].alias("peer"),
+        names[e["state"]].alias("state"), F.coalesce(drawn_at(F.col("conversation_id")), "written_at").alias("begun_at"),
+        F.when(e["expires_at"] >= 0, F.timestamp_micros(e["expires_at"])).alias("expires_at"),
+        (e["next_out"] - 1 - e["acked"]).alias("unacknowledged"), "written_at",
+    )  # fmt: skip
+
+
+def parked(rows: DataFrame) -> DataFrame:
+    """List what failed and waits, of dialogs that are open, from all newest rows of partitions."""
+    p, w, e = F.col("p"), F.col("w"), F.col("envelope")
+    waits = _decoded(rows.where(F.col("row").isin("F", "T")), "park", "p").select(
+        *SIDE, p,
+        F.when(F.col("row") == "T", F.substring("key", _HANDLER_START, 1).cast("string")).alias("letter_of_handler"),
+        F.when(F.col("row") == "F", p["first"]).alias("first"),
+    )  # fmt: skip
+    heads = rows.where("row = 'R'").select(*SIDE, F.col("number").alias("first"), "value")
+    sides = endpoints(rows).select(*SIDE, "key", "contract", "peer")
+    together = waits.join(sides, [*SIDE]).join(heads, [*SIDE, "first"], "left")
+    found = decode(_decoded(together, "waiting", "w").withColumn("value", w["value"]), writer_schemas({}))
+    handler = F.when(F.col("letter_of_handler") == "t", "TIMER").when(F.col("letter_of_handler") == "e", "ERROR")
+    due = instant_of(p["due"])
+    side = F.when(F.col("initiator"), "initiator").otherwise("target")
+    without = F.concat_ws("-", F.concat_ws(".", "service", F.lower(handler)), "conversation_id", side)
+    return found.select(
+        F.when(handler.isNotNull(), without).otherwise(letter_of(F.col("service"), w["topic"], w["offset"])).alias("letter"),
+        *SIDE, "key", "contract", "peer", F.coalesce(handler, F.lit("MESSAGE")).alias("handler"),
+        F.when(handler.isNull(), e["seq"]).alias("number"),
+        F.coalesce(handler, F.when(e["kind"] == "MESSAGE", e["message_type"]).otherwise(e["kind"])).alias("what"),
+        F.when(handler.isNull(), w["attempts"]).otherwise(p["attempts"]).alias("attempts"),
+        F.timestamp_micros(p["since"]).alias("since"), p["failure"].alias("failure"),
+        F.when(due < QUEUE_ON, F.timestamp_micros(due)).alias("due"), (due > QUEUE_ON).alias("held"),
+        (due == QUEUE_ON).alias("queue_off"), F.greatest(p["next"] - p["first"] - 1, F.lit(0)).alias("behind"),
+        p["size"].alias("size"), p["returns"].alias("returns"),
+    )  # fmt: skip
+
+
+def drawn_at(conversation_id: Column) -> Column:
+    """Read from an id when it was drawn, to the millisecond; null unless it is a UUIDv7."""
+    digits = F.concat(F.substring(conversation_id, 1, 8), F.substring(conversation_id, 10, 4))
+    millis = F.conv(digits, 16, 10).cast("long")
+    return F.when(F.substring(conversation_id, 15, 1) == "7", F.timestamp_millis(millis))
+
+
+def _decoded(rows: DataFrame, schema: str, name: str) -> DataFrame:
+    # A generator's output: what reads several fields of it decodes once.
+    return rows.select("*", F.explode(F.array(fields_of(schema))).alias(name))

@@ -1,0 +1,248 @@
+"""Dialogs that do not go on as they should, from what their owners remember: why, since when, and what to do next.
+
+    spark-submit ... spark_jobs/stuck_dialogs.py --bootstrap kafka:9092
+    conversations spark stuck-dialogs --older-than 2d --lifetime-within 30m --json
+
+A row for each side of a dialog that is open and has one of these reasons, with all it has:
+
+    held             its message, or its timer's or error's handler, was given up on: it waits for an operator
+    queue-off        a message waits for its queue to be on, or for its worker's brake to be off, longer than --waiting-for
+    retrying         a message fails again and again since longer than --waiting-for; the next attempt is set
+    delayed          the peer's queue takes no records since longer than --waiting-for: they are kept as rows
+    unacknowledged   the peer has not acknowledged what was sent, and nothing else has happened since longer than
+                     --waiting-for: it is down, far behind, or its queue is off
+    lifetime-near    its lifetime ends within --lifetime-within, or is over already and its owner has not seen to it
+    old              it began longer ago than --older-than
+
+A dialog began when its id was drawn, which its UUIDv7 tells; with another kind of id it is as old as the last change of its
+row, at least. An unacknowledged dialog whose own side sends all the time is told by what waits for its peer: see the
+backlog of ``dialog_metrics``. Queues that are off are listed too, also when no dialog waits for them.
+
+Nothing is changed; rows are read as they are now. With ``--out`` the dialogs are kept as Parquet, in ``taken_at=<the run's
+second>``; a run adds its own and touches no other.
+
+Exit codes: 0 nothing is stuck, 1 a dialog is or a queue is off, 2 wrong usage, 3 Kafka unreachable.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+
+from conversations.protocol.states import State
+from spark_jobs import rows as state
+from spark_jobs.command_line import Exit, Result, carry_out, kafka_of, parser_of
+from spark_jobs.parked import SIDE, endpoints, parked
+from spark_jobs.snapshots import save
+from spark_jobs.tables import as_text
+from spark_jobs.times import span, written
+from spark_jobs.wire import Wire
+
+DAY, HOUR, PATIENCE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=5)
+SHOWN = 100
+NEEDED = "DEFPRT"
+"""Kinds of state rows that say what is stuck."""
+_AWAITING = (State.CONVERSING.name, State.DISCONNECTED_OUTBOUND.name)
+"""States in which the peer owes an acknowledgement of what was sent."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """From when on a dialog is stuck."""
+
+    now: datetime
+    older_than: timedelta = DAY
+    waiting_for: timedelta = PATIENCE
+    lifetime_within: timedelta = HOUR
+
+    @property
+    def patient(self) -> Column:
+        """What waits since before that waits too long."""
+        return F.lit(self.now - self.waiting_for)
+
+
+def transform(rows: DataFrame, bounds: Bounds) -> DataFrame:
+    """List the stuck sides of dialogs among newest state rows (``spark_jobs.rows.read_rows``).
+
+    A row for each: service, partition, conversation_id, initiator, contract, peer, key, state, begun_at, expires_at;
+    ``reasons``: array of ``{reason, since, what}``, the most urgent first; ``since``: the earliest of them; ``letter``,
+    ``behind`` of what is parked, else null and 0; ``next``: the command to go on with, null when there is none.
+    """
+    side = [*SIDE]
+    found = (
+        endpoints(rows)
+        .join(_waits(rows, bounds), side, "left")
+        .join(_delayed(rows), side, "left")
+    )  # fmt: skip
+    old, near = F.lit(bounds.now - bounds.older_than), F.lit(bounds.now + bounds.lifetime_within)
+    silent = (F.col("unacknowledged") > 0) & F.col("state").isin(*_AWAITING) & (F.col("written_at") < bounds.patient)
+    others = (
+        _reason("delayed", F.col("delayed_at") < bounds.patient, F.col("delayed_at"), F.col("delayed_what")),
+        _reason("unacknowledged", silent, F.col("written_at"), F.format_string("%d not acknowledged", "unacknowledged")),
+        _reason(
+            "lifetime-near", F.col("expires_at") <= near, F.col("expires_at") - F.lit(bounds.lifetime_within),
+            F.concat(F.lit("ends at "), _moment(F.col("expires_at"))),
+        ),
+        _reason("old", F.col("begun_at") < old, F.col("begun_at"), F.concat(F.lit("begun at "), _moment(F.col("begun_at")))),
+    )  # fmt: skip
+    mine = F.filter(F.array(*others), lambda it: it.isNotNull())
+    stuck = found.withColumn("reasons", F.when(F.col("waits").isNull(), mine).otherwise(F.concat("waits", mine)))
+    return stuck.where(F.size("reasons") > 0).select(
+        *side, "contract", "peer", "key", "state", "begun_at", "expires_at", "reasons",
+        F.array_min(F.transform("reasons", lambda it: it["since"])).alias("since"), "letter",
+        F.coalesce("behind", F.lit(0)).cast("long").alias("behind"), _next().alias("next"),
+    )  # fmt: skip
+
+
+def queues_off(rows: DataFrame) -> DataFrame:
+    """List the partitions whose queues are off: service, partition, off, by, reason, since, as ``queue show`` has them."""
+    p = F.col("p")
+    found = rows.where("row = 'P'").select("service", "partition", state.fields_of("partition").alias("p"))
+    return found.where(p["off"] != "").select(
+        "service", "partition", p["off"].alias("off"), p["off_by"].alias("by"), p["off_reason"].alias("reason"),
+        F.timestamp_micros(p["off_since"]).alias("since"),
+    )  # fmt: skip
+
+
+def _waits(rows: DataFrame, bounds: Bounds) -> DataFrame:
+    """Say of each side what of it is parked: ``waits``, ``letter`` of what to look at first, and how much is behind."""
+    since, failed = F.col("since"), F.concat(F.col("what"), F.lit(" "), F.coalesce(F.col("failure"), F.lit("")))
+    off = queues_off(rows).select("service", "partition", F.col("reason").alias("off_reason"), F.lit(True).alias("off"))
+    found = parked(rows).join(F.broadcast(off), ["service", "partition"], "left")
+    is_off = F.coalesce("off", F.lit(False))
+    again = F.concat(failed, F.format_string(" (%d times, again at ", "attempts"), _moment(F.col("due")), F.lit(")"))
+    why_off = F.coalesce(F.col("off_reason"), F.lit("its worker's brake is on"))
+    reason = F.coalesce(
+        _reason("held", F.col("held"), since, failed),
+        _reason("queue-off", F.col("queue_off") & (is_off | (since < bounds.patient)), since, why_off),
+        _reason("retrying", F.col("due").isNotNull() & (since < bounds.patient), since, again),
+    )  # fmt: skip
+    # Held, or what its policy turned the queue off for: what 'dead-letters show' knows.
+    decidable = F.col("held") | (F.col("queue_off") & (F.col("failure") != ""))
+    told = found.withColumn("reason", reason).where("reason is not null").withColumn("decidable", decidable)
+    return told.groupBy(*SIDE).agg(
+        # The words' alphabet happens to be the order of their urgency.
+        F.array_sort(F.collect_list("reason")).alias("waits"), F.sum("behind").alias("behind"),
+        F.max_by("letter", F.struct("decidable", "since")).alias("letter"), F.max("decidable").alias("decidable"),
+        F.max("queue_off").alias("queue_off"),
+    )  # fmt: skip
+
+
+def _delayed(rows: DataFrame) -> DataFrame:
+    what = F.format_string("%d waiting for the queue of the peer", F.count("*"))
+    return (
+        rows.where("row = 'D'").groupBy(*SIDE).agg(F.min("written_at").alias("delayed_at"), what.alias("delayed_what"))
+    )
+
+
+def _reason(word: str, holds: Column, since: Column, what: Column) -> Column:
+    return F.when(holds, F.struct(F.lit(word).alias("reason"), since.alias("since"), what.alias("what")))
+
+
+def _next() -> Column:
+    """Name the command that an operator would run: about the failure, the own queue, or the peer's."""
+    words = F.transform("reasons", lambda it: it["reason"])
+    command = F.lit("conversations ")
+    show = F.concat(command, F.lit("dead-letters show "), F.col("letter"))
+    retries = F.concat(command, F.lit("retries list "), F.col("service"))
+    queue = F.concat(command, F.lit("queue show "))
+    awaits_peer = F.array_contains(words, "delayed") | F.array_contains(words, "unacknowledged")
+    return (
+        F.when(F.col("decidable"), show).when(F.col("queue_off"), F.concat(queue, F.col("service")))
+        .when(F.array_contains(words, "retrying"), retries).when(awaits_peer, F.concat(queue, F.col("peer")))
+    )  # fmt: skip
+
+
+def _moment(at: Column) -> Column:
+    return F.date_format(at, "yyyy-MM-dd'T'HH:mm:ss'Z'")
+
+
+def job(spark: SparkSession, options: argparse.Namespace) -> Result:
+    """Read, judge, keep if asked to, and say what was found."""
+    now = datetime.now(UTC)
+    wire = Wire(kafka_of(options), dict(options.option))
+    bounds = Bounds(now, options.older_than, options.waiting_for, options.lifetime_within)
+    rows = state.read_rows(spark, wire, state.services_of(wire, options.service), NEEDED).localCheckpoint()
+    stuck = transform(rows, bounds).localCheckpoint()
+    off = [row.asDict() for row in queues_off(rows).orderBy("service", "partition").collect()]
+    if options.out:
+        save(stuck, options.out, now)
+    word = F.explode(F.transform("reasons", lambda it: it["reason"])).alias("reason")
+    counts = {str(row["reason"]): int(row["count"]) for row in stuck.select(word).groupBy("reason").count().collect()}
+    total = stuck.count()
+    shown = [row.asDict(recursive=True) for row in stuck.orderBy("since", *SIDE).limit(options.most).collect()]
+    data = {
+        "stuck": total, "by_reason": counts, "dialogs": _plain(shown), "queues_off": _plain(off),
+        "taken_at": now.isoformat(timespec="seconds"),
+    }  # fmt: skip
+    return Result(data, _text(shown, off, total, now), Exit.HUMAN if total or off else Exit.FINE)
+
+
+def _plain(it: Any) -> Any:
+    if isinstance(it, dict):
+        return {name: _plain(value) for name, value in it.items()}
+    if isinstance(it, list):
+        return [_plain(value) for value in it]
+    return it.astimezone(UTC).isoformat() if isinstance(it, datetime) else it
+
+
+def _text(shown: list[dict[str, Any]], off: list[dict[str, Any]], total: int, now: datetime) -> str:
+    lines = [
+        f"the queue of {it['service']} is off in partition {it['partition']} ({it['by']}: {it['reason']}): "
+        f"conversations queue show {it['service']}"
+        for it in off
+    ]
+    if not total:
+        return "\n".join([*lines, "no dialog is stuck"])
+    names = "DIALOG", "SIDE", "SERVICE", "PEER", "CONTRACT", "STATE", "WHY", "SINCE", "BEHIND", "NEXT"
+    cells = [
+        (it["conversation_id"], "initiator" if it["initiator"] else "target", it["service"], it["peer"], it["contract"], it["state"],
+         "; ".join(f"{one['reason']}: {one['what']}" for one in it["reasons"]), f"{written(now - it['since'].astimezone(UTC))} ago",
+         it["behind"], it["next"])
+        for it in shown
+    ]  # fmt: skip
+    more = f"; {total - len(shown)} more, see --most" if total > len(shown) else ""
+    return "\n".join([*lines, as_text(names, cells), f"{total} sides of dialogs are stuck{more}"])
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number")
+    return int(text)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job; return its exit code."""
+    made = parser_of(
+        "stuck-dialogs", "List dialogs that do not go on as they should, why, since when, and what to do next.",
+        "conversations spark stuck-dialogs --bootstrap localhost:9092 --older-than 2d",
+    )  # fmt: skip
+    made.add_argument("--service", help="of this one only (default: all)")
+    made.add_argument("--older-than", type=span, metavar="SPAN", default=DAY, help="a dialog is old then (default: 1d)")
+    made.add_argument(
+        "--waiting-for", type=span, metavar="SPAN", default=PATIENCE,
+        help="what is retried, or waits for a peer, so long is stuck (default: 5m)",
+    )  # fmt: skip
+    made.add_argument(
+        "--lifetime-within",
+        type=span,
+        metavar="SPAN",
+        default=HOUR,
+        help="a lifetime is near its end then (default: 1h)",
+    )
+    made.add_argument(
+        "--most", type=_count, default=SHOWN, help=f"show so many at most, the longest first (default: {SHOWN})"
+    )
+    made.add_argument("--out", metavar="DIR", help="keep all of them as Parquet, beside those of other runs")
+    return carry_out(made, argv, job)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,27 @@
+"""Tables for people, as the other commands print them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ops.cli.output import printable
+
+WIDE = 200
+
+
+def as_text(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Lay rows out under headers, as wide as the terminal, or ``WIDE`` in a file; None is an empty cell."""
+    table = Table(box=None, header_style="bold")
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text("" if cell is None else printable(str(cell))) for cell in row))
+    console = Console(width=None if sys.stdout.isatty() else WIDE)
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get().rstrip()

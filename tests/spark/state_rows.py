@@ -1,0 +1,97 @@
+"""Rows of state topics, written by hand, as ``spark_jobs.rows.read_rows`` gives them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from pyspark.sql import DataFrame, SparkSession
+
+from conversations.protocol import rows
+from conversations.protocol.endpoint import NEVER, Endpoint
+from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
+from conversations.protocol.identifiers import uuid7
+from conversations.protocol.states import State
+
+SCHEMA = (
+    "service string, partition int, row string, conversation_id string, initiator boolean, number bigint, key binary,"
+    " value binary, offset bigint, written_at timestamp"
+)
+
+
+class StateRows:
+    """Rows of services at a moment; each is written then, unless it says when."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+        self._rows: list[tuple[Any, ...]] = []
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        return spark.createDataFrame(self._rows, SCHEMA)
+
+    def begin(self, ago: timedelta, number: int = 0) -> UUID:
+        """Draw an id so long ago."""
+        return uuid7(self._micros(ago), number)
+
+    def endpoint(
+        self, dialog: UUID, service: str = "desk", *, initiator: bool = False, state: State = State.CONVERSING,
+        sent: int = 0, acked: int = 0, expires_in: timedelta | None = None,
+    ) -> None:  # fmt: skip
+        """A side of a dialog with "clerk" that has sent messages, of which so many are acknowledged; written a minute ago."""
+        expires = NEVER if expires_in is None else self._micros(-expires_in)
+        made = Endpoint(
+            dialog.bytes, initiator, contract="Tasks", service=service, peer="clerk", key=str(dialog), peer_key=str(dialog),
+            expires_at=expires,
+        )  # fmt: skip
+        made.state, made.next_out, made.acked = state, sent, acked - 1
+        value = rows.encode_endpoint(made, rows.encode_constant(made))
+        self.put(rows.ENDPOINT + rows.identity(dialog.bytes, initiator), value, service, ago=timedelta(minutes=1))
+
+    def tombstone(self, dialog: UUID, service: str = "desk") -> None:
+        made = rows.Tombstone(str(dialog), "clerk", 0, 0, 0, 0, 0, told=True, code=0)
+        self.put(rows.ENDPOINT + rows.identity(dialog.bytes, False), rows.encode_tombstone(made), service)
+
+    def park(
+        self, dialog: UUID, row: rows.ParkRow, service: str = "desk", *, offset: int = 7, timer: bool = False
+    ) -> None:
+        """A parked dialog whose head is a Task from an offset of the queue's, or a timer's handler that waits."""
+        own = rows.identity(dialog.bytes, False)
+        if timer:
+            self.put(rows.RETRY + own + rows.TIMER, rows.encode_park(row), service)
+            return
+        self.put(rows.PARK + own, rows.encode_park(row), service)
+        prefix = Prefix(dialog.bytes, True, "Tasks", "clerk", service, str(dialog), False, 0, -1)
+        task = Envelope(prefix, Kind.MESSAGE, 3, -1, message_type="Task", content_type="application/json", body=b"{}")
+        head = rows.WaitingRow(f"conv.{service}.queue", offset, 0, True, 4, b"k", b"", encode(task))
+        self.put(rows.numbered(rows.PARKED, own, row.first), rows.encode_waiting(head), service)
+
+    def delayed(self, dialog: UUID, ago: timedelta, *numbers: int) -> None:
+        for number in numbers:
+            self.put(rows.numbered(rows.DELAYED, rows.identity(dialog.bytes, False), number), b"...", ago=ago)
+
+    def letter(self, topic: str, offset: int, service: str = "desk") -> None:
+        self.put(rows.letter_key(topic, offset), bytes(8), service)
+
+    def queue(self, row: rows.PartitionRow, service: str = "desk") -> None:
+        self.put(rows.PARTITION, rows.encode_partition(row), service)
+
+    def put(self, key: bytes, value: bytes, service: str = "desk", ago: timedelta = timedelta()) -> None:
+        kind = key[:1].decode()
+        sided = kind in "EHDFRT"
+        number = None
+        if kind in "HDR":
+            number = int.from_bytes(key[18:26], "big")
+        elif kind == "L":
+            number = int.from_bytes(key[2:10], "big")
+        self._rows.append((
+            service, 0, kind, str(UUID(bytes=key[1:17])) if sided else None, key[17] == 1 if sided else None, number,
+            bytearray(key), bytearray(value), len(self._rows), self.now - ago,
+        ))  # fmt: skip
+
+    def since(self, ago: timedelta) -> int:
+        """Microseconds of a moment so long ago, as rows have them."""
+        return self._micros(ago)
+
+    def _micros(self, ago: timedelta) -> int:
+        return int((self.now - ago).timestamp() * 1_000_000)

@@ -1,0 +1,85 @@
+"""Letters and rows as Spark reads them say what the operators' commands say of the same topics."""
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+
+from ops.queries.letters import open_letters
+from ops.queries.queues import queues
+from ops.queries.waiting import waiting
+from spark_jobs import letters
+from spark_jobs.parked import parked
+from spark_jobs.rows import newest, read_history, read_rows, services_of
+from spark_jobs.stuck_dialogs import queues_off
+from spark_jobs.wire import Wire
+from tests.spark.troubles import Troubles
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def wire(troubles: Troubles) -> Wire:
+    return Wire(troubles.kafka, {})
+
+
+def test_open_letters_are_those_that_operators_see(spark: SparkSession, troubles: Troubles, wire: Wire) -> None:
+    services = services_of(wire, None)
+    listed = letters.open_letters(read_rows(spark, wire, services, "L")).withColumn("listed", F.lit(True))
+    read = letters.newest(letters.read_letters(spark, wire, services))
+    rows = read.join(listed, "letter", "left").withColumn("micros", F.unix_micros("failed_at")).collect()
+    found = {row.letter: row for row in rows if row.listed or row.reason == "foreign"}
+    expected = {it.letter: it for it in open_letters(troubles.kafka)}
+    assert found.keys() == expected.keys()
+    for letter, it in expected.items():
+        row: Any = found[letter]
+        said = (
+            row.service, row.partition, row.reason, row.exception or "", row.exception_message or "", row.conversation_id or "",
+            bool(row.from_initiator), -1 if row.sequence is None else row.sequence, row.type or "", bytes(row.key), bytes(row.value),
+        )  # fmt: skip
+        assert said == (
+            it.service, it.partition, it.reason, it.exception, it.message, it.conversation, it.from_initiator, it.number,
+            it.what, it.key, it.value,
+        )  # fmt: skip
+        if not it.foreign:
+            assert row.micros == it.at
+        envelope = it.envelope()
+        assert (row.contract, row.peer) == (("Tasks", "clerk") if envelope else (None, None))
+    reasons = sorted((row.reason, row.held) for row in rows)
+    assert reasons == [  # of what was skipped the letter that says so, not that it was held
+        ("foreign", False), ("handler-failed", False), ("handler-failed", False), ("handler-failed", True), ("set-aside", False),
+        ("skipped", False),
+    ]  # fmt: skip
+
+
+def test_what_waits_is_what_operators_see(spark: SparkSession, troubles: Troubles, wire: Wire) -> None:
+    rows = read_rows(spark, wire, services_of(wire, None)).localCheckpoint()
+    micros = (F.unix_micros(name).alias(f"{name}_micros") for name in ("since", "due"))
+    found = {row.letter: row for row in parked(rows).select("*", *micros).collect()}
+    expected = {it.letter: it for it in waiting(troubles.kafka)}
+    assert found.keys() == expected.keys()
+    for letter, it in expected.items():
+        row: Any = found[letter]
+        said = (
+            row.service, row.conversation_id, row.initiator, row.key, row.contract, row.peer, row.handler,
+            -1 if row.number is None else row.number, row.what, row.attempts, row.since_micros, row.due_micros, row.behind,
+            row.size, row.failure, row.queue_off, row.held, row.returns,
+        )  # fmt: skip
+        assert said == (
+            it.service, it.conversation, it.initiator, it.key, it.contract, it.peer, it.handler.value, it.number, it.what,
+            it.attempts, it.since, it.due, it.behind, it.size, it.failure, it.queue_off, it.held, it.returns,
+        )  # fmt: skip
+    off = {(row.service, row.partition): row for row in queues_off(rows).collect()}
+    assert {(it.service, it.partition) for it in queues(troubles.kafka) if it.off} == off.keys() == {("till", 0)}
+    assert off["till", 0].reason == "RuntimeError: cannot off"
+
+
+def test_rows_are_the_newest_of_their_keys(spark: SparkSession, wire: Wire) -> None:
+    history = read_history(spark, wire, ["desk"]).localCheckpoint()
+    last: dict[tuple[int, bytes], Any] = {}
+    for row in history.orderBy("partition", "offset").collect():
+        last[row.partition, bytes(row.key)] = row
+    expected = sorted(tuple(row) for row in last.values() if row.value is not None)
+    assert sorted(tuple(row) for row in newest(history).collect()) == expected
+    assert history.count() > len(expected), "rows were written more than once"

@@ -1,0 +1,33 @@
+"""Spans and minutes on the command line."""
+
+from argparse import ArgumentTypeError
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from spark_jobs.times import minute, span, written
+
+
+def test_spans_are_read_and_written() -> None:
+    assert span("1h30m") == timedelta(minutes=90)
+    assert span("7d") == timedelta(days=7)
+    assert span("0s") == timedelta(0)
+    assert written(timedelta(days=3, hours=4, minutes=5)) == "3d4h"
+    assert written(timedelta(minutes=2, seconds=5)) == "2m5s"
+    assert written(timedelta(hours=1)) == "1h0m"
+    assert written(timedelta(0)) == "0s"
+
+
+@pytest.mark.parametrize("text", ["", "5", "h", "1.5h", "-1h", "99999999d", "1 h"])
+def test_what_is_no_span_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="write it as 90s, 15m, 1h30m or 7d"):
+        span(text)
+
+
+def test_minutes_are_read_in_utc() -> None:
+    assert minute("2026-09-01") == datetime(2026, 9, 1, tzinfo=UTC)
+    assert minute("2026-09-01T12:30") == minute("2026-09-01T14:30+02:00") == datetime(2026, 9, 1, 12, 30, tzinfo=UTC)
+    with pytest.raises(ArgumentTypeError, match="is within a minute"):
+        minute("2026-09-01T12:30:01")
+    with pytest.raises(ArgumentTypeError, match="is no time"):
+        minute("yesterday")
