@@ -45,7 +45,7 @@ from functools import partial
 from typing import NamedTuple
 from uuid import UUID, uuid5
 
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 from pyspark.sql import types as T  # noqa: N812 - likewise
@@ -258,11 +258,12 @@ def _lifetime(now: int, lifetime: timedelta | None, contract: Contract) -> int:
 def _check(commands: DataFrame) -> None:
     """Refuse the whole batch for a row that cannot be said."""
     wrong = commands.where("problem is not null")
-    found = wrong.select("dialog", "number", "problem").take(SHOWN + 1)
-    if not found:
+    count = wrong.count()  # all partitions at once, where take() would look through a few at a time
+    if not count:
         return
-    lines = [f"  dialog {row.dialog!r:.100}, number {row.number}: {row.problem:.500}" for row in found[:SHOWN]]
-    more = f"\n  and {wrong.count() - SHOWN} more" if len(found) > SHOWN else ""
+    found = wrong.select("dialog", "number", "problem").take(SHOWN)
+    lines = [f"  dialog {row.dialog!r:.100}, number {row.number}: {row.problem:.500}" for row in found]
+    more = f"\n  and {count - SHOWN} more" if count > SHOWN else ""
     raise SpeakError("nothing of this batch was written, for some rows cannot be said:\n" + "\n".join(lines) + more)
 
 
@@ -307,6 +308,8 @@ def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
         commands = _streamed(spark, options, say) if options.checkpoint else say(_read(spark, options)).commands
     except LocalError as error:
         raise DeclarationError(str(error)) from error
+    except AnalysisException as error:
+        raise SpeakError(f"the rows cannot be read: {str(error).strip().partition(chr(10))[0]}") from error
     return Result(
         {"job": options.job, "service": options.service, "to": options.to, "commands": commands},
         f"{commands} commands are written for {options.service}; its workers say them to {options.to}. What they refuse: "

@@ -28,7 +28,7 @@ from confluent_kafka import Producer
 
 from conversations.config import Kafka
 from conversations.kafka.embedded import EmbeddedBroker
-from conversations.kafka.follow import Follower
+from conversations.kafka.follow import Follower, Place
 from conversations.protocol import rows
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
 from ops.queries.state import tables
@@ -105,26 +105,26 @@ class Driver:
             "--contract", "tests.spark.listening:SPEECH", "--job", "chaos", "--from-json", str(out / "rows"),
             "--checkpoint", str(self.checkpoint), "--files", "1", "--json",
         ]  # fmt: skip
-        self._before = self._begun()
+        environment = {
+            **os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_DIRS": str(out / "spark"),
+            "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={out}",
+        }  # fmt: skip
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "spark_jobs.speak", *arguments], cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=log, stderr=log, start_new_session=True,
+                env=environment, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 
-    def _begun(self) -> int:
-        """The newest batch that was begun, by any driver; -1 before the first."""
-        return _newest(self.checkpoint / "offsets")
-
-    def is_speaking(self) -> bool:
-        """Whether this driver has begun a batch that none before it had, or is over."""
-        return self._begun() > self._before or self.process.poll() is not None
+    @property
+    def over(self) -> bool:
+        """Whether it has ended by itself."""
+        return self.process.poll() is not None
 
     def kill(self) -> bool:
         """SIGKILL it and its JVM; say whether a batch was under way."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(20)
-        return self._begun() > _newest(self.checkpoint / "commits")
+        return _newest(self.checkpoint / "offsets") > _newest(self.checkpoint / "commits")
 
     def finish(self, seconds: float) -> str:
         """Wait for its own end; return what is wrong with it."""
@@ -151,7 +151,7 @@ class Repeats:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="repeats", daemon=True)
         self.count = 0
-        self._last: dict[tuple[str, int], int] = {}
+        self._last: dict[Place, int] = {}
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -174,7 +174,10 @@ class Repeats:
 
     def taken(self) -> bool:
         """Whether the services have taken everything that came again."""
-        return all(_position(self._kafka, *place) > offset for place, offset in self._last.items())
+        positions = {service: _positions(self._kafka, service) for service in (READER, LISTENER)}
+        return all(
+            positions[topic.split(".")[1]][topic, number] > offset for (topic, number), offset in self._last.items()
+        )
 
     def _run(self) -> None:
         with Follower(self._kafka, self._topics) as follower:
@@ -200,11 +203,14 @@ class Repeats:
         self._last[message.topic(), message.partition()] = message.offset()
 
 
-def _position(kafka: Kafka, topic: str, partition: int) -> int:
-    """Up to where the service of a topic has taken one of its partitions."""
-    _, service, kind = topic.split(".")
-    row = rows.decode_partition(tables(kafka, service, [rows.PARTITION])[partition][rows.PARTITION])
-    return row.commands if kind == COMMANDS else row.queue
+def _positions(kafka: Kafka, service: str) -> dict[Place, int]:
+    """Up to where a service has taken the partitions of its commands and its queue."""
+    found: dict[Place, int] = {}
+    for number, table in tables(kafka, service, [rows.PARTITION]).items():
+        row = rows.decode_partition(table[rows.PARTITION])
+        found[service_topic(kafka.namespace, service, COMMANDS), number] = row.commands
+        found[service_topic(kafka.namespace, service, QUEUE), number] = row.queue
+    return found
 
 
 # -- the run -------------------------------------------------------------------------------------------------------------
@@ -226,40 +232,55 @@ def run(kafka: Kafka, out: Path, options: Options) -> Verdict:
     """Say the rows of many drivers' lives; judge what was heard."""
     random = Random(options.seed)
     expected = write_rows(out / "rows", options.rows, options.files, random)
-    kills = cut = 0
+    lives = Lives(kafka, out, options, random)
     repeats = Repeats(kafka, Random(options.seed + 1))
     with working(kafka, options.partitions), repeats.running():
-        driver = Driver(kafka, out)
-        try:
-            while kills < options.kills:
-                _wait(driver, random.uniform(0, options.pause))
-                if driver.process.poll() is not None:
-                    break
-                cut += driver.kill()
-                kills += 1
-                driver = Driver(kafka, out)
-            wrong = driver.finish(60 + options.rows / 200)
-        finally:
-            if driver.process.poll() is None:
-                driver.kill()
+        wrong = lives.live()
         if not wrong:
             wait_for(kafka, options.rows, len(expected), 60 + options.rows / 500)
             repeats.finish()
             until(repeats.taken, "all repetitions are taken", 60, pause=0.2)
         complaints = ([wrong] if wrong else []) + judge(kafka, expected)
-    if kills < options.kills:
-        complaints.append(f"only {kills} of {options.kills} kills fitted: give it more rows")
+    if lives.kills < options.kills:
+        complaints.append(f"only {lives.kills} of {options.kills} kills fitted: give it more rows")
     written = Counter(command.command_id for command, noise in commands(kafka) if not noise)
     again = sum(count - 1 for count in written.values())
-    return Verdict(options.rows, len(expected), kills, cut, again, repeats.count, complaints)
+    return Verdict(options.rows, len(expected), lives.kills, lives.cut, again, repeats.count, complaints)
 
 
-def _wait(driver: Driver, pause: float) -> None:
-    """Wait until a driver is at work, and then for a random moment; or until it is over."""
-    until(driver.is_speaking, "a driver speaks", 120, pause=0.01)
-    # Not for anything to happen: the moment itself is what is random.
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        driver.process.wait(pause)
+class Lives:
+    """One driver after the other: all but the last are killed."""
+
+    def __init__(self, kafka: Kafka, out: Path, options: Options, random: Random) -> None:
+        self._kafka, self._out, self._options, self._random = kafka, out, options, random
+        self.kills = self.cut = 0
+
+    def live(self) -> str:
+        """Kill drivers at random moments of their work, and let the last one finish; return what is wrong with it."""
+        topic = service_topic(self._kafka.namespace, READER, COMMANDS)
+        with Follower(self._kafka, [topic]) as follower:
+            driver = Driver(self._kafka, self._out)
+            try:
+                while self.kills < self._options.kills:
+                    until(lambda: driver.over or _speaks(follower), "a driver speaks", 120, pause=0)  # noqa: B023 - called here
+                    # Not for anything to happen: the moment itself is what is random.
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        driver.process.wait(self._random.uniform(0, self._options.pause))
+                    if driver.over:
+                        break
+                    self.cut += driver.kill()
+                    self.kills += 1
+                    while follower.poll(0.2):
+                        pass  # what the dead have said
+                    driver = Driver(self._kafka, self._out)
+                return driver.finish(60 + self._options.rows / 200)
+            finally:
+                if not driver.over:
+                    driver.kill()
+
+
+def _speaks(follower: Follower) -> bool:
+    return any(NOISE not in (record.headers() or ()) for record in follower.poll(0.05))
 
 
 def judge(kafka: Kafka, expected: list[Story]) -> list[str]:

@@ -101,7 +101,7 @@ def wait_for(kafka: Kafka, lines: int, ended: int = 0, seconds: float = 60) -> l
         return sum(len(it.numbers) for it in found) >= lines and sum(it.ended for it in found) >= ended
 
     with suppress(AssertionError):  # what is missing is told by who compares
-        until(there, f"{lines} lines", seconds, pause=0.2)
+        until(there, f"{lines} lines", seconds, pause=0.2 if lines < 10_000 else 3)
     return found
 
 

@@ -154,6 +154,9 @@ def test_a_plan_holds_what_matched_and_is_carried_out_by_the_ordinary_command(
     expected = [it for it in held.values() if json.loads(it.body)["amount"] > 100]
     assert plan.letters == tuple(Letter(it.letter, "fragile", it.ticket, it.failure, 1) for it in expected)
     assert (plan.selector.where, plan.selector.service, plan.care.canary) == (where, "fragile", 1)
+    older = json.loads(file.read_text())
+    del older["selector"]["where"]
+    assert from_json(json.dumps(older)).letters == plan.letters, "plans made before there were predicates"
     assert [it.letter for it in waiting(kafka, "fragile")] == letters, "nothing is changed yet"
 
     mended.set()

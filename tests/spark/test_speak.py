@@ -9,7 +9,9 @@ from uuid import uuid5
 
 import pytest
 from pydantic import BaseModel
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import current_timestamp
 
 from conversations import Contract, MessageType
 from conversations.config import Kafka
@@ -272,6 +274,35 @@ def written(kafka: Kafka) -> list[tuple[str, int]]:
         said = next(it for it in command.operations if isinstance(it, Send))
         found.append((command.issued_by, json.loads(said.body)["number"]))
     return found
+
+
+@pytest.mark.kafka
+def test_a_batch_that_is_carried_out_again_is_the_same_commands(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    apply(kafka, [reader().declaration(), listener().declaration()], PARTITIONS, 1)
+    (tmp_path / "rows").mkdir()
+    rows = [{"dialog": "a", "number": n, "type": "Line", "body": {"dialog": "a", "number": n}} for n in range(3)]
+    (tmp_path / "rows" / "1.json").write_text("".join(json.dumps(it) + "\n" for it in rows))
+    say = speaking(bootstrap=kafka, service=READER, contract=SPEECH, to_service=LISTENER, job="again")
+    fails = iter([True])
+
+    def spoken(batch: DataFrame, number: int) -> None:
+        say(batch, number)
+        if next(fails, False):
+            raise RuntimeError("the batch is written, and not noted")
+
+    def run_stream() -> None:
+        stream = spark.readStream.schema(SCHEMA).json(str(tmp_path / "rows")).withColumn("at", current_timestamp())
+        writer = stream.writeStream.foreachBatch(spoken).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    with pytest.raises(StreamingQueryException, match="the batch is written, and not noted"):
+        run_stream()
+    run_stream()
+    found = [command for command, _ in commands(kafka)]
+    assert len(found) == 6
+    assert found[:3] == found[3:], "even the time it was issued at"
 
 
 @pytest.mark.kafka
