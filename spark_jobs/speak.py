@@ -14,7 +14,7 @@ are made of the job's name, the dialog and the number, so the same row is the sa
 writes it, and its owner carries it out once. That is why a row is a command of its own: the rows of a dialog in one command
 would be fewer records, but what is known of a repetition would hang on where a batch happened to end.
 
-**In order.** All rows of a dialog go through one task, in their order, to one partition. A task writes in transactions
+**In order.** All rows of a dialog go through one task, in their order. A task writes in transactions
 (``conversations.kafka.together``), not through Spark's own sink: a producer that gives one record up may still deliver those
 behind it, and the repetition would put it behind them. So the commands of a task that fails are always the first ones, and
 the repetition adds the rest. Batches must come in the order of a dialog's numbers; within a batch a hole is an error.
@@ -61,8 +61,6 @@ from spark_jobs.checkpoints import claim
 from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of
 from spark_jobs.contracts import find_contract
 from spark_jobs.errors import SparkJobError
-from spark_jobs.identifiers import uuid_text
-from spark_jobs.partitioning import partition_of
 from spark_jobs.spoken import COMMANDS, WRITTEN, Row, Speech, commands_of, written_to
 from spark_jobs.wire import Wire
 
@@ -119,9 +117,9 @@ def speak(
     count = _partitions(kafka, service, contract, to_service)
     now = int(datetime.now(UTC).timestamp() * 1_000_000)
     speech = Speech(
-        contract, to_service, job, _lifetime(now, lifetime, contract), now - KNOWN // timedelta(microseconds=1)
+        contract, to_service, job, _lifetime(now, lifetime, contract), count, now - KNOWN // timedelta(microseconds=1)
     )
-    commands = transform(batch, base_of(kafka.namespace, service, job), count, speech, now).persist()
+    commands = transform(batch, base_of(kafka.namespace, service, job), speech, now).persist()
     try:
         _check(commands)
         name, topic = (
@@ -168,25 +166,23 @@ def base_of(namespace: str, service: str, job: str) -> UUID:
     return uuid5(NAMESPACE, f"{namespace}/{service}/{job}")
 
 
-def transform(rows: DataFrame, base: UUID, partitions: int, speech: Speech, now: int) -> DataFrame:
-    """Make the commands of rows, sorted by dialog and number inside the partitions they go to; see ``spoken.COMMANDS``.
+def transform(rows: DataFrame, base: UUID, speech: Speech, now: int) -> DataFrame:
+    """Make the commands of rows, those of a dialog in one partition and sorted by number; see ``spoken.COMMANDS``.
 
     Args:
         rows: as described above.
         base: what ``base_of`` says.
-        partitions: of the commands topic.
         speech: what is the same for all rows.
         now: microseconds since 1970, for rows without ``at``.
 
     Raises:
         SpeakError: columns are missing, or are of a type they cannot have.
     """
-    found = prepared(rows, base, partitions, now)
-    sorted_rows = found.repartition(partitions, "place").sortWithinPartitions("place", "conversation", "number")
-    return sorted_rows.mapInArrow(commands_of(speech), COMMANDS)
+    together = prepared(rows, base, now).repartition(speech.partitions, "conversation")
+    return together.sortWithinPartitions("conversation", "number").mapInArrow(commands_of(speech), COMMANDS)
 
 
-def prepared(rows: DataFrame, base: UUID, partitions: int, now: int) -> DataFrame:
+def prepared(rows: DataFrame, base: UUID, now: int) -> DataFrame:
     """Give rows the columns of ``spoken.Row``."""
     missing = {"dialog", "number", "type", "body"} - set(rows.columns)
     if missing:
@@ -201,12 +197,11 @@ def prepared(rows: DataFrame, base: UUID, partitions: int, now: int) -> DataFram
     conversation = _uuid5(base, F.col("dialog").cast("string"))
     end = F.coalesce(F.col("end").cast("boolean"), F.lit(False)) if "end" in rows.columns else F.lit(False)
     at = F.coalesce(F.unix_micros(F.col("at").cast("timestamp")), F.lit(now)) if "at" in rows.columns else F.lit(now)
-    key = uuid_text(F.col("conversation")).cast("binary")
     return rows.select(
         F.col("dialog").cast("string").alias("dialog"), conversation.alias("conversation"),
-        F.col("number").cast("long").alias("number"), F.col("type").cast("string").alias("type"), data.alias("data"),
+        F.col("number").cast("long").alias("number"), F.col("type").alias("type"), data.alias("data"),
         F.lit(ready).alias("ready"), end.alias("end"), at.cast("long").alias("at"),
-    ).withColumn("place", partition_of(key, F.lit(partitions))).select(*Row._fields)  # fmt: skip
+    ).select(*Row._fields)  # fmt: skip
 
 
 def _data(rows: DataFrame) -> tuple[Column, bool]:

@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from hashlib import blake2b
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from conversations.bodies import codec_of
 from conversations.client import COMMAND_BYTES
@@ -19,12 +19,13 @@ from conversations.kafka.together import append_in_order
 from conversations.protocol.command import Begin, Command, End, Operation, Send, encode_command
 from conversations.protocol.contract import Contract, MessageType
 from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.topics import partition_of
 
 Batches = Iterator[pa.RecordBatch]
 
 COMMANDS = "place int, dialog string, number long, key binary, value binary, problem string"
 """What ``commands_of`` makes: the partition of the commands topic, the row's own names, a record; or why there is none."""
-WRITTEN = "place int, commands long"
+WRITTEN = "commands long"
 
 
 class Speech(NamedTuple):
@@ -35,6 +36,8 @@ class Speech(NamedTuple):
     job: str
     lifetime: int
     """In microseconds; 0 is the contract's default, -1 none."""
+    partitions: int
+    """Of the commands topic."""
     oldest: int
     """A row that was to be said before, in microseconds since 1970, may have been said and forgotten."""
 
@@ -42,7 +45,6 @@ class Speech(NamedTuple):
 class Row(NamedTuple):
     """One row, with the columns that ``spark_jobs.speak.prepared`` makes."""
 
-    place: int | None
     dialog: str | None
     conversation: bytes | None
     number: int | None
@@ -82,21 +84,23 @@ def commands_of(speech: Speech) -> Callable[[Batches], Batches]:
 def written_to(kafka: Kafka, topic: str, name: str) -> Callable[[Batches], Batches]:
     """Return the function for ``mapInArrow`` that appends ``COMMANDS`` to their partitions, and makes ``WRITTEN``.
 
-    ``name`` begins the transactional ids: of two tasks that write to one partition under it the later one goes on.
+    ``name`` begins the transactional ids, the number of the task ends them: of two attempts at a task only the later one
+    goes on.
     """
 
     def written(batches: Batches) -> Batches:
+        context = TaskContext.get()
+        number = 0 if context is None else context.partitionId()
         lines = (Line._make(row) for batch in batches for row in _rows(batch))
-        for place, those in groupby(lines, key=lambda line: line.place):
-            records = ((line.key, line.value) for line in those if line.value is not None)
-            count = append_in_order(kafka, f"{name}.{place}", (topic, place), records)
-            yield _batch(("place", "commands"), [(place, count)], _WRITTEN)
+        records = ((line.place, line.key, line.value) for line in lines if line.value is not None)
+        count = append_in_order(kafka, f"{name}.{number}", topic, records)
+        yield _batch(("commands",), [(count,)], _WRITTEN)
 
     return written
 
 
 _COMMANDS = (pa.int32(), pa.string(), pa.int64(), pa.binary(), pa.binary(), pa.string())
-_WRITTEN = (pa.int32(), pa.int64())
+_WRITTEN = (pa.int64(),)
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
@@ -119,7 +123,7 @@ class _Reader:
         """Say what becomes of a row; None for one that is there twice."""
         before, self._before = self._before, row
         same = before is not None and before.conversation == row.conversation and row.conversation is not None
-        if same and before is not None and row.number == before.number and row[2:-1] == before[2:-1]:
+        if same and before is not None and row.number == before.number and row[1:-1] == before[1:-1]:
             return None
         value, problem = None, None
         try:
@@ -128,7 +132,8 @@ class _Reader:
         except (LocalError, ValueError) as error:
             problem = str(error)
         key = uuid_text(row.conversation or bytes(16)).encode()
-        return Line(row.place or 0, row.dialog or "", -1 if row.number is None else row.number, key, value, problem)
+        place = partition_of(key, self._speech.partitions)
+        return Line(place, row.dialog or "", -1 if row.number is None else row.number, key, value, problem)
 
     def _command(self, row: Row, number: int) -> bytes:
         speech, conversation = self._speech, row.conversation or b""

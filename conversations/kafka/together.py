@@ -1,4 +1,4 @@
-"""Appending records to one partition so that what is kept is always a beginning of what was given.
+"""Appending records to a topic so that what is kept is always a beginning of what was given.
 
 A plain producer that gives a record up may still deliver those behind it, and who then begins anew puts it behind them.
 Here each part of the records is a transaction, and a part is begun when the one before it was committed.
@@ -27,7 +27,7 @@ PATIENCE = 30.0
 KeyAndValue = tuple[bytes, bytes]
 
 
-def append_in_order(kafka: Kafka, transactional_id: str, where: tuple[str, int], records: Iterable[KeyAndValue]) -> int:
+def append_in_order(kafka: Kafka, transactional_id: str, where: tuple[str, int], records: Iterable[Appended]) -> int:
     """Append keys and values to a partition (topic, number), in order; return how many.
 
     Whoever comes with the same ``transactional_id`` shuts the one before out, and what that left open is aborted.
@@ -40,7 +40,7 @@ def append_in_order(kafka: Kafka, transactional_id: str, where: tuple[str, int],
     count = 0
     for part in _parts(records):
         try:
-            _append(producer, where, part)
+            _append(producer, topic, part)
         except (KafkaException, SystemError) as failure:
             # What the transaction holds is nobody's; if it was committed after all, abort is refused.
             with contextlib.suppress(KafkaException, SystemError):
@@ -50,12 +50,12 @@ def append_in_order(kafka: Kafka, transactional_id: str, where: tuple[str, int],
     return count
 
 
-def _parts(records: Iterable[KeyAndValue]) -> Iterator[list[KeyAndValue]]:
-    part: list[KeyAndValue] = []
+def _parts(records: Iterable[Appended]) -> Iterator[list[Appended]]:
+    part: list[Appended] = []
     size = 0
-    for key, value in records:
-        part.append((key, value))
-        size += len(key) + len(value)
+    for record in records:
+        part.append(record)
+        size += len(record[1]) + len(record[2])
         if len(part) >= PART_RECORDS or size >= PART_BYTES:
             yield part
             part, size = [], 0
@@ -72,10 +72,9 @@ def _started(kafka: Kafka, transactional_id: str) -> Any:
     return producer
 
 
-def _append(producer: Any, where: tuple[str, int], part: list[KeyAndValue]) -> None:
-    topic, partition = where
+def _append(producer: Any, topic: str, part: list[Appended]) -> None:
     producer.begin_transaction()
-    for key, value in part:
+    for partition, key, value in part:
         while True:
             try:
                 producer.produce(topic, value, key, partition)

@@ -67,8 +67,8 @@ Said = tuple[str | None, int | None, str | None, str | None, bool | None]
 
 
 def made(rows: DataFrame, now: int = NOW) -> list[Any]:
-    speech = Speech(EVERYTHING, "loans", "job", 60_000_000, NOW - 1_000)
-    return transform(rows, BASE, PARTITIONS, speech, now).collect()
+    speech = Speech(EVERYTHING, "loans", "job", 60_000_000, PARTITIONS, NOW - 1_000)
+    return transform(rows, BASE, speech, now).collect()
 
 
 def frame(spark: SparkSession, *rows: Said) -> DataFrame:
@@ -333,11 +333,11 @@ def test_a_writer_that_was_replaced_writes_nothing_more(kafka: Kafka) -> None:
         """A thousand fill the first part; before the next another writer comes."""
         for number in range(1_500):
             if number == 1_200 and next(later, None) is not None:
-                assert append_in_order(kafka, "same", (topic, 0), [(b"k", b"other")]) == 1
-            yield b"k", str(number).encode()
+                assert append_in_order(kafka, "same", topic, [(0, b"k", b"other")]) == 1
+            yield 0, b"k", str(number).encode()
 
     with pytest.raises(LogError, match="another process writes as same now"):
-        append_in_order(kafka, "same", (topic, 0), records())
+        append_in_order(kafka, "same", topic, records())
     with Follower(kafka, [topic]) as follower:
         values = [record.value() for record in follower.to_the_end(30)]
     assert values == [*(str(number).encode() for number in range(1_000)), b"other"]
