@@ -24,11 +24,12 @@ PART_RECORDS, PART_BYTES = 1_000, 4_000_000
 PATIENCE = 30.0
 """Seconds a step may be tried again."""
 
-KeyAndValue = tuple[bytes, bytes]
+Appended = tuple[int, bytes, bytes]
+"""Partition, key and value."""
 
 
-def append_in_order(kafka: Kafka, transactional_id: str, where: tuple[str, int], records: Iterable[Appended]) -> int:
-    """Append keys and values to a partition (topic, number), in order; return how many.
+def append_in_order(kafka: Kafka, transactional_id: str, topic: str, records: Iterable[Appended]) -> int:
+    """Append records to partitions of a topic, in order; return how many.
 
     Whoever comes with the same ``transactional_id`` shuts the one before out, and what that left open is aborted.
 
