@@ -273,7 +273,7 @@ class Lives:
                     while follower.poll(0.2):
                         pass  # what the dead have said
                     driver = Driver(self._kafka, self._out)
-                return driver.finish(60 + self._options.rows / 200)
+                return driver.finish(120 + self._options.rows / 200)
             finally:
                 if not driver.over:
                     driver.kill()

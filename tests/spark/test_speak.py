@@ -224,8 +224,10 @@ def wait_for_refusals(kafka: Kafka, count: int) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_a_stream_that_is_killed_again_and_again_says_each_row_once(kafka: Kafka, tmp_path: Path) -> None:
-    verdict = run(kafka, tmp_path, Options(rows=4_000, files=30, kills=3, partitions=2, pause=2.0, seed=20_26))
+    verdict = run(kafka, tmp_path, Options(rows=2_400, files=12, kills=3, partitions=2, pause=2.0, seed=20_26))
     assert verdict.wrong == []
     assert verdict.kills == 3
     assert verdict.injected > 0
