@@ -24,6 +24,8 @@ class Selector(NamedTuple):
     """Failed first not before."""
     until: int = 0
     """Failed first before."""
+    where: str = ""
+    """A predicate of Spark SQL that letters were chosen by (``spark_jobs.redrive``); kept to be read, ``matches`` cannot say."""
 
     def matches(self, it: Parked) -> bool:
         """Say whether it is chosen."""

@@ -1,0 +1,44 @@
+"""Contracts named on a command line: ``module:NAME``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from conversations.errors import DeclarationError
+from conversations.protocol.contract import Contract
+
+HOW = "write it as module:NAME, for instance shop.contracts:LOANS for LOANS in shop/contracts.py"
+
+
+def find_contract(target: str) -> Contract:
+    """Import a contract; the current directory counts, as for ``conversations run``.
+
+    Raises:
+        DeclarationError: there is no such module or name, its code fails, or it is no contract.
+    """
+    name, colon, attribute = target.partition(":")
+    if not (name and colon and attribute):
+        raise DeclarationError(f"{target!r} does not say which contract of which module: {HOW}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module: Any = importlib.import_module(name)
+    except DeclarationError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise DeclarationError(f"{target!r} cannot be imported, its code fails with {error!r}") from error
+        raise DeclarationError(f"{target!r}: there is no module {error.name!r} in {here}; {HOW}") from None
+    except Exception as error:  # whatever the code of the module raises
+        raise DeclarationError(f"{target!r} cannot be imported, its code fails with {error!r}") from error
+    found = getattr(module, attribute, None)
+    if isinstance(found, Contract):
+        return found
+    there = [known for known, value in vars(module).items() if isinstance(value, Contract)]
+    raise DeclarationError(
+        f"module {name!r} has no contract {attribute!r}; it has: {', '.join(sorted(there)) or 'none'}"
+    )

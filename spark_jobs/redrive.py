@@ -1,0 +1,227 @@
+"""Choosing failed messages with any predicate of Spark SQL, and freezing them in a plan to give them back.
+
+What can be chosen from is what waits for an operator now: one row per failed message, or failed handler without one.
+
+    letter                       what operators call it, e.g. orders.queue-3-17
+    service, contract, peer      whose handler failed, under what, and who said it
+    conversation_id, initiator   its dialog, and which side of it failed
+    key                          of the conversation group
+    handler                      MESSAGE, TIMER or ERROR: whose handler failed
+    sequence                     number of the message; null without one
+    type                         message type, END, TIMER or ERROR
+    body                         what it says as text, null if it is none: get_json_object(body, '$.amount') reads JSON
+    content                      its bytes
+    exception, exception_message what the handler raised last; ``failure`` is both
+    attempts, returns            how often it failed, and how often an operator gave it back
+    failed_at                    when it failed first
+    behind, size                 records that wait behind it, and bytes of all
+    ticket                       tells whether it was parked again since
+
+    spark-submit --packages ... spark_jobs/redrive.py --bootstrap HOST:PORT --out plan.json
+        --where "exception_message like '%timeout%' and get_json_object(body, '$.amount') > 100"
+
+Nothing is changed: without ``--out`` it only shows what matches; the plan it writes is one of ``conversations redrive``, which
+carries it out through the owners of the dialogs, leaves alone what changed since, and can be stopped and gone on with. To
+run this again makes another plan of what waits then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+
+from conversations.errors import DeclarationError
+from conversations.protocol.parked import Parked
+from ops.cli.output import moment, printable
+from ops.queries.waiting import waiting
+from ops.redrive.plan import Care, Plan, freeze, to_json
+from ops.redrive.selection import Selector
+from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of
+from spark_jobs.errors import SparkJobError
+
+COLUMNS = (
+    "letter string, service string, contract string, peer string, conversation_id string, initiator boolean, key string, "
+    "handler string, sequence long, type string, body string, content binary, exception string, exception_message string, "
+    "failure string, attempts int, returns int, failed_at timestamp, behind long, size long, ticket long"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class PredicateError(SparkJobError):
+    """A predicate cannot be read, or fails on a row."""
+
+
+def letters_of(spark: SparkSession, held: Iterable[Parked]) -> DataFrame:
+    """Make the rows described above."""
+    return spark.createDataFrame([_row(it) for it in held], COLUMNS)
+
+
+def _row(it: Parked) -> tuple[Any, ...]:
+    try:
+        text = it.body.decode() if it.number >= 0 else None
+    except UnicodeDecodeError:
+        text = None
+    name, _, message = it.failure.partition(":")
+    return (
+        it.letter, it.service, it.contract, it.peer, it.conversation, it.initiator, it.key, it.handler.value,
+        it.number if it.number >= 0 else None, it.what, text, bytearray(it.body), name, message.strip(), it.failure, it.attempts,
+        it.returns, _EPOCH + timedelta(microseconds=it.since), it.behind, it.size, it.ticket,
+    )  # fmt: skip
+
+
+def transform(letters: DataFrame, where: str) -> DataFrame:
+    """Keep what a predicate chooses; a row it says null of is not chosen.
+
+    Raises:
+        PredicateError: it is no predicate over the columns of ``letters``; names them.
+    """
+    try:
+        return letters.where(where)
+    except AnalysisException as error:  # what the parser says too
+        raise PredicateError(
+            f"--where {where!r} cannot be used: {_first_line(error)}\nthe columns are: {', '.join(letters.columns)}"
+        ) from error
+
+
+def summary(chosen: DataFrame) -> DataFrame:
+    """Count letters by service, exception and type: letters, behind, first, last; the largest group first."""
+    counts = (
+        F.count("*").alias("letters"), F.sum("behind").alias("behind"), F.min("failed_at").alias("first"),
+        F.max("failed_at").alias("last"),
+    )  # fmt: skip
+    grouped = chosen.groupBy("service", "exception", "type").agg(*counts)
+    return grouped.orderBy(F.desc("letters"), "service", "exception", "type")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+# -- the command line ----------------------------------------------------------------------------------------------------
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Show what a predicate chooses, and freeze it in a plan; see the module."""
+    parser = parser_of(
+        "redrive", "Choose failed messages with a predicate of Spark SQL, and freeze them in a plan to give them back.",
+        "conversations spark redrive --where \"exception_message like '%timeout%'\" --out plan.json",
+    )  # fmt: skip
+    columns = ", ".join(name.split()[0] for name in COLUMNS.split(", "))
+    parser.add_argument("--where", required=True, metavar="PREDICATE", help=f"over the columns {columns}")
+    parser.add_argument("--service", default="", help="only letters of this service")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the plan there; without it nothing is written")
+    parser.add_argument("--canary", type=_count, default=Care().canary, help="so many first, one by one (default: 3)")
+    parser.add_argument("--rate", type=_rate, default=Care().rate, help="letters a second after that (default: 20)")
+    parser.add_argument(
+        "--max-returns", type=_returns, default=Care().max_returns,
+        help="leave out what was given back so often already (default: 3)",
+    )  # fmt: skip
+    return carry_out(parser, argv, _job)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0")
+    return int(text)
+
+
+def _returns(text: str) -> int:
+    if _count(text) < 1:
+        raise argparse.ArgumentTypeError("it is at least 1")
+    return int(text)
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return rate
+
+
+def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
+    kafka = kafka_of(options)
+    held = {it.letter: it for it in waiting(kafka, options.service) if it.held}
+    chosen = transform(letters_of(spark, held.values()), options.where)
+    try:
+        names = [row.letter for row in chosen.select("letter").collect()]
+        # Of the letters that were found: a predicate may say something else when it is asked again.
+        groups = [row.asDict() for row in _texts(summary(letters_of(spark, [held[name] for name in names]))).collect()]
+    except PySparkException as error:
+        raise PredicateError(
+            f"--where {options.where!r} fails on a letter: {_first_line(error)}\n"
+            "what may not fit needs try_cast and the like, which give null"
+        ) from error
+    selector = Selector(options.service, where=options.where)
+    care = Care(options.canary, options.rate, options.max_returns)
+    letters, left_out = freeze([held[name] for name in names], selector, care)
+    plan = Plan(
+        f"rd-{os.urandom(4).hex()}", kafka.namespace, moment(time.time_ns() // 1_000), getpass.getuser(), selector, care,
+        letters, left_out,
+    )  # fmt: skip
+    written = _write(plan, options.out)
+    data = {
+        "redrive": plan.redrive if written else None, "plan": written, "waiting": len(held), "matching": len(names),
+        "letters": len(letters), "behind": plan.behind, "left_out": left_out, "groups": groups,
+    }  # fmt: skip
+    return Result(data, _told(plan, groups, len(held), written))
+
+
+def _texts(groups: DataFrame) -> DataFrame:
+    """Write times down, in UTC."""
+    return groups.withColumns({name: F.date_format(name, "yyyy-MM-dd HH:mm:ss") for name in ("first", "last")})
+
+
+def _write(plan: Plan, out: Path | None) -> str | None:
+    """Write the plan, if there is anything in it and somewhere to write it; return where."""
+    if out is None or not plan.letters:
+        return None
+    try:
+        out.write_text(to_json(plan), encoding="utf-8")
+    except OSError as error:
+        raise DeclarationError(f"--out {out}: {error.strerror}") from error
+    return str(out)
+
+
+def _told(plan: Plan, groups: Sequence[dict[str, Any]], held: int, written: str | None) -> str:
+    matching = sum(group["letters"] for group in groups)
+    if not matching:
+        return f"none of {held} letters that wait for a decision matches"
+    out = f"; {plan.left_out} left out, given back {plan.care.max_returns} times already" if plan.left_out else ""
+    head = f"{matching} of {held} letters that wait for a decision match, {plan.behind} records wait behind them{out}"
+    lines = [head, *_table(groups)]
+    if written is not None:
+        canary = min(plan.care.canary, len(plan.letters))
+        lines.append(
+            f"{plan.redrive}: {len(plan.letters)} letters frozen (later ones are not included); canary: the {canary} oldest\n"
+            f"nothing is changed yet; next: conversations redrive start {written} --reason WHY"
+        )
+    else:
+        lines.append("nothing is changed; next: the same with --out plan.json freezes them in a plan")
+    return "\n".join(lines)
+
+
+_HEADINGS = ("letters", "behind", "service", "exception", "type", "first", "last")
+
+
+def _table(groups: Sequence[dict[str, Any]]) -> list[str]:
+    cells = [_HEADINGS, *(tuple(printable(str(group[name])) for name in _HEADINGS) for group in groups)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(_HEADINGS))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""From rows to commands, in Spark's Python workers: what each row asks of its dialog's owner, or why it cannot be said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from conversations.bodies import codec_of
+from conversations.client import COMMAND_BYTES
+from conversations.config import Kafka, Limits
+from conversations.errors import BodyTooLarge, InvalidBody, LocalError
+from conversations.kafka.together import append_in_order
+from conversations.protocol.command import Begin, Command, End, Operation, Send, encode_command
+from conversations.protocol.contract import Contract, MessageType
+from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.topics import partition_of
+
+Batches = Iterator[pa.RecordBatch]
+
+COMMANDS = "place int, dialog string, number long, key binary, value binary, problem string"
+"""What ``commands_of`` makes: the partition of the commands topic, the row's own names, a record; or why there is none."""
+WRITTEN = "commands long"
+
+
+class Speech(NamedTuple):
+    """What is the same for all rows."""
+
+    contract: Contract
+    to_service: str
+    job: str
+    lifetime: int
+    """In microseconds; 0 is the contract's default, -1 none."""
+    partitions: int
+    """Of the commands topic."""
+    oldest: int
+    """A row that was to be said before, in microseconds since 1970, may have been said and forgotten."""
+
+
+class Row(NamedTuple):
+    """One row, with the columns that ``spark_jobs.speak.prepared`` makes."""
+
+    dialog: str | None
+    conversation: bytes | None
+    number: int | None
+    type: str | None
+    data: bytes | None
+    """The body: JSON text, or what is sent as it is."""
+    ready: bool
+    """The body is what is sent as it is."""
+    end: bool
+    at: int
+    """When it was to be said first, in microseconds since 1970."""
+
+
+class Line(NamedTuple):
+    """What became of a row; fields as ``COMMANDS`` names them."""
+
+    place: int
+    dialog: str
+    number: int
+    key: bytes
+    value: bytes | None
+    problem: str | None
+
+
+def commands_of(speech: Speech) -> Callable[[Batches], Batches]:
+    """Return the function for ``mapInArrow`` that makes ``COMMANDS`` of rows in the order of dialogs and numbers."""
+
+    def made(batches: Batches) -> Batches:
+        reader = _Reader(speech)
+        for batch in batches:
+            lines = [line for row in _rows(batch) if (line := reader.read(Row._make(row))) is not None]
+            yield _batch(Line._fields, lines, _COMMANDS)
+
+    return made
+
+
+def written_to(kafka: Kafka, topic: str, name: str) -> Callable[[Batches], Batches]:
+    """Return the function for ``mapInArrow`` that appends ``COMMANDS`` to their partitions, and makes ``WRITTEN``.
+
+    ``name`` begins the transactional ids, the number of the task ends them: of two attempts at a task only the later one
+    goes on.
+    """
+
+    def written(batches: Batches) -> Batches:
+        context = TaskContext.get()
+        number = 0 if context is None else context.partitionId()
+        lines = (Line._make(row) for batch in batches for row in _rows(batch))
+        records = ((line.place, line.key, line.value) for line in lines if line.value is not None)
+        count = append_in_order(kafka, f"{name}.{number}", topic, records)
+        yield _batch(("commands",), [(count,)], _WRITTEN)
+
+    return written
+
+
+_COMMANDS = (pa.int32(), pa.string(), pa.int64(), pa.binary(), pa.binary(), pa.string())
+_WRITTEN = (pa.int64(),)
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _batch(names: Iterable[str], lines: list[Any], types: Iterable[Any]) -> pa.RecordBatch:
+    made = [pa.array([line[at] for line in lines], kind) for at, kind in enumerate(types)]
+    return pa.RecordBatch.from_arrays(made, list(names))
+
+
+class _Reader:
+    """Goes through rows that are sorted by dialog and number; none of one dialog are with another reader."""
+
+    def __init__(self, speech: Speech) -> None:
+        self._speech = speech
+        self._before: Row | None = None
+
+    def read(self, row: Row) -> Line | None:
+        """Say what becomes of a row; None for one that is there twice."""
+        before, self._before = self._before, row
+        same = before is not None and before.conversation == row.conversation and row.conversation is not None
+        if same and before is not None and row.number == before.number and row[1:-1] == before[1:-1]:
+            return None
+        value, problem = None, None
+        try:
+            number = _checked(row, before if same else None, self._speech.oldest)
+            value = self._command(row, number)
+        except (LocalError, ValueError) as error:
+            problem = str(error)
+        key = uuid_text(row.conversation or bytes(16)).encode()
+        place = partition_of(key, self._speech.partitions)
+        return Line(place, row.dialog or "", -1 if row.number is None else row.number, key, value, problem)
+
+    def _command(self, row: Row, number: int) -> bytes:
+        speech, conversation = self._speech, row.conversation or b""
+        operations: list[Operation] = []
+        if number == 0:
+            operations.append(Begin(speech.to_service, speech.contract.name, speech.lifetime))
+        if row.type is not None:
+            operations.append(_send(speech.contract, row.type, row.data, row.ready))
+        if row.end:
+            operations.append(End())
+        identity = blake2b(conversation + number.to_bytes(8, "big"), digest_size=16).digest()
+        # A begin is known by the conversation's id.
+        name = f"{speech.job}/{number}" if number else ""
+        command = Command(
+            identity, conversation, True, uuid_text(conversation), name, speech.job, row.at, tuple(operations)
+        )
+        value = encode_command(command)
+        if len(value) > COMMAND_BYTES:
+            raise BodyTooLarge(f"the command has {len(value)} bytes; it may have {COMMAND_BYTES} (8459)")
+        return value
+
+
+def _checked(row: Row, before: Row | None, oldest: int) -> int:
+    """Return the number of a row that can be said after the one before it, of the same dialog.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    if not row.dialog:
+        raise ValueError("it has no dialog")
+    if row.number is None or row.number < 0:
+        raise ValueError("it has no number from 0")
+    if row.type is None and not row.end:
+        raise ValueError("it has neither a type nor an end")
+    if row.type is None and row.data is not None:
+        raise ValueError("it has a body and no type")
+    if row.at < oldest:
+        at = datetime.fromtimestamp(row.at / 1_000_000, UTC).isoformat(timespec="seconds")
+        raise ValueError(
+            f"it was to be said at {at}, about a day ago or earlier: whether it was is not known any more. Look with "
+            "spark_jobs.dialogs, and say what is missing under another job's name"
+        )
+    if before is None or before.number is None:
+        return row.number
+    if row.number == before.number:
+        raise ValueError("its number is there twice, with something else")
+    if row.number != before.number + 1:
+        raise ValueError(f"number {before.number + 1} is missing before it")
+    if before.end:
+        raise ValueError("it comes after the end of its dialog")
+    return row.number
+
+
+def _send(contract: Contract, name: str, data: bytes | None, ready: bool) -> Send:
+    declared = contract.outgoing(None, name, from_initiator=True)
+    codec = codec_of(declared)
+    body = _body(declared, data, ready)
+    limit = Limits().body_bytes
+    if len(body) > limit:
+        raise BodyTooLarge(f"the body has {len(body)} bytes; a message may have {limit} (8459)")
+    return Send(name, codec.content_type, body)
+
+
+def _body(declared: MessageType, data: bytes | None, ready: bool) -> bytes:
+    """Return the bytes to send; they are what a receiver can read.
+
+    Raises:
+        InvalidBody: they are not.
+    """
+    codec = codec_of(declared)
+    if data is None and declared.body is not None:
+        raise InvalidBody(f"{declared.name}: the body is missing")
+    found = data or b""
+    if not ready and codec.content_type == "avro/binary":
+        try:
+            fields = json.loads(found)
+        except ValueError as error:
+            raise InvalidBody(f"{declared.name}: {error}") from None
+        return codec.encode(fields)
+    codec.decode(found)
+    return found
