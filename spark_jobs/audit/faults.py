@@ -19,6 +19,7 @@ RECORD_FAULTS: Mapping[str, str] = {
 NUMBER_FAULTS: Mapping[str, str] = {
     "number-twice": "two records with this number have different content",
     "unaccounted": "it was read, and is neither accepted, nor kept as a row or a dead letter",
+    "accepted-unread": "it was accepted, and stands behind what the partition says it has read",
     "held-below": "it is held as a row, and was accepted, or its dialog is over",
     "kept-unsent": "a row keeps it, and it was never on the wire",
     "kept-twice": "more than one row keeps it",

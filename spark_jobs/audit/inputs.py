@@ -93,6 +93,8 @@ def read_inputs(spark: SparkSession, wire: Wire, services: Iterable[str], since:
         SourceError: the catalog does not know a service, a topic is missing, or a transaction stays open.
     """
     known = sorted(services)
+    if not known:
+        raise SourceError(f"namespace {wire.kafka.namespace!r} has no services: run 'conversations apply'")
     topics = {kind: _topics(wire, known, kind) for kind in (QUEUE, DEAD_LETTER, STATE)}
     events = events_topic(wire.kafka.namespace)
     try:

@@ -121,6 +121,7 @@ def _tests() -> dict[str, Column]:
     tests = {
         "number-twice": inside & (F.col("content_low") != F.col("content_high")),
         "unaccounted": known & inside & F.col("read") & owed & ~accepted & ~F.col("kept") & ~F.col("letter") & ~(over & r.letters_cut),
+        "accepted-unread": known & inside & accepted & ~F.col("read") & ~F.col("cut"),
         "held-below": (F.col("held") > 0) & (r.closed | ((number < r.next_in) & ~over)),
         "kept-unsent": F.col("was_sent") & F.col("kept") & ~inside & (F.col("aside") == 0) & (number >= 0),
         "kept-twice": rows > 1,
