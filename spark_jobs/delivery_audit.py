@@ -65,17 +65,22 @@ class Audit:
 
 
 def transform(inputs: Inputs) -> Audit:
-    """Audit what was read; ``inputs.rows`` is used several times: persist it when it is large."""
-    positions = state.positions(inputs.rows)
-    places = state.places(inputs.extents, positions)
+    """Audit what was read; ``inputs.rows`` is used in many places: ``localCheckpoint`` it before, when it is of Kafka."""
+    positions = _small(state.positions(inputs.rows))
+    places = _small(state.places(inputs.extents, positions))
     kept = state.kept(inputs.rows, inputs.writers, places)
     sides = state.sides(inputs.rows, state.parks(inputs.rows, kept), places)
     times = positions.groupBy("service").agg(F.max("queue_time").alias("latest"))
     found = sources.facts(inputs, places)
-    for more in (numbers.kept_facts(kept), numbers.side_facts(sides)):
+    for more in (numbers.kept_facts(kept), numbers.side_facts(inputs.rows)):
         found = found.unionByName(more, allowMissingColumns=True)
     judged = numbers.judged(numbers.numbers(found, sides))
-    return Audit(directions(judged, inputs.rules.services, times), partition_faults(inputs.rows, places, kept))
+    return Audit(directions(judged, inputs.rules.services, times), partition_faults(inputs.rows, places))
+
+
+def _small(frame: DataFrame) -> DataFrame:
+    """Take a table of partitions to the driver: it is joined in many places, and would be computed in each."""
+    return frame.sparkSession.createDataFrame(frame.collect(), frame.schema)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -95,17 +100,13 @@ def audited(spark: SparkSession, options: argparse.Namespace) -> Result:
     """Audit what is in Kafka now, and say what is wrong."""
     wire = Wire(kafka_of(options), dict(options.option))
     inputs = read_inputs(spark, wire, wire.talkers(options.service, None), options.since)
-    rows = inputs.rows.persist()
+    audit = transform(replace(inputs, rows=inputs.rows.localCheckpoint()))
+    audit = audit.of(options.service) if options.service else audit
+    kept = audit.directions.persist()
     try:
-        audit = transform(replace(inputs, rows=rows))
-        audit = audit.of(options.service) if options.service else audit
-        kept = audit.directions.persist()
-        try:
-            return report(Audit(kept, audit.partitions), options.list)
-        finally:
-            kept.unpersist()
+        return report(Audit(kept, audit.partitions), options.list)
     finally:
-        rows.unpersist()
+        kept.unpersist()
 
 
 def report(audit: Audit, most: int) -> Result:

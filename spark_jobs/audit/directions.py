@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
-from spark_jobs.audit.faults import NUMBER_FAULTS, RECORD_FAULTS, SIDE_FAULTS
+from spark_jobs.audit.faults import FAULTS, SIDE_FAULTS
+from spark_jobs.audit.numbers import found
 from spark_jobs.audit.state import GRACE_TIME, HEARING
 from spark_jobs.identifiers import uuid_text
 
@@ -62,7 +63,8 @@ def _summed(judged: DataFrame) -> DataFrame:
         F.sum(F.when(before_error, gap).otherwise(0)).alias("missing_before_error"),
         F.array_sort(F.collect_list(gaps)).alias("gaps"), F.max(F.when(F.col("sent"), number)).alias("last"),
         F.max(F.when(early, number)).alias("last_early"), F.sum("counted").alias("counted"),
-        F.sum("counted_early").alias("counted_early"), *_tallies(),
+        F.sum("counted_early").alias("counted_early"),
+        F.flatten(F.collect_list(F.when(F.size("found") > 0, F.col("found")))).alias("found"),
     )  # fmt: skip
 
 
@@ -80,20 +82,6 @@ def _places() -> dict[str, Column]:
         "reordered": inside & (F.col("later") < F.col("first.offset")), "owed": owed, "passed": passed,
         "late_numbers": passed & F.col("passed_over"),
     }  # fmt: skip
-
-
-def _tallies() -> list[Column]:
-    """Count each fault, and name the first number, and for one of a record the first record, that has it."""
-    found, number = [], F.col("number")
-    for name in NUMBER_FAULTS:
-        found += [F.count_if(name).alias(f"count {name}"), F.min(F.when(F.col(name), number)).alias(f"at {name}")]
-    for name in RECORD_FAULTS:
-        here = F.col(name) > 0
-        found += [
-            F.sum(name).alias(f"count {name}"), F.min(F.when(here & (number >= 0), number)).alias(f"at {name}"),
-            F.min(F.when(here, F.col("place"))).alias(f"in {name}"),
-        ]  # fmt: skip
-    return found
 
 
 # -- both sides ------------------------------------------------------------------------------------------------------
@@ -178,7 +166,9 @@ def _shown(found: DataFrame) -> DataFrame:
         "contract": F.coalesce("contract", r.contract, s.contract),
     }  # fmt: skip
     counts = {name: F.coalesce(F.col(name), F.lit(0)) for name in COUNTS if name != "unaccounted"}
-    counts["unaccounted"] = F.col("count unaccounted") + F.greatest("lost", "unfounded")
+    counts["unaccounted"] = F.size(F.filter("found", lambda it: it["fault"] == "unaccounted")) + F.greatest(
+        "lost", "unfounded"
+    )
     return found.select(
         uuid_text(F.col("dialog")).alias("conversation_id"), "to_target",
         *(column.alias(name) for name, column in (names | counts).items()), "gaps", "cut",
@@ -187,29 +177,31 @@ def _shown(found: DataFrame) -> DataFrame:
 
 
 def _faults() -> Column:
+    """List each fault of a direction once, with how often and where first it is found, and what it means."""
+    of_sides = F.array_compact(F.array(*(F.when(F.col(f"is {name}"), it) for name, it in _of_sides().items())))
+    every = F.concat(F.col("found"), of_sides)
+    says = F.create_map(*(F.lit(it) for pair in FAULTS.items() for it in pair))
+
+    def summed(name: Column) -> Column:
+        same = F.filter(every, lambda it: it["fault"] == name)
+        count = F.aggregate(same, F.lit(0).cast("long"), lambda total, it: total + it["count"])
+        place = F.array_min(F.transform(same, lambda it: it["place"]))
+        what = F.concat(says[name], F.coalesce(F.concat(F.lit(": "), place), F.lit("")))
+        number = F.array_min(F.transform(same, lambda it: it["number"]))
+        return F.struct(name.alias("fault"), number.alias("number"), count.alias("count"), what.alias("what"))
+
+    return F.transform(F.array_sort(F.array_distinct(F.transform(every, lambda it: it["fault"]))), summed)
+
+
+def _of_sides() -> dict[str, Column]:
+    """Make the entry of each fault that is found when both sides are compared."""
     first = F.coalesce(F.get("gaps", F.lit(0))["first"], F.coalesce("last", F.lit(-1)) + 1)
     numbers = {
         "missing-on-wire": first, "sent-uncounted": F.col("last_early"), "acknowledged-unsent": F.col("back_ack_early"),
         "acknowledged-unaccepted": F.col("back_ack_early"), "acknowledged-untold": F.col("s.end.acked"),
     }  # fmt: skip
     counts = {"missing-on-wire": F.col("lost"), "accepted-unsent": F.col("unfounded")}
-    nothing = F.lit(None).cast("long")
-    found = [
-        _fault(name, says, F.col(f"count {name}"), F.col(f"at {name}"))
-        for name, says in NUMBER_FAULTS.items()
-    ] + [
-        _fault(name, says, F.when(F.col(f"is {name}"), counts.get(name, F.lit(1))), numbers.get(name, nothing))
-        for name, says in SIDE_FAULTS.items()
-    ]  # fmt: skip
-    for name, says in RECORD_FAULTS.items():
-        where = F.concat(F.lit(f"{says}: "), F.col(f"in {name}"))
-        found.append(_fault(name, where, F.col(f"count {name}"), F.col(f"at {name}")))
-    return F.array_compact(F.array(*found))
-
-
-def _fault(name: str, says: str | Column, count: Column, number: Column) -> Column:
-    what = F.lit(says) if isinstance(says, str) else says
-    return F.when(
-        count > 0,
-        F.struct(F.lit(name).alias("fault"), number.cast("long").alias("number"), count.cast("long").alias("count"), what.alias("what")),
-    )  # fmt: skip
+    nothing = F.lit(None)
+    return {
+        name: found(name, numbers.get(name, nothing), counts.get(name, F.lit(1)), nothing) for name in SIDE_FAULTS
+    }  # fmt: skip

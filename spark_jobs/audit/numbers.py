@@ -33,10 +33,11 @@ def kept_facts(kept: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def side_facts(sides: DataFrame) -> DataFrame:
-    """Let both directions of a remembered dialog have a row."""
+def side_facts(rows: DataFrame) -> DataFrame:
+    """Let both directions of a dialog that has rows of its own have a row here."""
     both = F.explode(F.array(F.lit(True), F.lit(False))).alias("to_target")
-    return sides.select("dialog", both, F.lit(-1).cast("long").alias("number"))
+    own = rows.where("row in ('E', 'F', 'R')")
+    return own.select(F.substring("key", 2, 16).alias("dialog"), both, F.lit(-1).cast("long").alias("number"))
 
 
 def numbers(facts: DataFrame, sides: DataFrame) -> DataFrame:
@@ -100,11 +101,24 @@ def judged(numbers: DataFrame) -> DataFrame:
     )
     gap = F.greatest(F.col("number") - F.coalesce("before", F.col("floor") - 1, F.col("number") - 1) - 1, F.lit(0))
     in_range = F.col("sent") & F.coalesce(F.col("number") > F.col("floor"), F.lit(False))
-    return there.select(
-        "*",
-        F.when(in_range, gap).otherwise(F.lit(0)).alias("gap"),
-        *(F.coalesce(test, F.lit(False)).alias(name) for name, test in _tests().items()),
-    )
+    return there.select("*", F.when(in_range, gap).otherwise(F.lit(0)).alias("gap"), _found().alias("found"))
+
+
+def _found() -> Column:
+    """List the faults of a number, and of the records with it, as ``FOUND`` has them."""
+    at, once = F.when(F.col("number") >= 0, F.col("number")), F.lit(1).cast("long")
+    nowhere = F.lit(None).cast("string")
+    faults = [F.when(test, found(name, at, once, nowhere)) for name, test in _tests().items()]
+    faults += [F.when(F.col(name) > 0, found(name, at, F.col(name), F.col("place"))) for name in RECORD_FAULTS]
+    return F.array_compact(F.array(*faults))
+
+
+def found(name: str, number: Column, count: Column, place: Column) -> Column:
+    """Make one entry of a list of faults."""
+    return F.struct(
+        F.lit(name).alias("fault"), number.cast("long").alias("number"), count.cast("long").alias("count"),
+        place.cast("string").alias("place"),
+    )  # fmt: skip
 
 
 def _tests() -> dict[str, Column]:

@@ -11,15 +11,14 @@ from spark_jobs.audit.faults import PARTITION_FAULTS
 from spark_jobs.rows import fields_of
 
 
-def partition_faults(rows: DataFrame, places: DataFrame, kept: DataFrame) -> DataFrame:
+def partition_faults(rows: DataFrame, places: DataFrame) -> DataFrame:
     """Find the faults of partitions: service, partition, fault, count, what."""
     by = ["service", "partition"]
     ahead = places.where("not is_commands and position > end").select(*by, F.lit("position-ahead").alias("fault"))
     fell = rows.where(F.array_contains("fell", "position-fell")).select(*by, F.lit("position-fell").alias("fault"))
     owned = rows.where("current and row = 'P'").select(*by).distinct()
     orphans = rows.where("current and row != 'P'").select(*by).distinct().join(owned, by, "left_anti")
-    broken = rows.where("current and row in ('E', 'F', 'P')").where(_unreadable()).select(*by)
-    broken = broken.unionByName(kept.where("not readable").select(*by))
+    broken = rows.where("current and row in ('E', 'F', 'P', 'H', 'D', 'W', 'R')").where(_unreadable()).select(*by)
     found = reduce(
         DataFrame.unionByName,
         (ahead, fell, *(frame.select(*by, F.lit(name).alias("fault")) for frame, name in ((orphans, "partition-missing"), (broken, "row-broken")))),
@@ -29,11 +28,12 @@ def partition_faults(rows: DataFrame, places: DataFrame, kept: DataFrame) -> Dat
 
 
 def _unreadable() -> Column:
-    """Tell an E, F or P row that is of none of the schemas, or breaks off."""
+    """Tell a row that is of none of the schemas, or breaks off."""
     fields = (
         fields_of("endpoint").next_in,
         fields_of("tombstone").accepted,
         fields_of("park").first,
         fields_of("partition").queue,
+        fields_of("waiting").offset,
     )
     return F.coalesce(*(field.cast("long") for field in fields)).isNull()

@@ -59,7 +59,7 @@ def marks(inputs: Inputs) -> DataFrame:
         F.bool_or(F.col("reason") == names.EDITED).alias("edited"), first["mark"].alias("first_mark"),
         F.min(F.when(F.col("part").isNull(), F.col("mark"))).alias("mark_low"),
         F.max(F.when(F.col("part").isNull(), F.col("mark"))).alias("mark_high"),
-        F.count_distinct("part").alias("parts"), F.max("parts_of").alias("parts_of"), F.sum("size").alias("size"),
+        F.size(F.collect_set("part")).alias("parts"), F.max("parts_of").alias("parts_of"), F.sum("size").alias("size"),
         F.bool_or("astray").alias("astray"), F.max("dialog").alias("letter_dialog"),
         F.bool_or("from_initiator").alias("letter_to_target"), F.max("sequence").alias("letter_number"),
         F.max(F.when(F.col("early") & ends & ~F.col("reason").isin(names.SKIPPED, names.COMMAND_REFUSED), F.col("written_at")))
@@ -127,7 +127,8 @@ def facts(inputs: Inputs, places: DataFrame) -> DataFrame:
         _among(wrong, inputs.rules.wrong).alias("wrong_side"),
     ).select(
         *SOURCE, "here", "bytes", "length", "why", "timestamp", "content", "wrong_side", "e.conversation_id", "e.from_initiator", "e.kind",
-        "e.seq", "e.ack", "e.contract", "e.from_service", "e.to_service", "e.accept_until",
+        "e.seq", "e.ack", "e.contract", "e.from_service", "e.to_service",
+        F.unix_micros("e.accept_until").alias("accept_until"),
     )  # fmt: skip
     sourced = records.join(marks(inputs).hint("shuffle_hash"), SOURCE, "full_outer")
     placed = sourced.join(F.broadcast(places), ["topic", "partition"], "left")
