@@ -15,7 +15,7 @@ One row per letter, the last of those of one source (each attempt of an operator
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
@@ -38,8 +38,13 @@ def read_letters(
     for name in services:
         wire.partitions(name)
         topics[service_topic(wire.kafka.namespace, name, DEAD_LETTER)] = name
-    service = F.create_map(*(F.lit(it) for pair in topics.items() for it in pair))[F.col("topic")]
     records = decode(wire.read(spark, topics, since, until), writer_schemas(wire.catalog.schemas))
+    return letters_of(records, topics)
+
+
+def letters_of(records: DataFrame, topics: Mapping[str, str]) -> DataFrame:
+    """Make letters of decoded records of dead-letter topics, which are given with the services they belong to."""
+    service = F.create_map(*(F.lit(it) for pair in topics.items() for it in pair))[F.col("topic")]
     source = _text(names.SOURCE_TOPIC)
     source_offset, failed_at = (_number(name) for name in (names.SOURCE_OFFSET, names.FAILED_AT))
     foreign = _header(names.REASON).isNull() | source_offset.isNull() | failed_at.isNull()

@@ -13,7 +13,7 @@ One row per record or, of the newest ones, per key:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
@@ -40,8 +40,12 @@ def read_history(spark: SparkSession, wire: Wire, services: Iterable[str]) -> Da
     for service in services:
         wire.partitions(service)
         topics[service_topic(wire.kafka.namespace, service, STATE)] = service
+    return history_of(wire.read(spark, topics), topics)
+
+
+def history_of(records: DataFrame, topics: Mapping[str, str]) -> DataFrame:
+    """Make rows of records of state topics, which are given with the services they belong to."""
     name = F.create_map(*(F.lit(it) for pair in topics.items() for it in pair))
-    records = wire.read(spark, topics)
     kind = F.substring("key", 1, 1).cast("string")
     sided = kind.isin("E", "H", "D", "F", "R", "T")
     return records.select(

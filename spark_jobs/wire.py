@@ -98,7 +98,7 @@ class Wire:
         ``since`` and ``until`` are times of the log; without them from the oldest record to the newest committed one.
         """
         times = {"startingTimestamp": since, "endingTimestamp": until}
-        given = {name: str(_millis(moment)) for name, moment in times.items() if moment is not None}
+        given = {name: str(millis_of(moment)) for name, moment in times.items() if moment is not None}
         return spark.read.format("kafka").options(**self._options(topics), **given).load()
 
     def read_offsets(self, spark: SparkSession, start: str, end: str, topics: Iterable[str]) -> DataFrame:
@@ -110,7 +110,7 @@ class Wire:
         self, spark: SparkSession, topics: Iterable[str], since: Moment | None = None, most: int | None = None
     ) -> DataFrame:
         """Follow topics from ``since``, else from the oldest record; ``most`` records per batch at most."""
-        start = {"startingOffsets": "earliest"} if since is None else {"startingTimestamp": str(_millis(since))}
+        start = {"startingOffsets": "earliest"} if since is None else {"startingTimestamp": str(millis_of(since))}
         bound = {} if most is None else {"maxOffsetsPerTrigger": str(most)}
         return spark.readStream.format("kafka").options(**self._options(topics), **start, **bound).load()
 
@@ -161,7 +161,12 @@ def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _millis(moment: Moment) -> int:
+def millis_of(moment: Moment) -> int:
+    """Say a point in time in milliseconds since 1970.
+
+    Raises:
+        SourceError: the text is no time.
+    """
     if isinstance(moment, str):
         try:
             moment = datetime.fromisoformat(moment)

@@ -138,6 +138,11 @@ def list_offset(
     return answers[where]
 
 
+def offset_spec(which: str, *arguments: int) -> Any:
+    """Make what ``AdminClient.list_offsets`` is asked for: "earliest", "latest", or "for_timestamp" with milliseconds."""
+    return getattr(_SPEC, which)(*arguments)
+
+
 def describe_topics(
     admin: AdminClient, kafka: Kafka, names: list[str], timeout: float = REQUEST_TIMEOUT
 ) -> dict[str, Topic | None]:

@@ -1,0 +1,207 @@
+"""One row per dialog and direction: its account, and every fault found in it."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+
+from spark_jobs.audit.faults import FAULTS, SIDE_FAULTS
+from spark_jobs.audit.numbers import found
+from spark_jobs.audit.state import GRACE_TIME, HEARING
+from spark_jobs.identifiers import uuid_text
+
+COUNTS = (
+    "sent", "accepted", "settled", "letters", "waiting", "parked", "held", "delayed", "in_flight", "duplicates", "missing",
+    "reordered", "unaccounted",
+)  # fmt: skip
+"""Columns that are counts of numbers; ``duplicates`` are further records with a number."""
+_CONSTANT = ("from_service", "to_service", "contract", "accept_until", "queue_time", "ack", "ack_early")
+
+
+def directions(judged: DataFrame, services: tuple[str, ...], times: DataFrame) -> DataFrame:
+    """Sum numbers up; ``times`` has the latest log time that each service has read: service, ``latest``.
+
+    Columns: conversation_id, to_target (both null for what is of no dialog), from_service, to_service, contract, those of
+    ``COUNTS``, ``gaps`` (array of ``{first, last}``), ``cut`` (its beginning may be gone: only what is left is judged),
+    ``forgotten`` (its receiver's side, in time) and ``faults``: an array of ``{fault, number, count, what}``.
+    """
+    dialog = Window.partitionBy("dialog")
+    found = _summed(judged)
+    opposite = [_opposite(name, dialog).alias(f"back_{name}") for name in ("ack", "ack_early", "reborn", "cut")]
+    found = found.select("*", *opposite, F.max("accept_until").over(dialog).alias("begun_until"))
+    times = times.select(F.col("service").alias("from_service"), F.col("latest").alias("sender_time"))
+    found = found.join(F.broadcast(times), "from_service", "left")
+    for step in (_known(), _absent()):
+        found = found.select("*", *(column.alias(name) for name, column in step.items()))
+    tests = _tests(services) | _parks() | _history()
+    found = found.select("*", *(F.coalesce(tests[name], F.lit(False)).alias(f"is {name}") for name in SIDE_FAULTS))
+    return _shown(found)
+
+
+def _opposite(name: str, dialog: WindowSpec) -> Column:
+    """What the other direction of the same dialog has in this column."""
+    there = F.max(F.when(F.col("to_target"), F.col(name))).over(dialog)
+    back = F.max(F.when(~F.col("to_target"), F.col(name))).over(dialog)
+    return F.when(F.col("to_target"), back).otherwise(there)
+
+
+# -- sums ------------------------------------------------------------------------------------------------------------
+
+
+def _summed(judged: DataFrame) -> DataFrame:
+    number, gap = F.col("number"), F.col("gap")
+    numbered = number >= 0
+    before_error = F.coalesce("first.kind", "delayed_kind") == "ERROR"
+    gaps = F.when(gap > 0, F.struct((number - gap).alias("first"), (number - 1).alias("last")))
+    early = numbered & F.col("early") & ((F.col("copies") > 0) | (F.col("aside") > 0))
+    return judged.groupBy("dialog", "to_target").agg(
+        F.any_value("r", ignoreNulls=True).alias("r"), F.any_value("s", ignoreNulls=True).alias("s"),
+        *(F.max(name).alias(name) for name in _CONSTANT), F.min("floor").alias("floor"),
+        *(F.bool_or(name).alias(name) for name in ("reborn", "cut", "traced", "error_read", "pending_error")),
+        *(F.count_if(test).alias(name) for name, test in _places().items()),
+        F.sum(F.when(F.col("inside"), F.col("copies") - 1).otherwise(0)).alias("duplicates"), F.sum(gap).alias("missing"),
+        F.sum(F.when(before_error, gap).otherwise(0)).alias("missing_before_error"),
+        F.array_sort(F.collect_list(gaps)).alias("gaps"), F.max(F.when(F.col("sent"), number)).alias("last"),
+        F.max(F.when(early, number)).alias("last_early"), F.sum("counted").alias("counted"),
+        F.sum("counted_early").alias("counted_early"),
+        F.flatten(F.collect_list(F.when(F.size("found") > 0, F.col("found")))).alias("found"),
+    )  # fmt: skip
+
+
+def _places() -> dict[str, Column]:
+    """Say what is counted, of the numbers of a direction, under which name."""
+    inside, accepted, number = F.col("inside"), F.col("accepted"), F.col("number")
+    some = {name: (F.col(name) > 0) & (number >= 0) for name in ("waiting", "parked", "held", "delayed")}
+    kept = some["waiting"] | some["parked"]
+    flying = inside & ~accepted & ~kept & ~some["held"] & (~F.col("read") | (F.col("pending") > 0))
+    owed = inside & F.col("first.kind").isin("MESSAGE", "END") & F.col("read") & (F.col("pending") == 0)
+    passed = inside & number.between(F.coalesce("floor", F.lit(0)), F.col("r.end.next_in") - 1)
+    return some | {
+        "sent": F.col("sent"), "accepted": inside & accepted, "settled": inside & accepted & ~kept,
+        "letters": F.col("letter") & (number >= 0), "delayed": some["delayed"] & ~inside, "in_flight": flying,
+        "reordered": inside & (F.col("later") < F.col("first.offset")), "owed": owed, "passed": passed,
+        "late_numbers": passed & F.col("passed_over"),
+    }  # fmt: skip
+
+
+# -- both sides ------------------------------------------------------------------------------------------------------
+
+
+def _known() -> dict[str, Column]:
+    """Which side can be judged: it is remembered, and as what it was when its messages were sent."""
+
+    def side(number: Column, reborn: Column) -> Column:
+        return number.isNotNull() & ~F.coalesce(reborn, F.lit(False))
+
+    return {
+        "knows": side(F.col("r.end.next_in"), F.col("reborn")), "counts": side(F.col("s.end.next_out"), F.col("back_reborn")),
+        "whole": ~F.col("cut") | F.col("floor").isNotNull(),
+        "forgotten": F.col("r.end.next_in").isNull() & (F.col("queue_time") >= F.col("begun_until") + GRACE_TIME),
+    }  # fmt: skip
+
+
+def _absent() -> dict[str, Column]:
+    """How many numbers are gone: sent and not on the wire, or accepted and not on the wire."""
+    r, s, floor = F.col("r.end"), F.col("s.end"), F.coalesce("floor", F.lit(0))
+    tail = F.greatest(s.next_out - 1 - F.coalesce("last", floor - 1), F.lit(0))
+    counted = F.col("missing") + tail - s.discarded
+    told = F.col("missing") - F.col("missing_before_error")
+    passed_over = F.size(F.filter(r.missing, lambda it: it >= floor)) - F.col("late_numbers")
+    accepted = r.next_in - floor - F.col("passed") - passed_over
+    return {
+        "lost": F.when(F.col("counts") & F.col("whole"), F.greatest(counted, F.lit(0))).otherwise(told),
+        "unfounded": F.when(F.col("knows") & F.col("whole"), F.greatest(accepted, F.lit(0))).otherwise(F.lit(0)),
+    }
+
+
+def _tests(services: tuple[str, ...]) -> dict[str, Column]:
+    r, s, knows, counts = F.col("r.end"), F.col("s.end"), F.col("knows"), F.col("counts")
+    last, told = F.coalesce("last", F.lit(-1)), F.col("back_ack_early")
+    remembered = F.col("begun_until") + GRACE_TIME
+    unsent = F.when(counts, told > F.greatest(s.next_out - 1, last)).when(~F.col("cut"), told > last)
+    miscounted = ((r.dead_lettered > F.col("counted")) & ~r.letters_cut) | (r.dead_lettered < F.col("counted_early"))
+    return {
+        "missing-on-wire": F.col("lost") > 0,
+        "accepted-unsent": F.col("unfounded") > 0,
+        "sent-uncounted": counts & (F.col("last_early") >= s.next_out),
+        "endpoint-missing": r.next_in.isNull() & (F.col("owed") > 0) & (F.col("queue_time") < remembered)
+        & F.col("to_service").isin(*services),
+        "sender-missing": s.next_out.isNull() & F.col("last_early").isNotNull()
+        & (F.coalesce("sender_time", F.lit(0)) < remembered) & F.col("from_service").isin(*services),
+        "endpoint-untraced": F.col("to_target") & r.next_in.isNotNull() & ~F.col("traced") & ~F.col("cut"),
+        "endpoint-twice": F.col("r.rows") > 1,
+        "acknowledged-unsent": F.coalesce(unsent, F.lit(False)) | F.coalesce(s.acked >= s.next_out, F.lit(False)),
+        "acknowledged-unaccepted": knows
+        & (F.coalesce(told >= r.next_in, F.lit(False)) | F.coalesce(r.told >= r.next_in, F.lit(False))),
+        "acknowledged-untold": counts & (s.acked > F.coalesce("back_ack", F.lit(-1))) & ~F.coalesce("back_cut", F.lit(True)),
+        "letters-miscounted": knows & miscounted,
+        "error-unheard": knows & F.col("error_read") & ~F.col("pending_error") & ~r.closed & r.state.isin(*HEARING),
+    }  # fmt: skip
+
+
+def _parks() -> dict[str, Column]:
+    r = F.col("r")
+    parked, has_park = r.parked.isNotNull(), F.coalesce(r.has_park, F.lit(False))
+    hole = (r.lowest != r.first) | (r.highest + 1 != r.next) | (r.highest - r.lowest + 1 != r.parked)
+    return {
+        "park-empty": has_park & ~parked,
+        "parked-hole": has_park & parked & hole,
+        "parked-disorder": r.shift != r.shift_to,
+        "parked-astray": parked & (~has_park | F.coalesce(r.end.closed, F.lit(True))),
+    }
+
+
+def _history() -> dict[str, Column]:
+    receiver = {name: F.col("r")[name] for name in ("accepted-fell", "revived", "forgotten-early")}
+    return receiver | {name: F.col("s")[name] for name in ("sent-fell", "acknowledged-fell")}
+
+
+# -- what is shown ---------------------------------------------------------------------------------------------------
+
+
+def _shown(found: DataFrame) -> DataFrame:
+    r, s = F.col("r.end"), F.col("s.end")
+    names = {
+        "from_service": F.coalesce("from_service", s.service, r.peer), "to_service": F.coalesce("to_service", r.service, s.peer),
+        "contract": F.coalesce("contract", r.contract, s.contract),
+    }  # fmt: skip
+    counts = {name: F.coalesce(F.col(name), F.lit(0)) for name in COUNTS if name != "unaccounted"}
+    counts["unaccounted"] = F.size(F.filter("found", lambda it: it["fault"] == "unaccounted")) + F.greatest(
+        "lost", "unfounded"
+    )
+    return found.select(
+        uuid_text(F.col("dialog")).alias("conversation_id"), "to_target",
+        *(column.alias(name) for name, column in (names | counts).items()), "gaps", "cut",
+        F.coalesce("forgotten", F.lit(False)).alias("forgotten"), _faults().alias("faults"),
+    )  # fmt: skip
+
+
+def _faults() -> Column:
+    """List each fault of a direction once, with how often and where first it is found, and what it means."""
+    of_sides = F.array_compact(F.array(*(F.when(F.col(f"is {name}"), it) for name, it in _of_sides().items())))
+    every = F.concat(F.col("found"), of_sides)
+    says = F.create_map(*(F.lit(it) for pair in FAULTS.items() for it in pair))
+
+    def summed(name: Column) -> Column:
+        same = F.filter(every, lambda it: it["fault"] == name)
+        count = F.aggregate(same, F.lit(0).cast("long"), lambda total, it: total + it["count"])
+        place = F.array_min(F.transform(same, lambda it: it["place"]))
+        what = F.concat(says[name], F.coalesce(F.concat(F.lit(": "), place), F.lit("")))
+        number = F.array_min(F.transform(same, lambda it: it["number"]))
+        return F.struct(name.alias("fault"), number.alias("number"), count.alias("count"), what.alias("what"))
+
+    return F.transform(F.array_sort(F.array_distinct(F.transform(every, lambda it: it["fault"]))), summed)
+
+
+def _of_sides() -> dict[str, Column]:
+    """Make the entry of each fault that is found when both sides are compared."""
+    first = F.coalesce(F.get("gaps", F.lit(0))["first"], F.coalesce("last", F.lit(-1)) + 1)
+    numbers = {
+        "missing-on-wire": first, "sent-uncounted": F.col("last_early"), "acknowledged-unsent": F.col("back_ack_early"),
+        "acknowledged-unaccepted": F.col("back_ack_early"), "acknowledged-untold": F.col("s.end.acked"),
+    }  # fmt: skip
+    counts = {"missing-on-wire": F.col("lost"), "accepted-unsent": F.col("unfounded")}
+    nothing = F.lit(None)
+    return {
+        name: found(name, numbers.get(name, nothing), counts.get(name, F.lit(1)), nothing) for name in SIDE_FAULTS
+    }  # fmt: skip

@@ -1,0 +1,196 @@
+"""Records of queues beside what was said about them: dead letters, rows of open letters, events.
+
+Everything here is about a source, a topic, partition and offset; what it says about dialogs leaves as **facts**, one row
+per record or letter, for ``audit.numbers``.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+
+from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
+from conversations.worker import letters as names
+from spark_jobs.audit.faults import RECORD_FAULTS
+from spark_jobs.audit.inputs import Inputs
+
+SOURCE = ["topic", "partition", "offset"]
+FAILED = (names.HANDLER_FAILED, names.SKIPPED, names.PARKED_AT_END)
+"""Reasons of final letters of messages that were accepted, and are counted before their dialog is closed."""
+COUNTED = (*FAILED, names.AFTER_END, names.HELD_AT_END)
+"""Reasons of letters of messages that an endpoint counts; a refusal counts too, whatever it refused."""
+LIFE = f"INTERVAL {names.LETTER_LIFE // 86_400_000_000 - 1} DAYS"
+"""After so long a letter may be closed because its time has passed; a day is left to clocks that disagree."""
+
+
+def content_of(envelope: Column) -> Column:
+    """Return a number that is the same for the same content, whatever else its record says."""
+    return F.xxhash64(envelope.kind, envelope.message_type, envelope.content_type, envelope.body, envelope.code)
+
+
+def bytes_of() -> Column:
+    """Return a number that is the same for the same key and value."""
+    return F.xxhash64("key", "value", F.col("value").isNull())
+
+
+# -- what is said about sources --------------------------------------------------------------------------------------
+
+
+def marks(inputs: Inputs) -> DataFrame:
+    """One row per source that a letter, a row of an open letter, or an event names."""
+    namespace = inputs.rules.namespace
+    letters = _letters(inputs.letters, inputs.extents, namespace)
+    said = letters.unionByName(_open_rows(inputs.rows, namespace), allowMissingColumns=True)
+    said = said.unionByName(_events(inputs.events, namespace), allowMissingColumns=True)
+    final = F.col("is_letter") & ~F.col("held") & F.col("part").isNull()
+    ends = F.col("is_letter") & ~F.col("held")
+    first = F.min(F.when(F.col("is_letter") & F.col("part").isNull(), F.struct("at", "mark")))
+    return said.groupBy(*SOURCE).agg(
+        F.count_if("is_letter").alias("letters"),
+        (F.count_if(final) + F.count_if(F.col("part").startswith("1/"))).alias("finals"),
+        F.bool_or(F.col("is_letter") & F.col("early")).alias("early_letter"),
+        F.bool_or(ends & F.col("early")).alias("early_final"),
+        F.max(F.when(ends, F.col("reason"))).alias("reason"),
+        F.bool_or(ends & F.col("early") & F.col("reason").isin(*FAILED, names.BREACH)).alias("failed"),
+        F.bool_or(ends & F.col("early") & F.col("type_given") & F.col("reason").isin(*FAILED)).alias("counted_early"),
+        F.bool_or(ends & _counts()).alias("counted"),
+        F.bool_or(F.col("reason") == names.SET_ASIDE).alias("set_aside"),
+        F.bool_or(F.col("reason") == names.REFUSED).alias("refused"),
+        F.bool_or(F.col("reason") == names.EDITED).alias("edited"), first["mark"].alias("first_mark"),
+        F.min(F.when(F.col("part").isNull(), F.col("mark"))).alias("mark_low"),
+        F.max(F.when(F.col("part").isNull(), F.col("mark"))).alias("mark_high"),
+        F.size(F.collect_set("part")).alias("parts"), F.max("parts_of").alias("parts_of"), F.sum("size").alias("size"),
+        F.bool_or("astray").alias("astray"), F.max("dialog").alias("letter_dialog"),
+        F.bool_or("from_initiator").alias("letter_to_target"), F.max("sequence").alias("letter_number"),
+        F.max(F.when(F.col("early") & ends & ~F.col("reason").isin(names.SKIPPED, names.COMMAND_REFUSED), F.col("written_at")))
+        .alias("open_since"),
+        F.bool_or("is_open").alias("is_open"), F.bool_or("closed").alias("closed"),
+        F.bool_or(F.col("told") & F.col("early")).alias("told"),
+    )  # fmt: skip
+
+
+def _counts() -> Column:
+    return (F.col("type_given") & F.col("reason").isin(*COUNTED)) | (F.col("reason") == names.REFUSED)
+
+
+def _letters(letters: DataFrame, extents: DataFrame, namespace: str) -> DataFrame:
+    """Letters by their source; ``astray``: it is not of the service whose letter it is."""
+    before = extents.where(F.col("kind") == DEAD_LETTER).select("service", "partition", "before")
+    own = F.concat_ws(".", F.lit(namespace), F.col("service"))
+    topics = [F.concat_ws(".", own, F.lit(kind)) for kind in (QUEUE, COMMANDS)]
+    part_of = F.get(F.filter("headers", lambda it: it["key"] == names.PART_OF), F.lit(0))["value"].cast("string")
+    found = letters.where("reason != 'foreign'").join(F.broadcast(before), ["service", "partition"], "left")
+    return found.select(
+        F.col("source_topic").alias("topic"), "partition", F.col("source_offset").alias("offset"),
+        F.lit(True).alias("is_letter"), "reason", "held", "part", F.col("offset").alias("at"),
+        (F.col("offset") < F.coalesce("before", F.lit(0))).alias("early"), bytes_of().alias("mark"),
+        F.split_part("part", F.lit("/"), F.lit(2)).try_cast("int").alias("parts_of"),
+        F.when(F.col("part").isNotNull() & (part_of == "value"), F.length("value")).alias("size"),
+        (~F.col("source_topic").isin(*topics)).alias("astray"),
+        F.unhex(F.translate("conversation_id", "-", "")).alias("dialog"), "from_initiator", "sequence", "written_at",
+        (F.length("type") > 0).alias("type_given"),
+    )  # fmt: skip
+
+
+def _open_rows(rows: DataFrame, namespace: str) -> DataFrame:
+    kind = F.when(F.substring("key", 2, 1).cast("string") == "q", QUEUE).otherwise(COMMANDS)
+    topic = F.concat_ws(".", F.lit(namespace), F.col("service"), kind)
+    return rows.where("current and row = 'L'").select(
+        topic.alias("topic"), "partition", F.col("number").alias("offset"), F.lit(True).alias("is_open")
+    )  # fmt: skip
+
+
+def _events(events: DataFrame, namespace: str) -> DataFrame:
+    """Events that tell of a record set aside, or of letters that were closed."""
+    aside = events.where("event = 'SET_ASIDE'").select(*SOURCE, F.lit(True).alias("told"), "early")
+    parts = [F.regexp_extract("letter", r"^(.+)\.(queue|commands)-(\d+)-(\d+)$", at) for at in (1, 2, 3, 4)]
+    settled = events.where("event = 'SETTLED'").select(F.explode("letters").alias("letter")).select(
+        F.concat_ws(".", F.lit(namespace), *parts[:2]).alias("topic"), parts[2].try_cast("int").alias("partition"),
+        parts[3].try_cast("long").alias("offset"), F.lit(True).alias("closed"),
+    )  # fmt: skip
+    return aside.unionByName(settled, allowMissingColumns=True)
+
+
+# -- sources ---------------------------------------------------------------------------------------------------------
+
+
+def facts(inputs: Inputs, places: DataFrame) -> DataFrame:
+    """One row per record of a dialog, and per source with a fault; ``not-set-aside`` and the others are boolean columns.
+
+    ``dialog`` is null where a record is of none; ``number`` is -1 where it has none.
+    """
+    e = F.col("envelope")
+    wrong = F.concat_ws("\n", e.to_service, e.contract, e.message_type, e.from_initiator.cast("string"))
+    records = inputs.records.select(
+        *SOURCE, F.lit(True).alias("here"), bytes_of().alias("bytes"), F.length("value").alias("length"), "why",
+        "timestamp", F.when(F.col("why").isNull(), e).alias("e"), F.when(F.col("why").isNull(), content_of(e)).alias("content"),
+        _among(wrong, inputs.rules.wrong).alias("wrong_side"),
+    ).select(
+        *SOURCE, "here", "bytes", "length", "why", "timestamp", "content", "wrong_side", "e.conversation_id", "e.from_initiator", "e.kind",
+        "e.seq", "e.ack", "e.contract", "e.from_service", "e.to_service",
+        F.unix_micros("e.accept_until").alias("accept_until"),
+    )  # fmt: skip
+    sourced = records.join(marks(inputs).hint("shuffle_hash"), SOURCE, "full_outer")
+    placed = sourced.join(F.broadcast(places), ["topic", "partition"], "left")
+    return _facts(
+        placed.select("*", *(test.alias(name) for name, test in _tests(events_cut=inputs.events_cut).items()))
+    )
+
+
+def _among(text: Column, known: frozenset[str]) -> Column:
+    return text.isin(*sorted(known)) if known else F.lit(False)
+
+
+def _tests(*, events_cut: bool) -> dict[str, Column]:
+    """Tell what is wrong with a source; a test that cannot be answered, because something is cut, is not failed."""
+    here, letters = F.coalesce("here", F.lit(False)), F.coalesce("letters", F.lit(0)) > 0
+    of_queue = F.coalesce(~F.col("is_commands"), F.lit(False))
+    lettered = here & letters
+    without = ~letters & ~F.coalesce("letters_cut", F.lit(True))
+    whole = F.when(F.col("edited"), F.col("first_mark") != F.col("bytes")).otherwise(
+        (F.col("mark_low") != F.col("bytes")) | (F.col("mark_high") != F.col("bytes"))
+    )
+    divided = (F.col("parts") != F.col("parts_of")) | (F.coalesce("size", F.lit(0)) != F.coalesce("length", F.lit(0)))
+    other = (
+        (F.col("letter_dialog") != F.col("conversation_id")) | (F.col("letter_to_target") != F.col("from_initiator"))
+        | (F.col("letter_number") != F.col("seq"))
+    )  # fmt: skip
+    expired = F.col("open_since") + F.expr(LIFE) < F.timestamp_micros("queue_time")
+    gone = ~here & of_queue & (F.col("offset") >= F.col("start"))
+    tests = {
+        "not-set-aside": here & F.col("why").isNotNull() & (F.col("offset") < F.col("position")) & ~F.coalesce("set_aside", F.lit(False)) & ~F.col("letters_cut"),
+        "letter-unfounded": letters & (F.col("astray") | (gone & (F.col("early_letter") | (F.col("offset") < F.col("end"))))),
+        "letter-unread": lettered & F.col("early_letter") & (F.col("offset") >= F.col("position")),
+        "letter-bytes": lettered & F.when(F.col("parts") > 0, divided).otherwise(whole),
+        "letter-twice": F.col("finals") > 1,
+        "letter-mislabelled": lettered & F.col("why").isNull() & other,
+        "letter-row-alone": F.col("is_open") & without,
+        "letter-not-open": F.col("open_since").isNotNull() & ~F.coalesce("is_open", F.lit(False)) & ~F.coalesce("closed", F.lit(False)) & ~expired & F.lit(not events_cut),
+        "event-without-letter": F.col("told") & without,
+    }  # fmt: skip
+    return {name: F.coalesce(tests[name], F.lit(False)) for name in RECORD_FAULTS}
+
+
+def _facts(placed: DataFrame) -> DataFrame:
+    here, aside = F.coalesce("here", F.lit(False)), F.coalesce("set_aside", F.lit(False))
+    of_dialog = here & F.col("why").isNull()
+    found = F.lit(False)
+    for name in RECORD_FAULTS:
+        found |= F.col(name)
+    cut = ~here & F.col("letter_dialog").isNotNull() & ~F.coalesce("is_commands", F.lit(True))
+    read, early = F.col("offset") < F.col("position"), F.col("offset") < F.col("before")
+    late = of_dialog & F.col("refused") & (F.unix_micros("timestamp") >= F.col("accept_until"))
+    lettered = (of_dialog | cut) & ~aside
+    number = F.coalesce(F.when(of_dialog, F.col("seq")).when(cut, F.col("letter_number")), F.lit(-1))
+    return placed.where(of_dialog | cut | found).select(
+        F.when(of_dialog, F.col("conversation_id")).otherwise(F.col("letter_dialog")).alias("dialog"),
+        F.when(of_dialog, F.col("from_initiator")).otherwise(F.col("letter_to_target")).alias("to_target"),
+        number.alias("number"), (of_dialog & ~aside).alias("on_wire"), (of_dialog & aside).alias("aside"), "offset",
+        read.alias("read"), early.alias("early"), "kind", "content", "wrong_side",
+        (lettered & F.col("reason").isNotNull()).alias("letter"), (lettered & F.col("early_final")).alias("early_final"),
+        (lettered & F.col("failed")).alias("failed"), (lettered & F.col("counted")).alias("counted"),
+        (lettered & F.col("counted_early")).alias("counted_early"), late.alias("late_refusal"),
+        F.when(of_dialog & ~aside, F.col("ack")).alias("ack"),
+        F.when(of_dialog, F.col("accept_until")).alias("accept_until"), "from_service", "to_service", "contract", "queue_time",
+        F.col("cut").alias("wire_cut"), F.when(found, F.concat_ws("-", *SOURCE)).alias("place"), *RECORD_FAULTS,
+    )  # fmt: skip

@@ -1,0 +1,183 @@
+"""Proves from the topics that each message took effect once, in order, and that none was lost.
+
+Reads the queues, states, dead letters and events of services and says of every dialog and direction how many messages were
+sent, accepted, settled, given up on, and where the others are; and every **fault**: what cannot be so if nothing was lost,
+doubled or re-ordered. ``spark_jobs.audit.faults`` has them all. It needs no plan of what was to happen and works on any
+namespace, also while its services work; ``spark_jobs.audit.inputs`` says why that gives no false alarm.
+
+    conversations spark delivery-audit --bootstrap localhost:9092
+    spark-submit --packages ... spark_jobs/delivery_audit.py --bootstrap localhost:9092 --service loans --json
+
+A duplicate, a gap or a number that came late on the wire is no fault by itself: the receiver drops, waits and sorts. What
+nobody can tell any more is not judged: of a queue whose beginning retention has taken, or ``--since`` leaves out, numbers
+before the first that is left; of a side whose tombstone was forgotten in time, what it accepted. That a message was settled
+says that its handler's effects are committed, or that it is a dead letter; what the handler did is the application's.
+
+It writes nothing: a run that was interrupted is started again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+
+from spark_jobs.audit import numbers, sources, state
+from spark_jobs.audit.directions import COUNTS, directions
+from spark_jobs.audit.inputs import Inputs, read_inputs
+from spark_jobs.audit.partitions import partition_faults
+from spark_jobs.command_line import Exit, Result, carry_out, kafka_of, parser_of
+from spark_jobs.wire import Wire
+
+LISTED = 100
+"""Faults shown unless asked for more."""
+EXAMPLE = "conversations spark delivery-audit --bootstrap localhost:9092 --service loans"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit finds."""
+
+    directions: DataFrame
+    """One row per dialog and direction, as ``audit.directions`` has it."""
+    partitions: DataFrame
+    """Faults of partitions: service, partition, fault, count, what."""
+
+    def of(self, service: str) -> Audit:
+        """Leave out what does not concern a service; what is of no dialog stays."""
+        mine = (F.col("from_service") == service) | (F.col("to_service") == service) | F.col("conversation_id").isNull()
+        return Audit(self.directions.where(mine), self.partitions.where(F.col("service") == service))
+
+    def faults(self) -> DataFrame:
+        """List all faults: fault, conversation_id, to_target, number (the first it is found at), count, what, service, partition."""
+        of_dialogs = self.directions.select(
+            "conversation_id", "to_target", F.col("to_service").alias("service"), F.explode("faults").alias("found")
+        )  # fmt: skip
+        found = of_dialogs.select(
+            "found.fault", "conversation_id", "to_target", "found.number", "found.count", "found.what", "service"
+        )
+        return found.unionByName(self.partitions, allowMissingColumns=True)
+
+
+def transform(inputs: Inputs) -> Audit:
+    """Audit what was read; ``inputs.rows`` is used in many places: ``localCheckpoint`` it before, when it is of Kafka."""
+    positions = _small(state.positions(inputs.rows))
+    places = _small(state.places(inputs.extents, positions))
+    kept = state.kept(inputs.rows, inputs.writers, places)
+    sides = state.sides(inputs.rows, state.parks(inputs.rows, kept), places)
+    times = positions.groupBy("service").agg(F.max("queue_time").alias("latest"))
+    found = sources.facts(inputs, places)
+    for more in (numbers.kept_facts(kept), numbers.side_facts(inputs.rows)):
+        found = found.unionByName(more, allowMissingColumns=True)
+    judged = numbers.judged(numbers.numbers(found, sides))
+    return Audit(directions(judged, inputs.rules.services, times), partition_faults(inputs.rows, places))
+
+
+def _small(frame: DataFrame) -> DataFrame:
+    """Take a table of partitions to the driver: it is joined in many places, and would be computed in each."""
+    return frame.sparkSession.createDataFrame(frame.collect(), frame.schema)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Make the parser of the job's options."""
+    made = parser_of("delivery-audit", "Prove from the topics that nothing was lost, doubled or re-ordered.", EXAMPLE)
+    made.add_argument("--service", help="only dialogs that this service takes part in (default: all services)")
+    made.add_argument(
+        "--since", metavar="TIME", help="read queues from this time of the log on, e.g. 2026-09-01; what began before is judged from there"
+    )  # fmt: skip
+    made.add_argument(
+        "--list", type=int, default=LISTED, metavar="N", help=f"list so many faults at most (default: {LISTED})"
+    )
+    return made
+
+
+def audited(spark: SparkSession, options: argparse.Namespace) -> Result:
+    """Audit what is in Kafka now, and say what is wrong."""
+    wire = Wire(kafka_of(options), dict(options.option))
+    inputs = read_inputs(spark, wire, wire.talkers(options.service, None), options.since)
+    audit = transform(replace(inputs, rows=inputs.rows.localCheckpoint()))
+    audit = audit.of(options.service) if options.service else audit
+    kept = audit.directions.persist()
+    try:
+        return report(Audit(kept, audit.partitions), options.list)
+    finally:
+        kept.unpersist()
+
+
+def report(audit: Audit, most: int) -> Result:
+    """Sum an audit up, with so many of its faults at most; run its queries."""
+    sums = [F.sum(name).alias(name) for name in COUNTS]
+    dialogs = audit.directions.where("conversation_id is not null")
+    totals = dialogs.agg(
+        F.count_distinct("conversation_id").alias("dialogs"), F.count("*").alias("directions"), *sums,
+        F.count_if("cut").alias("cut"), F.count_if("forgotten").alias("forgotten"),
+    ).collect()[0]  # fmt: skip
+    faults = audit.faults()
+    by_name = {
+        row["fault"]: row["count"] for row in faults.groupBy("fault").agg(F.sum("count").alias("count")).collect()
+    }
+    listed = (
+        faults.orderBy("conversation_id", "to_target", "fault", "partition").limit(most).collect() if by_name else []
+    )
+    sizes = {name: totals[name] or 0 for name in totals.asDict()}
+    data = {
+        "faults": sum(by_name.values()), "by_name": dict(sorted(by_name.items())), "totals": sizes,
+        "listed": [row.asDict() for row in listed],
+    }  # fmt: skip
+    return Result(data, "\n".join(_lines(data, listed)), Exit.HUMAN if by_name else Exit.FINE)
+
+
+def _lines(data: Mapping[str, Any], listed: Sequence[Row]) -> list[str]:
+    totals = data["totals"]
+    places = (
+        "settled",
+        "waiting",
+        "parked",
+        "held",
+        "delayed",
+        "in_flight",
+        "letters",
+        "duplicates",
+        "missing",
+        "reordered",
+    )
+    parts = ", ".join(f"{totals[name]:,} {name.replace('_', ' ')}" for name in places)
+    lines = [
+        f"{totals['dialogs']:,} dialogs, {totals['sent']:,} messages sent, {totals['accepted']:,} accepted: {parts}",
+        f"{totals['cut']:,} directions whose beginning is not in the log, {totals['forgotten']:,} whose receiver's side is forgotten",
+    ]
+    if not data["faults"]:
+        return [*lines, "no faults"]
+    lines.append(
+        f"{data['faults']:,} faults: " + ", ".join(f"{count:,} {name}" for name, count in data["by_name"].items())
+    )
+    lines += [_line(row) for row in listed]
+    return [
+        *lines,
+        *([f"and more: {len(listed)} lines are shown, --list shows more"] if len(listed) < data["faults"] else []),
+    ]
+
+
+def _line(row: Row) -> str:
+    """Say one fault in a line."""
+    where = row["conversation_id"] or " ".join(
+        part for part in (row["service"], "" if row["partition"] is None else f"partition {row['partition']}") if part
+    )
+    way = "" if row["to_target"] is None else " to the target" if row["to_target"] else " from the target"
+    number = "" if row["number"] is None else f", number {row['number']}"
+    more = f" ({row['count']:,} times)" if row["count"] > 1 else ""
+    return f"  {row['fault']}: {where}{way}{number}: {row['what']}{more}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job as a program; return its exit code: 1 when there are faults."""
+    return carry_out(parser(), argv, audited)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,517 @@
+"""Faults, each planted into a dialog of its own: topics as a product would have left them that breaks its promises."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
+
+import schemas
+from conversations.protocol import rows
+from conversations.protocol.envelope import HEADER_NAME, Envelope, decode, encode, header_of, tail_start
+from conversations.protocol.registry import DEFAULT, Schema
+from tests.spark.topics import Headers, Raw, Topics
+
+ENDPOINT, TOMBSTONE, PARTITION, PARK = (
+    Schema(schemas.load(name, schemas.newest(name))) for name in ("endpoint", "tombstone", "partition", "park")
+)
+WEB, DESK = "web", "desk"
+FAR = 1_000_000
+
+
+class Dialog:
+    """One dialog of a run, and what can be done to its records."""
+
+    def __init__(self, topics: Topics, dialog: str) -> None:
+        self.topics, self.id = topics, dialog
+        self.bytes = UUID(dialog).bytes
+
+    # -- on the wire --------------------------------------------------------------------------------------------------
+
+    def wire(self, number: int, *, to_target: bool = True) -> Raw:
+        """The first record with a number."""
+        for record in sorted(self.topics.of(DESK if to_target else WEB, "queue"), key=lambda it: it.offset):
+            if (record.value or b"")[10:26] == self.bytes and len(record.value or b"") > 100:
+                envelope = decode(record.value or b"")
+                if envelope.seq == number and record.headers[0][1] != b"x" * 19:
+                    return record
+        raise LookupError(f"number {number} of {self.id}")
+
+    def last(self, *, to_target: bool = True) -> Raw:
+        """The record with the highest number."""
+        records = self.topics.of(DESK if to_target else WEB, "queue")
+        mine = [it for it in records if (it.value or b"")[10:26] == self.bytes]
+        return max(mine, key=lambda it: decode(it.value or b"").seq)
+
+    def like(self, record: Raw, **changes: Any) -> Raw:
+        """A record like another one, with a header that fits."""
+        envelope: Envelope = decode(record.value or b"")
+        for name, value in changes.items():
+            setattr(envelope, name, value)
+        value = encode(envelope)
+        return record._replace(value=value, headers=((HEADER_NAME, header_of(value, tail_start(value))),))
+
+    def replace(self, record: Raw, changed: Raw) -> None:
+        """Put a record in the place of another."""
+        self.topics.records[self.topics.records.index(record)] = changed
+
+    def lose(self, record: Raw) -> None:
+        """Remove a record and every copy of it."""
+        same = (record.topic, record.value)
+        self.topics.records[:] = [it for it in self.topics.records if (it.topic, it.value) != same]
+
+    def send(self, record: Raw) -> Raw:
+        """Append a record to the partition of another one."""
+        return self.topics.append(record.topic, record.partition, record.key, record.value, record.headers)
+
+    # -- in the state -------------------------------------------------------------------------------------------------
+
+    def key(self, kind: bytes, *, initiator: bool = False) -> bytes:
+        return kind + self.bytes + (b"\1" if initiator else b"\0")
+
+    def rows(self, key: bytes, *, initiator: bool = False) -> list[Raw]:
+        """All records of a key, or of all keys that begin so."""
+        state = self.topics.of(WEB if initiator else DESK, "state")
+        return sorted((row for row in state if (row.key or b"").startswith(key)), key=lambda it: it.offset)
+
+    def write(self, key: bytes, value: bytes | None, *, initiator: bool = False) -> None:
+        """Append a row of a key, in the partition of this side."""
+        (partition,) = {row.partition for row in self.rows(self.key(b"E", initiator=initiator), initiator=initiator)}
+        self.topics.append(self.topics.name(WEB if initiator else DESK, "state"), partition, key, value)
+
+    def drop(self, key: bytes, *, initiator: bool = False) -> None:
+        """Remove all records of a key, or of all keys that begin so."""
+        for row in self.rows(key, initiator=initiator):
+            self.topics.records.remove(row)
+
+    def end(self, *, initiator: bool = False) -> tuple[Schema, dict[str, Any]]:
+        """The schema and the fields of the endpoint's row."""
+        row = self.rows(self.key(b"E", initiator=initiator), initiator=initiator)[-1].value or b""
+        schema = TOMBSTONE if rows.is_tombstone(row) else ENDPOINT
+        return schema, DEFAULT.decode(row, schema)
+
+    def turn(self, *, initiator: bool = False, **changes: Any) -> None:
+        """Append the endpoint's row with other fields, and then as it was: it went back meanwhile."""
+        schema, fields = self.end(initiator=initiator)
+        key = self.key(b"E", initiator=initiator)
+        self.write(key, schema.encode(fields | changes), initiator=initiator)
+        self.write(key, schema.encode(fields), initiator=initiator)
+
+    def lie(self, *, initiator: bool = False, **changes: Any) -> None:
+        """Let the endpoint's row say something else, as if it always had."""
+        schema, fields = self.end(initiator=initiator)
+        assert changes.keys() <= fields.keys()
+        *before, last = self.rows(self.key(b"E", initiator=initiator), initiator=initiator)
+        for row in before:
+            self.topics.records.remove(row)
+        self.replace(last, last._replace(value=schema.encode(fields | changes)))
+
+    def keep(self, key: bytes, record: Raw, *, accepted: bool = True) -> None:
+        """Keep a record as a row."""
+        row = rows.WaitingRow(
+            record.topic, record.offset, record.timestamp * 1_000, accepted, 0, record.key or b"",
+            dict(record.headers)[HEADER_NAME] or b"", record.value or b"",
+        )  # fmt: skip
+        self.write(key, rows.encode_waiting(row))
+
+    # -- letters ------------------------------------------------------------------------------------------------------
+
+    def letters(self, *, final: bool = True) -> list[Raw]:
+        """Letters of this dialog at the desk."""
+        found = [
+            it
+            for it in self.topics.of(DESK, "dead-letter")
+            if dict(it.headers).get("dl.conversation") == self.id.encode()
+        ]
+        return [it for it in found if not final or "dl.held" not in dict(it.headers)]
+
+    def letter(self, record: Raw, reason: str, *, offset: int | None = None) -> Raw:
+        """Write a letter of a record, and the row that says that it is open."""
+        envelope = decode(record.value or b"")
+        source = record.offset if offset is None else offset
+        said = {
+            "dl.reason": reason, "dl.source-topic": record.topic, "dl.source-partition": record.partition,
+            "dl.source-offset": source, "dl.conversation": self.id, "dl.from-initiator": "true",
+            "dl.sequence": envelope.seq, "dl.message-type": envelope.message_type,
+        }  # fmt: skip
+        headers: Headers = tuple((name, str(value).encode()) for name, value in said.items())
+        self.write(rows.letter_key(record.topic, source), bytes(8))
+        return self.topics.append(
+            self.topics.name(DESK, "dead-letter"), record.partition, record.key, record.value, headers
+        )
+
+
+class Plant(NamedTuple):
+    """A function that plants a fault, what kind of dialog it wants, and what must be found there."""
+
+    dialogs: str
+    faults: frozenset[tuple[str, bool]]
+    """Names, each with its direction: to the target."""
+    put: Callable[[Dialog], None]
+
+
+PLANTS: list[Plant] = []
+ELSEWHERE: list[tuple[tuple[str, ...], Callable[[Topics], None]]] = []
+"""Faults of no dialog: their names, and what plants them."""
+
+
+def plant(dialogs: str, *to_target: str, back: tuple[str, ...] = ()) -> Callable[[Callable[[Dialog], None]], None]:
+    """Register what plants faults into one dialog of a kind."""
+
+    def register(put: Callable[[Dialog], None]) -> None:
+        PLANTS.append(
+            Plant(dialogs, frozenset([*((it, True) for it in to_target), *((it, False) for it in back)]), put)
+        )
+
+    return register
+
+
+def elsewhere(*names: str) -> Callable[[Callable[[Topics], None]], None]:
+    """Register what plants faults into no dialog."""
+
+    def register(put: Callable[[Topics], None]) -> None:
+        ELSEWHERE.append((names, put))
+
+    return register
+
+
+# -- lost, twice, out of order ----------------------------------------------------------------------------------------------
+
+
+@plant("open", "missing-on-wire", "accepted-unsent")
+def a_message_is_gone_from_the_log(it: Dialog) -> None:
+    it.lose(it.wire(1))
+
+
+@plant("open", "missing-on-wire")
+def the_sender_counts_more_than_it_sent(it: Dialog) -> None:
+    it.lie(initiator=True, next_out=6)
+
+
+@plant("open", "sent-uncounted")
+def the_sender_counts_less_than_it_sent(it: Dialog) -> None:
+    it.lie(initiator=True, next_out=2, acked=1)
+
+
+@plant("ended", back=("sent-uncounted",))
+def a_tombstone_counts_less_than_was_sent(it: Dialog) -> None:
+    it.lie(transmitted=1)
+
+
+@plant("open", "number-twice")
+def a_number_has_two_contents(it: Dialog) -> None:
+    it.send(it.like(it.wire(2), body=b'{"n": 7, "how": ""}'))
+
+
+@plant("open", "accepted-unsent")
+def the_receiver_accepted_what_nobody_sent(it: Dialog) -> None:
+    it.lie(next_in=7)
+
+
+@plant("ended", "accepted-unsent")
+def a_tombstone_accepted_what_nobody_sent(it: Dialog) -> None:
+    it.lie(accepted=7)
+
+
+@plant("open", "unaccounted", "acknowledged-unaccepted")
+def the_receiver_accepted_less_than_it_read(it: Dialog) -> None:
+    it.lie(next_in=2, told=1)
+
+
+@plant("ended", "unaccounted", "acknowledged-unaccepted")
+def a_tombstone_accepted_less_than_was_read(it: Dialog) -> None:
+    it.lie(accepted=0)
+
+
+@plant("open", "accepted-unread")
+def a_message_was_accepted_and_not_read(it: Dialog) -> None:
+    record = it.wire(3)
+    it.lose(record)
+    it.send(record)
+
+
+@plant("open", "settled-early")
+def a_message_was_settled_before_one_that_waits(it: Dialog) -> None:
+    it.keep(b"W" + (1 << 50).to_bytes(8, "big"), it.wire(2))
+
+
+@plant("ended", "after-end")
+def a_message_follows_the_end(it: Dialog) -> None:
+    end = it.last()
+    it.replace(end, it.like(it.wire(3), seq=decode(end.value or b"").seq)._replace(offset=end.offset))
+    it.replace(it.wire(3), it.like(end, seq=3)._replace(offset=it.wire(3).offset))
+
+
+# -- states that went back --------------------------------------------------------------------------------------------------
+
+
+@plant("open", "accepted-fell")
+def the_receiver_went_back(it: Dialog) -> None:
+    it.turn(next_in=1)
+
+
+@plant("open", "sent-fell")
+def the_sender_went_back(it: Dialog) -> None:
+    it.turn(initiator=True, next_out=3)
+
+
+@plant("open", "acknowledged-fell")
+def the_sender_forgot_acknowledgements(it: Dialog) -> None:
+    it.turn(initiator=True, acked=0)
+
+
+@plant("ended", "revived")
+def a_closed_endpoint_lives(it: Dialog) -> None:
+    _, stone = it.end()
+    row = next(row for row in reversed(it.rows(it.key(b"E"))) if not rows.is_tombstone(row.value or b""))
+    fields = DEFAULT.decode(row.value or b"", ENDPOINT)
+    alive = fields | {"state": 4, "next_in": stone["accepted"] + 1, "next_out": stone["transmitted"] + 1}
+    it.write(it.key(b"E"), ENDPOINT.encode(alive))
+
+
+@plant("ended", "forgotten-early")
+def a_tombstone_was_away(it: Dialog) -> None:
+    row = it.rows(it.key(b"E"))[-1].value
+    it.write(it.key(b"E"), None)
+    it.write(it.key(b"E"), row)
+
+
+# -- sides ------------------------------------------------------------------------------------------------------------------
+
+
+@plant("open", "endpoint-missing", back=("sender-missing",))
+def the_peer_never_got_its_messages(it: Dialog) -> None:
+    it.drop(it.key(b"E"))
+
+
+@plant("open", "sender-missing", back=("endpoint-missing",))
+def nobody_sent_it(it: Dialog) -> None:
+    it.drop(it.key(b"E", initiator=True), initiator=True)
+
+
+@plant("open", "endpoint-twice")
+def an_endpoint_has_two_rows(it: Dialog) -> None:
+    row = it.rows(it.key(b"E"))[-1]
+    it.topics.append(row.topic, (row.partition + 1) % 3, row.key, row.value)
+
+
+@plant("open", "acknowledged-unsent", "acknowledged-unaccepted")
+def more_is_acknowledged_than_was_sent(it: Dialog) -> None:
+    record = it.wire(3, to_target=False)
+    it.replace(record, it.like(record, ack=9)._replace(offset=record.offset))
+
+
+@plant("delayed", "acknowledged-untold")
+def an_acknowledgement_was_never_sent(it: Dialog) -> None:
+    it.lie(initiator=True, acked=0)
+
+
+@plant("error", back=("error-unheard",))
+def an_error_was_not_heard(it: Dialog) -> None:
+    row = next(
+        row for row in reversed(it.rows(it.key(b"E", initiator=True), initiator=True))
+        if not rows.is_tombstone(row.value or b"")
+    )  # fmt: skip
+    _, stone = it.end(initiator=True)
+    fields = DEFAULT.decode(row.value or b"", ENDPOINT)
+    counts = {
+        "next_in": stone["accepted"] + 1,
+        "next_out": stone["transmitted"] + 1,
+        "dead_lettered": stone["dead_lettered"],
+    }
+    for old in it.rows(it.key(b"E", initiator=True), initiator=True)[:-1]:
+        it.topics.records.remove(old)
+    last = it.rows(it.key(b"E", initiator=True), initiator=True)[-1]
+    it.replace(last, last._replace(value=ENDPOINT.encode(fields | counts | {"state": 2, "missing": stone["missing"]})))
+
+
+@plant("open", "wrong-side")
+def a_type_of_the_other_side_was_handled(it: Dialog) -> None:
+    record = it.wire(1)
+    it.replace(record, it.like(record, message_type="Heard")._replace(offset=record.offset))
+
+
+# -- rows that keep what they should not ----------------------------------------------------------------------------------
+
+
+@plant("open", "held-below")
+def an_accepted_message_is_held(it: Dialog) -> None:
+    it.keep(rows.numbered(b"H", it.key(b"")[0:17], 1), it.wire(1))
+
+
+@plant("open", "kept-unsent")
+def a_row_keeps_what_was_never_sent(it: Dialog) -> None:
+    it.keep(b"W" + (2 << 50).to_bytes(8, "big"), it.like(it.wire(3), seq=9))
+
+
+@plant("hold", "kept-twice")
+def two_rows_keep_a_message(it: Dialog) -> None:
+    it.keep(b"W" + (3 << 50).to_bytes(8, "big"), it.wire(2))
+
+
+@plant("hold", "kept-bytes")
+def a_row_keeps_other_content(it: Dialog) -> None:
+    key = rows.numbered(b"R", it.key(b"")[0:17], 1)
+    it.keep(key, it.like(it.wire(2), body=b'{"n": 8}'))
+
+
+@plant("open", "delayed-sent")
+def a_message_was_sent_and_is_kept_for_later(it: Dialog) -> None:
+    it.keep(rows.numbered(b"D", it.key(b"", initiator=True), 5), it.wire(2))
+
+
+# -- parks ------------------------------------------------------------------------------------------------------------------
+
+
+@plant("open", "park-empty")
+def a_dialog_is_parked_without_a_message(it: Dialog) -> None:
+    it.write(it.key(b"F"), rows.encode_park(rows.ParkRow(next=1, failure="ValueError: x")))
+
+
+@plant("hold", "parked-hole", "settled-early")
+def a_parked_message_is_missing(it: Dialog) -> None:
+    it.drop(rows.numbered(b"R", it.key(b""), 1))
+
+
+@plant("hold", "parked-disorder")
+def parked_messages_are_out_of_order(it: Dialog) -> None:
+    first, second = (it.rows(rows.numbered(b"R", it.key(b""), index))[-1] for index in (1, 2))
+    it.replace(first, first._replace(value=second.value))
+    it.replace(second, second._replace(value=first.value))
+
+
+@plant("hold", "parked-astray")
+def messages_are_parked_of_a_dialog_that_is_not(it: Dialog) -> None:
+    it.drop(it.key(b"F"))
+
+
+@plant("hold", "parked-settled")
+def a_parked_message_is_settled(it: Dialog) -> None:
+    it.letter(it.wire(1), "after-end")
+
+
+# -- letters ----------------------------------------------------------------------------------------------------------------
+
+
+@plant("skip", "letter-bytes")
+def a_letter_has_other_bytes(it: Dialog) -> None:
+    (letter,) = it.letters()
+    it.replace(letter, letter._replace(value=(letter.value or b"")[:-1] + b"!"))
+
+
+@plant("skip", "letter-bytes")
+def a_letter_has_no_bytes(it: Dialog) -> None:
+    (letter,) = it.letters()
+    it.replace(letter, letter._replace(value=None))
+
+
+@plant("skip", "letter-twice")
+def a_letter_was_settled_twice(it: Dialog) -> None:
+    (letter,) = it.letters()
+    it.send(letter)
+
+
+@plant("skip", "letter-mislabelled")
+def a_letter_says_another_number(it: Dialog) -> None:
+    (letter,) = it.letters()
+    headers = tuple((name, b"2" if name == "dl.sequence" else value) for name, value in letter.headers)
+    it.replace(letter, letter._replace(headers=headers))
+
+
+@plant("skip", "settled-unaccepted", "unaccounted", "acknowledged-unaccepted")
+def what_failed_was_never_accepted(it: Dialog) -> None:
+    it.lie(accepted=0)
+
+
+@plant("ended", "letters-miscounted")
+def a_tombstone_counts_letters_that_are_not_there(it: Dialog) -> None:
+    it.lie(dead_lettered=2)
+
+
+@plant("end", "letters-miscounted")
+def a_tombstone_forgets_its_letters(it: Dialog) -> None:
+    it.lie(dead_lettered=0)
+
+
+@plant("open", "letter-unfounded")
+def a_letter_is_of_a_record_that_was_never_there(it: Dialog) -> None:
+    it.letter(it.wire(2), "after-end", offset=FAR)
+
+
+@plant("open", "letter-unread")
+def a_letter_is_of_a_record_that_was_not_read(it: Dialog) -> None:
+    it.letter(it.send(it.wire(2)), "after-end")
+
+
+@plant("open", "letter-row-alone")
+def a_row_knows_a_letter_that_is_not_there(it: Dialog) -> None:
+    record = it.wire(1)
+    it.write(rows.letter_key(record.topic, record.offset), bytes(8))
+
+
+@plant("end", "letter-not-open")
+def no_row_knows_a_letter(it: Dialog) -> None:
+    letter = it.letters()[0]
+    headers = {name: value or b"" for name, value in letter.headers}
+    key = rows.letter_key(headers["dl.source-topic"].decode(), int(headers["dl.source-offset"]))
+    for row in it.rows(key):
+        if row.partition == letter.partition:
+            it.topics.records.remove(row)
+
+
+@plant("open", "event-without-letter")
+def an_event_tells_of_a_letter_that_is_not_there(it: Dialog) -> None:
+    record = it.wire(0)
+    said = {
+        "event": "SET_ASIDE", "service": DESK, "partition": record.partition, "at": 1, "topic": record.topic,
+        "offset": record.offset, "why": "it is said",
+    }  # fmt: skip
+    it.topics.append(f"{it.topics.namespace}.events", 0, b"desk", json.dumps(said).encode())
+
+
+# -- of no dialog -------------------------------------------------------------------------------------------------------------
+
+
+@elsewhere("not-set-aside", "event-without-letter")
+def a_record_was_not_set_aside(topics: Topics) -> None:
+    letter = next(it for it in topics.of(DESK, "dead-letter") if it.value == b"junk")
+    topics.records.remove(letter)
+    offset = int(dict(letter.headers)["dl.source-offset"] or b"")
+    key = rows.letter_key(f"{topics.namespace}.desk.queue", offset)
+    for row in [it for it in topics.of(DESK, "state") if it.key == key and it.partition == letter.partition]:
+        topics.records.remove(row)
+
+
+def position(topics: Topics, **changes: Callable[[int], int]) -> tuple[Raw, bytes]:
+    """The newest row of web's partition 0, and how it would look with other numbers."""
+    row = [it for it in topics.of(WEB, "state") if it.key == b"P" and it.partition == 0][-1]
+    fields = DEFAULT.decode(row.value or b"", PARTITION)
+    return row, PARTITION.encode(fields | {name: change(fields[name]) for name, change in changes.items()})
+
+
+@elsewhere("position-fell")
+def a_position_went_back(topics: Topics) -> None:
+    row, value = position(topics, commands=lambda it: it - 1)
+    topics.append(row.topic, 0, b"P", value)
+    topics.append(row.topic, 0, b"P", row.value)
+
+
+@elsewhere("position-ahead")
+def a_position_is_beyond_the_end(topics: Topics) -> None:
+    row, value = position(topics, queue=lambda it: it + 50)
+    topics.append(row.topic, 0, b"P", value)
+
+
+@elsewhere("row-broken")
+def a_row_is_broken(topics: Topics) -> None:
+    topics.append(topics.name(WEB, "state"), 0, b"E" + uuid4().bytes + b"\1", b"nothing")
+
+
+def untraced(topics: Topics, dialog: str) -> str:
+    """Plant an endpoint that no record made; return the id of its dialog."""
+    made, it = uuid4(), Dialog(topics, dialog)
+    _, fields = it.end()
+    value = ENDPOINT.encode(fields | {"next_in": 0, "next_out": 0, "told": -1, "acked": -1})
+    it.write(b"E" + made.bytes + b"\0", value)
+    return str(made)

@@ -1,0 +1,209 @@
+"""The audit finds every fault that is planted, by its name, and nothing where nothing is wrong, whatever went on."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from threading import Event, Thread
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from conversations.config import Kafka
+from conversations.protocol.envelope import decode
+from conversations.testing import Simulation
+from spark_jobs import delivery_audit
+from spark_jobs.audit.faults import FAULTS
+from spark_jobs.delivery_audit import transform
+from tests.simulation import scenarios
+from tests.simulation.services import ECHO, Say, echo
+from tests.simulation.worlds import Scenario, crowded, play
+from tests.spark.planted import ELSEWHERE, PLANTS, Dialog, untraced
+from tests.spark.talks import CHATS, COPIED, EACH, SAID, Talks
+from tests.spark.topics import Topics, topics_of_kafka, topics_of_memory
+
+pytestmark = pytest.mark.kafka
+Place = tuple[str | None, bool | None]
+"""Dialog, and direction: to its target; a service's name where a fault is of no dialog."""
+
+
+@pytest.fixture(scope="module")
+def clean(kafka_bootstrap: str) -> tuple[Talks, Topics]:
+    """Services that have said all kinds of things, stopped, and what they left."""
+    talks = Talks(Kafka(kafka_bootstrap, namespace=f"audit{uuid4().hex[:8]}"))
+    talks.run()
+    return talks, topics_of_kafka(talks.kafka)
+
+
+def faults(spark: SparkSession, topics: Topics) -> dict[Place, set[str]]:
+    """What the audit finds, by place."""
+    found: dict[Place, set[str]] = defaultdict(set)
+    for row in transform(topics.inputs(spark)).faults().collect():
+        found[row["conversation_id"] or row["service"], row["to_target"]].add(row["fault"])
+    return dict(found)
+
+
+def audited(capsys: pytest.CaptureFixture[str], kafka: Kafka, *more: str) -> tuple[int, dict[str, Any]]:
+    """Run the job as a program."""
+    where = ["--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace, "--json"]
+    code = delivery_audit.main([*where, *more])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_a_clean_run_has_none_and_what_is_put_behind_its_back_is_found(
+    spark: SparkSession, clean: tuple[Talks, Topics], capsys: pytest.CaptureFixture[str]
+) -> None:
+    talks = clean[0]
+    code, said = audited(capsys, talks.kafka)
+    assert (code, said["faults"], said["listed"]) == (0, 0, [])
+    totals = said["totals"]
+    dialogs = sum(map(len, talks.dialogs.values()))
+    assert (totals["dialogs"], totals["duplicates"], totals["missing"]) == (dialogs, 3 * COPIED, 0)
+    assert (totals["waiting"], totals["delayed"], totals["held"]) == (3, 2, 0)
+    assert totals["parked"] == EACH * 4 + 3
+    assert totals["unaccounted"] == totals["cut"] == totals["in_flight"] == 0
+    assert totals["sent"] >= 2 * CHATS * SAID + CHATS // 2
+    assert totals["settled"] == totals["accepted"] - 3 - EACH * 3 - 3
+    code, said = audited(capsys, talks.kafka, "--since", (datetime.now(UTC) + timedelta(hours=1)).isoformat())
+    assert (code, said["faults"]) == (0, 0)
+    assert said["totals"]["cut"] == said["totals"]["directions"]
+
+    one, other = (Dialog(topics_of_kafka(talks.kafka), it) for it in talks.dialogs["open"][-2:])
+    before = len(one.topics.records), len(other.topics.records)
+    one.send(one.like(one.wire(1), body=b'{"n": 5}'))
+    other.letter(other.wire(3), "after-end", offset=1_000_000)
+    talks.put(*one.topics.records[before[0] :], *other.topics.records[before[1] :])
+    code, said = audited(capsys, talks.kafka, "--service", "desk", "--list", "1")
+    assert code == 1
+    assert said["by_name"] == {"letter-unfounded": 1, "number-twice": 1}
+    assert len(said["listed"]) == 1
+    assert delivery_audit.main(["--bootstrap", talks.kafka.bootstrap, "--namespace", talks.kafka.namespace]) == 1
+    shown = capsys.readouterr().out
+    assert f"number-twice: {one.id} to the target, number 1: {FAULTS['number-twice']}" in shown
+
+
+def test_every_planted_fault_is_found_by_its_name_and_no_other(
+    spark: SparkSession, clean: tuple[Talks, Topics]
+) -> None:
+    talks, kept = clean
+    topics = Topics(kept.namespace, kept.services, list(kept.records))
+    left = {kind: list(dialogs) for kind, dialogs in talks.dialogs.items()}
+    wanted: dict[Place, set[str]] = defaultdict(set)
+    for plant in PLANTS:
+        dialog = Dialog(topics, left[plant.dialogs].pop())
+        plant.put(dialog)
+        for name, to_target in plant.faults:
+            wanted[dialog.id, to_target].add(name)
+    wanted[untraced(topics, left["open"][0]), True].add("endpoint-untraced")
+    for names, put in ELSEWHERE:
+        put(topics)
+        own = any(name in {"not-set-aside", "event-without-letter"} for name in names)
+        wanted[None if own else "web", None].update(names)
+    assert len({name for names in wanted.values() for name in names}) >= 40
+    assert faults(spark, topics) == dict(wanted)
+
+
+def test_services_at_work_give_no_false_alarm(
+    spark: SparkSession, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talks, over = Talks(kafka), Event()
+    with talks.at_work() as client:
+
+        def talk() -> None:
+            while not over.is_set():
+                hows = ["", "skip", "", "end"] if talks.heard % 7 == 0 else [""] * 6
+                talks.say(client, "live", *hows, end=talks.heard % 2 == 0)
+
+        thread = Thread(target=talk)
+        thread.start()
+        try:
+            runs = [audited(capsys, kafka) for _ in range(2)]
+        finally:
+            over.set()
+            thread.join()
+    assert [said["listed"] for _, said in runs] == [[], []]
+    assert all(code == 0 and said["totals"]["sent"] > 0 for code, said in runs)
+
+
+# -- without Kafka ------------------------------------------------------------------------------------------------------
+
+
+def accounts(spark: SparkSession, topics: Topics) -> dict[Place, Row]:
+    return {(it["conversation_id"], it["to_target"]): it for it in transform(topics.inputs(spark)).directions.collect()}
+
+
+def test_each_direction_has_its_account(spark: SparkSession) -> None:
+    with Simulation(echo()) as sim:
+        dialog = sim.peer("web").begin_dialog("echo", ECHO)
+        for text in "abc":
+            dialog.send(Say(text=text))
+        dialog.end()
+        sim.run()
+        topics = topics_of_memory(sim.broker)
+    found = transform(topics.inputs(spark)).directions
+    columns = "conversation_id", "to_target", "from_service", "to_service", "contract", "sent", "settled", "duplicates"
+    wanted = [(dialog.id, True, "web", "echo", "Echo", 4, 4, 0), (dialog.id, False, "echo", "web", "Echo", 3, 3, 0)]
+    expected = spark.createDataFrame(wanted, found.select(*columns).schema)
+    assert found.where("size(faults) = 0").select(*columns).exceptAll(expected).count() == 0
+    assert found.count() == 2
+
+
+def test_what_nobody_can_tell_any_more_is_not_judged(spark: SparkSession) -> None:
+    """The first half of a queue is gone by retention; later nobody remembers the dialogs either."""
+    with Simulation(echo(), partitions=1) as sim:
+        for _ in range(3):
+            dialog = sim.peer("web").begin_dialog("echo", ECHO)
+            for text in "abcdef":
+                dialog.send(Say(text=text))
+        sim.run()
+        topics = topics_of_memory(sim.broker)
+        queue = topics.name("echo", "queue")
+        middle = sorted(record.offset for record in topics.of("echo", "queue"))[9]
+        topics.cut[queue, 0] = middle
+        topics.records = [it for it in topics.records if it.topic != queue or it.offset >= middle]
+        found = accounts(spark, topics)
+        assert [it["faults"] for it in found.values() if it["faults"]] == []
+        assert {it["cut"] for it in found.values() if it["to_target"]} == {True}
+        lost = next(it for it in topics.of("echo", "queue")[::-1] if decode(it.value or b"").seq == 4)
+        topics.records.remove(lost)
+        assert {"missing-on-wire", "accepted-unsent"} in faults(spark, topics).values()
+        sim.advance(timedelta(days=3))
+        found = accounts(spark, topics_of_memory(sim.broker))
+    assert [it["faults"] for it in found.values() if it["faults"]] == []
+    assert {it["forgotten"] for it in found.values()} == {True}
+
+
+WORLDS: list[tuple[Scenario, int]] = [(scenarios.parking, 16), (scenarios.replaying, 14), (scenarios.dying, 8)]
+
+
+@pytest.mark.parametrize(("scenario", "seed"), WORLDS, ids=lambda it: getattr(it, "__name__", str(it)))
+def test_nothing_is_found_in_a_world_where_everything_goes_wrong(
+    spark: SparkSession, scenario: Scenario, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers crash and lose partitions, transactions hang, records come twice, late and broken: and nothing is lost."""
+    seen: list[Topics] = []
+    check: Callable[[Simulation], None] = Simulation.check_invariants
+
+    def look(sim: Simulation) -> None:
+        check(sim)
+        seen.append(topics_of_memory(sim.broker))
+
+    monkeypatch.setattr(Simulation, "check_invariants", look)
+    play(scenario, crowded(seed))
+    assert faults(spark, seen[0]) == {}
+    assert faults(spark, seen[-1]) == {}
+
+
+def test_bad_input_is_explained(
+    spark: SparkSession, clean: tuple[Talks, Topics], capsys: pytest.CaptureFixture[str]
+) -> None:
+    kafka = clean[0].kafka
+    code, said = audited(capsys, kafka, "--service", "nobody")
+    assert (code, said["kind"]) == (2, "SourceError")
+    assert "no service 'nobody'; it has: desk, web" in said["error"]
+    code, said = audited(capsys, kafka, "--since", "yesterday")
+    assert (code, "is no time: write it as" in said["error"]) == (2, True)

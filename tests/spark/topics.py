@@ -1,0 +1,121 @@
+"""The records of a namespace in memory, from Kafka or from a simulation, as an audit's inputs; they can be changed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from conversations.config import Kafka
+from conversations.kafka.catalog import read_catalog
+from conversations.memory.broker import MemoryBroker
+from conversations.protocol.topics import DEAD_LETTER, QUEUE, SERVICE_TOPICS, STATE, events_topic, service_topic
+from spark_jobs.audit.inputs import EXTENT, Inputs, events_of, rules_of
+from spark_jobs.audit.state import watched
+from spark_jobs.envelopes import decode, judge, writer_schemas
+from spark_jobs.letters import letters_of
+from spark_jobs.rows import history_of
+from tests.chaos.checker.reader import read
+
+RECORD = (
+    "topic string, partition int, offset long, timestamp timestamp, key binary, value binary, "
+    "headers array<struct<key: string, value: binary>>"
+)
+Headers = tuple[tuple[str, bytes | None], ...]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Raw(NamedTuple):
+    """One committed record; its time in milliseconds."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+class Topics:
+    """All committed records of a namespace; ``services`` are its catalog's entries."""
+
+    def __init__(self, namespace: str, services: Mapping[str, Mapping[str, Any]], records: list[Raw]) -> None:
+        self.namespace, self.services, self.records = namespace, dict(services), records
+        self.cut: dict[tuple[str, int], int] = {}
+        """Where partitions begin whose beginning retention has taken."""
+
+    def name(self, service: str, kind: str) -> str:
+        return service_topic(self.namespace, service, kind)
+
+    def of(self, service: str, kind: str) -> list[Raw]:
+        return [record for record in self.records if record.topic == self.name(service, kind)]
+
+    def append(self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers = ()) -> Raw:
+        """Append a record to a partition, at the time of the newest one."""
+        offset = 1 + max((r.offset for r in self.records if (r.topic, r.partition) == (topic, partition)), default=-1)
+        made = Raw(topic, partition, offset, max(r.timestamp for r in self.records), key, value, headers)
+        self.records.append(made)
+        return made
+
+    def inputs(self, spark: SparkSession) -> Inputs:
+        """Make what an audit would have read of them, when nobody is at work."""
+        owners = {kind: {self.name(name, kind): name for name in self.services} for kind in SERVICE_TOPICS}
+        queues = {topic: (name, self.services[name]["partitions"]) for topic, name in owners[QUEUE].items()}
+        writers = writer_schemas({})
+        dead_letters = self._frame(spark, owners[DEAD_LETTER])
+        return Inputs(
+            judge(decode(self._frame(spark, owners[QUEUE]), writers), queues),
+            watched(history_of(self._frame(spark, owners[STATE]), owners[STATE])),
+            letters_of(decode(dead_letters, writers), owners[DEAD_LETTER]),
+            events_of(self._frame(spark, [events_topic(self.namespace)]), 1 << 62),
+            spark.createDataFrame(self._extents(owners), EXTENT),
+            rules_of(self.namespace, self.services),
+            writers,
+        )
+
+    def _frame(self, spark: SparkSession, topics: Any) -> DataFrame:
+        wanted = set(topics)
+        rows = [
+            (*record[:3], _EPOCH + timedelta(milliseconds=record.timestamp), *record[4:6], list(record.headers))
+            for record in self.records
+            if record.topic in wanted
+        ]
+        return spark.createDataFrame(rows, RECORD)
+
+    def _extents(self, owners: Mapping[str, Mapping[str, str]]) -> list[tuple[object, ...]]:
+        ends: dict[tuple[str, int], int] = defaultdict(int)
+        for record in self.records:
+            place = record.topic, record.partition
+            ends[place] = max(ends[place], record.offset + 1)
+        return [
+            (name, kind, topic, n, self.cut.get((topic, n), 0), ends[topic, n], ends[topic, n])
+            for kind in (QUEUE, DEAD_LETTER)
+            for topic, name in owners[kind].items()
+            for n in range(self.services[name]["partitions"])
+        ]
+
+
+def topics_of_kafka(kafka: Kafka) -> Topics:
+    """Read a namespace of Kafka to its end."""
+    services = read_catalog(kafka).services
+    names = [service_topic(kafka.namespace, name, kind) for name in services for kind in SERVICE_TOPICS]
+    log = read(kafka.bootstrap, [*names, events_topic(kafka.namespace)])
+    return Topics(kafka.namespace, services, [Raw(*record) for record in log.records])
+
+
+def topics_of_memory(broker: MemoryBroker) -> Topics:
+    """Take what is visible in a broker in memory."""
+    services = {name: {"partitions": count} for name, count in broker.services.items()}
+    found = []
+    for topic, partitions in broker.topics.items():
+        for number, log in enumerate(partitions):
+            for record in log:
+                if record.visible:
+                    headers = tuple(record.headers() or ())
+                    place = topic, number, record.offset(), record.timestamp()[1]
+                    found.append(Raw(*place, record.key(), record.value(), headers))
+    return Topics(broker.namespace, services, found)
