@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations.errors import LogError
-from conversations.kafka.extents import Extent, Place, extents_of
+from conversations.kafka.ends import Extent, Place, extents_of
 from spark_jobs import archive_log as log
 from spark_jobs.archived import MESSAGE, newest_commit, read_archived_dialog, read_parts
 from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of

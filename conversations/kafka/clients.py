@@ -127,14 +127,13 @@ def make_producer(kafka: Kafka, safe: Settings, preferred: Settings | None = Non
     return _made(Producer, settings(kafka, {"enable.idempotence": True, **safe}, preferred))
 
 
-def list_offset(
-    admin: AdminClient, topic: str, partition: int, *, first: bool = False, committed: bool = False
-) -> Future[Any]:
-    """Ask for the first or the next offset of a partition, counting the records of open transactions unless ``committed``."""
+def list_offset(admin: AdminClient, topic: str, partition: int, *, first: bool = False) -> Future[Any]:
+    """Ask for the first or the next offset of a partition, counting the records of open transactions."""
     where = TopicPartition(topic, partition)
     spec = _SPEC.earliest() if first else _SPEC.latest()
-    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    answers = admin.list_offsets({where: spec}, isolation_level=level, request_timeout=REQUEST_TIMEOUT)
+    answers = admin.list_offsets(
+        {where: spec}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=REQUEST_TIMEOUT
+    )
     return answers[where]
 
 
@@ -182,9 +181,7 @@ def offset_of(kafka: Kafka, topic: str, future: Future[Any]) -> int:
         raise translated(kafka, f"offsets of {topic} cannot be listed", failure) from failure
 
 
-def ask_offset(
-    kafka: Kafka, admin: AdminClient, topic: str, partition: int, *, first: bool = False, committed: bool = False
-) -> int:
+def ask_offset(kafka: Kafka, admin: AdminClient, topic: str, partition: int, *, first: bool = False) -> int:
     """Ask for an offset as ``list_offset`` does, again while the broker says that it does not know just now.
 
     Raises:
@@ -193,7 +190,7 @@ def ask_offset(
     """
     deadline = monotonic() + REQUEST_TIMEOUT
     while True:
-        future = list_offset(admin, topic, partition, first=first, committed=committed)
+        future = list_offset(admin, topic, partition, first=first)
         try:
             return int(future.result().offset)
         except KafkaException as failure:

@@ -1,10 +1,10 @@
-"""Where partitions begin and end, asked in an order that lets several topics be compared while they grow."""
+"""Where partitions begin and end, for those who read topics piece by piece, or compare several that grow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -22,6 +22,31 @@ OPEN_FOR = 30.0
 """Seconds that a transaction may stay open before whoever waits for its end gives up; three times a worker's own limit."""
 
 
+class Extent(NamedTuple):
+    """What a partition holds."""
+
+    topic_id: str
+    """Changes when a topic of the same name is made anew."""
+    first: int
+    """Its oldest record's offset."""
+    end: int
+    """The offset behind its newest record that is committed, with nothing undecided before it."""
+
+
+def extents_of(kafka: Kafka, topics: Iterable[str]) -> dict[Place, Extent]:
+    """Say what every partition of some topics holds now.
+
+    Raises:
+        KafkaUnreachable: no broker answered.
+        LogError: a topic is missing, or may not be described.
+    """
+    ends = Ends(kafka, topics)
+    decided = ends.decided()
+    # The beginnings last: what is dropped meanwhile is then seen to be gone.
+    first = ends.first()
+    return {place: Extent(ends.ids[place[0]], first[place], end) for place, end in decided.items()}
+
+
 class Ends:
     """Offsets of the partitions of some topics.
 
@@ -37,9 +62,10 @@ class Ends:
         missing = sorted(name for name, topic in found.items() if topic is None)
         if missing:
             raise LogError(f"no topic {missing[0]!r}: run 'conversations apply'")
-        self._places = [
-            (name, n) for name, topic in found.items() if topic is not None for n in range(topic.partitions)
-        ]
+        there = {name: topic for name, topic in found.items() if topic is not None}
+        self._places = [(name, number) for name, topic in there.items() for number in range(topic.partitions)]
+        self.ids = {name: topic.id for name, topic in there.items()}
+        """Of the topics; one that is made anew has another."""
 
     def first(self) -> Offsets:
         """Return the oldest offset that each partition still has."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from conversations.kafka.extents import Extent, Place
+from conversations.kafka.ends import Extent, Place
 from spark_jobs.archive_log import (
     Commit,
     Part,
