@@ -32,7 +32,7 @@ from spark_jobs.audit.directions import COUNTS, directions
 from spark_jobs.audit.inputs import Inputs, read_inputs
 from spark_jobs.audit.partitions import partition_faults
 from spark_jobs.command_line import Exit, Result, carry_out, kafka_of, parser_of
-from spark_jobs.wire import Wire
+from spark_jobs.wire import Moment, Wire
 
 LISTED = 100
 """Faults shown unless asked for more."""
@@ -97,14 +97,24 @@ def parser() -> argparse.ArgumentParser:
 
 
 def audited(spark: SparkSession, options: argparse.Namespace) -> Result:
-    """Audit what is in Kafka now, and say what is wrong."""
-    wire = Wire(kafka_of(options), dict(options.option))
-    inputs = read_inputs(spark, wire, wire.talkers(options.service, None), options.since)
-    audit = transform(replace(inputs, rows=inputs.rows.localCheckpoint()))
-    audit = audit.of(options.service) if options.service else audit
-    kept = audit.directions.persist()
+    """Carry the job out."""
+    return audit(spark, Wire(kafka_of(options), dict(options.option)), options.service, options.since, options.list)
+
+
+def audit(
+    spark: SparkSession, wire: Wire, service: str | None = None, since: Moment | None = None, most: int = LISTED
+) -> Result:
+    """Audit what is in Kafka now, and say what is wrong.
+
+    Raises:
+        SourceError: a topic is missing, the catalog does not know the service, or a transaction stays open.
+    """
+    inputs = read_inputs(spark, wire, wire.talkers(service, None), since)
+    found = transform(replace(inputs, rows=inputs.rows.localCheckpoint()))
+    found = found.of(service) if service else found
+    kept = found.directions.persist()
     try:
-        return report(Audit(kept, audit.partitions), options.list)
+        return report(Audit(kept, found.partitions), most)
     finally:
         kept.unpersist()
 

@@ -9,6 +9,8 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from datetime import UTC
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
@@ -17,7 +19,11 @@ from ops.demo.messages import FLIGHTS
 from spark_jobs.archive import Archive
 from spark_jobs.archived import read_archive
 from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of
+from spark_jobs.delivery_audit import audit
+from spark_jobs.dialog_metrics import summed
+from spark_jobs.dialog_metrics import transform as minutes
 from spark_jobs.storage import Directory
+from spark_jobs.times import MINUTE, minute_of
 from spark_jobs.wire import Wire
 
 
@@ -35,6 +41,13 @@ def utilisation(messages: DataFrame) -> DataFrame:
     )
 
 
+def _metrics(messages: DataFrame) -> list[dict[str, Any]]:
+    """Count and time what was said, per service and contract."""
+    first, last = messages.agg(F.min("appended_at"), F.max("appended_at")).collect()[0]
+    since, until = minute_of(first.replace(tzinfo=UTC)), minute_of(last.replace(tzinfo=UTC)) + MINUTE
+    return [row.asDict() for row in summed(minutes(messages, since, until)).collect()]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the demo's part of Spark; return its exit code."""
     parser = parser_of("demo", "What Spark does at the end of the demo.", "conversations demo")
@@ -47,10 +60,14 @@ def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
     archive = Archive(spark, Wire(kafka_of(options), {}), Directory(spark, options.directory))
     batches = list(archive.catch_up())
     messages = read_archive(spark, options.directory, contract=FLIGHTS)
+    counted = _metrics(read_archive(spark, options.directory)) if batches else []
+    audited = audit(spark, archive.wire)
     rows = [[row.aircraft, row.day, row.flights, row.minutes] for row in utilisation(messages).collect()]
     data = {
         "archived": sum(batch.messages for batch in batches),
         "set_aside": sum(batch.set_aside for batch in batches),
+        "metrics": counted,
+        "audit": dict(audited.data),
         "utilisation": sorted(rows),
         "seconds": round(time.monotonic() - started, 1),
     }

@@ -248,7 +248,7 @@ def job(spark: SparkSession, options: argparse.Namespace) -> Result:
         written["out"] = options.out
     if options.publish:
         written["topic"] = publish(rows, wire)
-    pairs = [row.asDict() for row in _summed(rows).collect()]
+    pairs = [row.asDict() for row in summed(rows).collect()]
     data = {
         "since": since.isoformat(), "until": until.isoformat(), "rows": sum(it["minutes"] for it in pairs),
         "pairs": pairs, **written,
@@ -274,7 +274,8 @@ def _with_old_backlog(rows: DataFrame, files: DayFiles) -> DataFrame:
     return kept.select(*rows.columns)
 
 
-def _summed(rows: DataFrame) -> DataFrame:
+def summed(rows: DataFrame) -> DataFrame:
+    """Sum the rows of a range up, to one for each service and contract."""
     last = (F.max_by(name, "minute").alias(name) for name in ("open", "backlog"))
     return rows.groupBy(*PAIR).agg(
         F.count("*").alias("minutes"), *(F.sum(name).alias(name) for name in _COUNTS), *last

@@ -85,7 +85,7 @@ def demo(
     else:
         report.tell(screen, result)
     pipeline = result.pipeline
-    if result.verdict.mismatches or pipeline.mismatches or (pipeline.audit and pipeline.audit["faults"]):
+    if result.verdict.mismatches or pipeline.mismatches or pipeline.audit.get("faults"):
         raise typer.Exit(Exit.HUMAN)
 
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,11 @@ class Pipeline:
     left_out: str = ""
     archived: int = 0
     """Messages."""
-    audit: dict[str, Any] | None = None
+    audit: dict[str, Any] = field(default_factory=dict)
+    """What ``conversations spark delivery-audit --json`` says."""
+    begun: int = 0
+    ended: int = 0
+    """Dialogs, by the metrics."""
     days: int = 0
     """Days of aircraft that were added up."""
     mismatches: tuple[str, ...] = ()
@@ -55,9 +59,13 @@ def run_pipeline(bootstrap: str, directory: Path, flights: Iterable[Flight]) -> 
         raise DemoFailed(f"Spark's part failed: {found['error']}")
     flown = {(aircraft, day): (legs, minutes) for aircraft, day, legs, minutes in found["utilisation"]}
     return Pipeline(
-        archived=found["archived"], audit=found.get("audit"), days=len(flown),
+        archived=found["archived"], audit=found["audit"], begun=_sum(found, "begun"), ended=_sum(found, "ended"), days=len(flown),
         mismatches=tuple(differences(flown, utilisation(flights))), seconds=found["seconds"],
     )  # fmt: skip
+
+
+def _sum(found: dict[str, Any], name: str) -> int:
+    return sum(row[name] for row in found["metrics"])
 
 
 def _read(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:

@@ -40,7 +40,9 @@ def facts(result: Result) -> dict[str, object]:
         "mismatches": len(result.verdict.mismatches),
         "mismatch_examples": result.verdict.mismatches[:SHOWN],
         "archived": result.pipeline.archived,
-        "audit": result.pipeline.audit,
+        "audit": result.pipeline.audit or None,
+        "dialogs_begun": result.pipeline.begun,
+        "dialogs_ended": result.pipeline.ended,
         "utilisation_days": result.pipeline.days,
         "utilisation_mismatches": len(result.pipeline.mismatches),
         "spark_left_out": result.pipeline.left_out or None,
@@ -167,10 +169,17 @@ def _pipeline(pipeline: Pipeline) -> Iterator[str]:
     if pipeline.left_out:
         yield f"Left out: archive, audit and utilisation by Spark ({escape(pipeline.left_out)})"
         return
-    yield f"Spark archived {pipeline.archived:,} messages in Parquet files"
-    if pipeline.audit is not None:
-        faults = pipeline.audit["faults"]
-        yield f"[bold {'red' if faults else 'green'}]The audit of all topics found {faults} faults[/]"
+    yield (
+        f"Spark archived {pipeline.archived:,} messages in Parquet files; by its metrics {pipeline.begun:,} dialogs were begun, "
+        f"{pipeline.ended:,} ended"
+    )
+    faults, totals = pipeline.audit["faults"], pipeline.audit["totals"]
+    for fault in pipeline.audit["listed"][:SHOWN]:
+        yield f"[red]  {escape(str(fault))}[/]"
+    yield (
+        f"[bold {'red' if faults else 'green'}]The audit of all topics found {faults:,} faults: {totals['sent']:,} messages sent, "
+        f"{totals['settled']:,} settled, {totals['duplicates']:,} duplicates[/]"
+    )
     for mismatch in pipeline.mismatches[:SHOWN]:
         yield f"[red]  {escape(mismatch)}[/]"
     equal, colour = pipeline.days - len(pipeline.mismatches), "red" if pipeline.mismatches else "green"

@@ -35,6 +35,9 @@ def test_demo_ends_without_a_mismatch() -> None:
     assert facts["redriven"]["handled"] == 13
     assert facts["spark_left_out"] is None
     assert facts["archived"] == facts["messages"] + 2 * facts["dialogs"]  # the END of either side too
+    assert facts["audit"]["faults"] == 0, facts["audit"]["listed"]
+    assert facts["audit"]["totals"]["settled"] == facts["archived"]
+    assert facts["dialogs_begun"] == facts["dialogs_ended"] == 2 * facts["dialogs"]
     assert (facts["utilisation_days"] > 20_000, facts["utilisation_mismatches"]) == (True, 0)
 
 
