@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from ops.demo.messages import FLIGHTS
+from ops.demo.pipeline import STEP
 from spark_jobs.archive import Archive
 from spark_jobs.archived import read_archive
 from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of
@@ -48,6 +49,10 @@ def _metrics(messages: DataFrame) -> list[dict[str, Any]]:
     return [row.asDict() for row in summed(minutes(messages, since, until)).collect()]
 
 
+def _tell(text: str) -> None:
+    print(f"{STEP}{text}", file=sys.stderr, flush=True)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the demo's part of Spark; return its exit code."""
     parser = parser_of("demo", "What Spark does at the end of the demo.", "conversations demo")
@@ -59,8 +64,10 @@ def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
     started = time.monotonic()
     archive = Archive(spark, Wire(kafka_of(options), {}), Directory(spark, options.directory))
     batches = list(archive.catch_up())
+    _tell(f"Spark has archived {sum(batch.messages for batch in batches):,} messages; it counts and times them ...")
     messages = read_archive(spark, options.directory, contract=FLIGHTS)
     counted = _metrics(read_archive(spark, options.directory)) if batches else []
+    _tell("it audits all topics ...")
     audited = audit(spark, archive.wire)
     rows = [[row.aircraft, row.day, row.flights, row.minutes] for row in utilisation(messages).collect()]
     data = {

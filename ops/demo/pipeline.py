@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 from ops.demo.flights import Flight
@@ -16,6 +17,8 @@ from ops.demo.workers import DemoFailed
 PATIENCE = 300
 """Seconds Spark may take; a session alone takes about ten on a slow machine."""
 LEFT_OUT = "SparkUnavailable"
+STEP = "step: "
+"""What lines on stderr begin with that tell how far it is."""
 
 Day = tuple[str, str]
 """Tail number of an aircraft, and a day."""
@@ -41,22 +44,28 @@ class Pipeline:
     seconds: float = 0.0
 
 
-def run_pipeline(bootstrap: str, directory: Path, flights: Iterable[Flight]) -> Pipeline:
-    """Let Spark read what is in Kafka, and compare what it adds up with the file.
+def run_pipeline(bootstrap: str, directory: Path, flights: Iterable[Flight], say: Callable[[str], None]) -> Pipeline:
+    """Let Spark read what is in Kafka, and compare what it adds up with the file; ``say`` is told how far it is.
 
     Raises:
         DemoFailed: it failed, or took too long.
     """
     command = [sys.executable, "-m", "spark_jobs.demo", str(directory), "--bootstrap", bootstrap, "--json"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    except subprocess.TimeoutExpired:
-        raise DemoFailed(f"Spark did not finish within {PATIENCE} s: conversations demo --no-spark") from None
-    found = _read(done)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        late = Timer(PATIENCE, process.kill)
+        late.start()
+        try:
+            rest = _relayed(process, say)
+            found = _read(process.stdout.read() if process.stdout else "", rest)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            late.cancel()
     if found.get("kind") == LEFT_OUT:
         return Pipeline(left_out=found["error"])
     if "error" in found:
-        raise DemoFailed(f"Spark's part failed: {found['error']}")
+        raise DemoFailed(f"Spark's part failed, or took more than {PATIENCE} s: {found['error']}\nWithout: --no-spark")
     flown = {(aircraft, day): (legs, minutes) for aircraft, day, legs, minutes in found["utilisation"]}
     return Pipeline(
         archived=found["archived"], audit=found["audit"], begun=_sum(found, "begun"), ended=_sum(found, "ended"), days=len(flown),
@@ -68,13 +77,24 @@ def _sum(found: dict[str, Any], name: str) -> int:
     return sum(row[name] for row in found["metrics"])
 
 
-def _read(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    if "No module named 'pyspark'" in done.stderr:
+def _relayed(process: subprocess.Popen[str], say: Callable[[str], None]) -> str:
+    """Tell what the process says of how far it is; return the rest of what it says beside its result."""
+    rest = []
+    for line in process.stderr or ():
+        if line.startswith(STEP):
+            say(line.removeprefix(STEP).rstrip())
+        else:
+            rest.append(line)
+    return "".join(rest[-20:])
+
+
+def _read(result: str, rest: str) -> dict[str, Any]:
+    if "No module named 'pyspark'" in rest:
         return {"kind": LEFT_OUT, "error": "PySpark is not installed: pip install 'kafka-dialogs[spark]'"}
     try:
-        return dict(json.loads(done.stdout.splitlines()[-1]))
+        return dict(json.loads(result.splitlines()[-1]))
     except (IndexError, ValueError):
-        return {"error": done.stderr[-2000:], "kind": ""}
+        return {"error": rest, "kind": ""}
 
 
 def utilisation(flights: Iterable[Flight]) -> dict[Day, Flown]:

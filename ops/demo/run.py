@@ -118,7 +118,7 @@ def demonstrate(screen: Screen, *, faults: bool, keep: bool, spark: bool = True)
             pipeline = Pipeline(left_out="--no-spark was given")
             if spark:
                 screen.say("The workers have stopped; Spark archives what was said, audits it, and adds flights up ...")
-                pipeline = run_pipeline(broker.bootstrap, directory / "archive", flights)
+                pipeline = run_pipeline(broker.bootstrap, directory / "archive", flights, screen.say)
         return Result(
             flights, wanted, demo.outcome, demo.faults, demo.mending, check(wanted, demo.outcome), pipeline, seconds,
             directory if keep else None,
