@@ -66,21 +66,15 @@ class Audit:
 
 def transform(inputs: Inputs) -> Audit:
     """Audit what was read; ``inputs.rows`` is used in many places: ``localCheckpoint`` it before, when it is of Kafka."""
-    positions = _small(state.positions(inputs.rows))
-    places = _small(state.places(inputs.extents, positions))
+    places = state.places(inputs.rows, inputs.extents)
     kept = state.kept(inputs.rows, inputs.writers, places)
-    sides = state.sides(inputs.rows, state.parks(inputs.rows, kept), places)
-    times = positions.groupBy("service").agg(F.max("queue_time").alias("latest"))
+    sides = state.sides(inputs.rows, kept, places)
     found = sources.facts(inputs, places)
     for more in (numbers.kept_facts(kept), numbers.side_facts(inputs.rows)):
         found = found.unionByName(more, allowMissingColumns=True)
     judged = numbers.judged(numbers.numbers(found, sides))
+    times = places.groupBy("service").agg(F.max("queue_time").alias("latest"))
     return Audit(directions(judged, inputs.rules.services, times), partition_faults(inputs.rows, places))
-
-
-def _small(frame: DataFrame) -> DataFrame:
-    """Take a table of partitions to the driver: it is joined in many places, and would be computed in each."""
-    return frame.sparkSession.createDataFrame(frame.collect(), frame.schema)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -141,7 +141,7 @@ def _tests(services: tuple[str, ...]) -> dict[str, Column]:
 
 def _parks() -> dict[str, Column]:
     r = F.col("r")
-    parked, has_park = r.parked.isNotNull(), F.coalesce(r.has_park, F.lit(False))
+    parked, has_park = r.parked > 0, r.has_park
     hole = (r.lowest != r.first) | (r.highest + 1 != r.next) | (r.highest - r.lowest + 1 != r.parked)
     return {
         "park-empty": has_park & ~parked,

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from spark_jobs.audit.faults import PARTITION_FAULTS
-from spark_jobs.rows import fields_of
+from spark_jobs.audit.state import unreadable
 
 
 def partition_faults(rows: DataFrame, places: DataFrame) -> DataFrame:
     """Find the faults of partitions: service, partition, fault, count, what."""
-    by = ["service", "partition"]
-    ahead = places.where("not is_commands and position > end").select(*by, F.lit("position-ahead").alias("fault"))
-    fell = rows.where(F.array_contains("fell", "position-fell")).select(*by, F.lit("position-fell").alias("fault"))
-    owned = rows.where("current and row = 'P'").select(*by).distinct()
-    orphans = rows.where("current and row != 'P'").select(*by).distinct().join(owned, by, "left_anti")
-    broken = rows.where("current and row in ('E', 'F', 'P', 'H', 'D', 'W', 'R')").where(_unreadable()).select(*by)
-    found = reduce(
-        DataFrame.unionByName,
-        (ahead, fell, *(frame.select(*by, F.lit(name).alias("fault")) for frame, name in ((orphans, "partition-missing"), (broken, "row-broken")))),
+    current = F.col("current")
+    found = rows.groupBy("service", "partition").agg(
+        F.count_if(current & (F.col("row") == "P")).alias("owned"), F.count_if(current).alias("rows"),
+        F.count_if(F.array_contains("fell", "position-fell")).alias("position-fell"),
+        F.count_if(current & unreadable()).alias("row-broken"),
     )  # fmt: skip
-    says = F.create_map(*(F.lit(it) for pair in PARTITION_FAULTS.items() for it in pair))
-    return found.groupBy(*by, "fault").agg(F.count("*").alias("count")).select("*", says[F.col("fault")].alias("what"))
-
-
-def _unreadable() -> Column:
-    """Tell a row that is of none of the schemas, or breaks off."""
-    fields = (
-        fields_of("endpoint").next_in,
-        fields_of("tombstone").accepted,
-        fields_of("park").first,
-        fields_of("partition").queue,
-        fields_of("waiting").offset,
+    queues = places.where("not is_commands").select("service", "partition", "position", "end")
+    placed = found.join(F.broadcast(queues), ["service", "partition"], "left")
+    counts = {
+        "position-ahead": (F.col("position") > F.col("end")).cast("long"),
+        "position-fell": F.col("position-fell"),
+        "partition-missing": ((F.col("rows") > 0) & (F.col("owned") == 0)).cast("long"),
+        "row-broken": F.col("row-broken"),
+    }
+    faults = [
+        F.when(counts[name] > 0, F.struct(F.lit(name).alias("fault"), counts[name].alias("count"), F.lit(says).alias("what")))
+        for name, says in PARTITION_FAULTS.items()
+    ]  # fmt: skip
+    return placed.select("service", "partition", F.explode(F.array_compact(F.array(*faults))).alias("it")).select(
+        "service", "partition", "it.*"
     )
-    return F.coalesce(*(field.cast("long") for field in fields)).isNull()

@@ -27,7 +27,8 @@ def watched(history: DataFrame) -> DataFrame:
     Adds ``current``: it is what its key says now; ``forgot_at``: of a deleted tombstone, the log time it was kept for;
     and ``fell``: the faults of ``FALLS`` that it shows.
     """
-    history = history.withColumn("said", _said())
+    history = _read(history, "endpoint", "tombstone", "partition").withColumn("said", _said())
+    history = history.drop("endpoint", "tombstone", "partition_row")
     by_key = Window.partitionBy("service", "partition", "key").orderBy("offset")
     before, now = F.lag("said").over(by_key), F.col("said")
     found = history.select(
@@ -51,91 +52,103 @@ def watched(history: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
+_LETTERS = {"endpoint": "E", "tombstone": "E", "partition": "P", "park": "F", "waiting": "HDWR"}
+"""The rows that a schema is for."""
+
+
+def _read(rows: DataFrame, *names: str) -> DataFrame:
+    """Add what rows say, a column for each schema, null in rows of another one; each value is decoded once."""
+    found = {}
+    for name in names:
+        mine = F.col("row").isin(*_LETTERS[name]) & F.col("value").isNotNull()
+        found["partition_row" if name == "partition" else name] = F.when(mine, fields_of(name))
+    return rows.select("*", *(column.alias(name) for name, column in found.items()))
+
+
 def _said() -> Column:
-    """Read the numbers of an E or a P row that never fall, null for others and for deletions."""
-    end, stone, place = fields_of("endpoint"), fields_of("tombstone"), fields_of("partition")
-    struct = "struct<closed: boolean, first: bigint, second: bigint, third: bigint, until: bigint>"
+    """Tell the numbers of an E or a P row that never fall, null for others and for deletions."""
+    end, stone, place = F.col("endpoint"), F.col("tombstone"), F.col("partition_row")
     nothing = F.lit(None).cast("bigint")
-    closed = F.struct(
-        F.lit(True).alias("closed"), (stone.accepted + 1).alias("first"), (stone.transmitted + 1).alias("second"),
-        nothing.alias("third"), instant_of(stone.forget_at).alias("until"),
-    )  # fmt: skip
-    is_open = F.struct(
-        F.lit(False).alias("closed"), end.next_in.alias("first"), end.next_out.alias("second"),
-        end.acked.alias("third"), nothing.alias("until"),
-    )  # fmt: skip
-    position = F.struct(
-        F.lit(False).alias("closed"), place.queue.alias("first"), place.commands.alias("second"),
-        place.queue_time.alias("third"), nothing.alias("until"),
-    )  # fmt: skip
-    some = F.col("value").isNotNull()
+
+    def struct(closed: bool, *numbers: Column) -> Column:
+        names = ("first", "second", "third", "until")
+        return F.struct(
+            F.lit(closed).alias("closed"),
+            *(number.cast("bigint").alias(name) for name, number in zip(names, numbers, strict=True)),
+        )
+
+    closed = struct(True, stone.accepted + 1, stone.transmitted + 1, nothing, instant_of(stone.forget_at))
+    is_open = struct(False, end.next_in, end.next_out, end.acked, nothing)
+    position = struct(False, place.queue, place.commands, place.queue_time, nothing)
     return (
-        F.when(some & (F.col("row") == "E") & is_tombstone(), closed.cast(struct))
-        .when(some & (F.col("row") == "E"), is_open.cast(struct))
-        .when(some & (F.col("row") == "P"), position.cast(struct))
+        F.when(stone.accepted.isNotNull(), closed)
+        .when(end.next_in.isNotNull(), is_open)
+        .when(place.queue.isNotNull(), position)
     )
 
 
 # -- partitions ------------------------------------------------------------------------------------------------------
 
 
-def positions(rows: DataFrame) -> DataFrame:
-    """One row per partition that was ever owned: service, partition, queue and commands (offsets), queue_time."""
-    row = fields_of("partition")
-    found = rows.where("current and row = 'P'").select("service", "partition", row.alias("at"))
-    return found.select("service", "partition", "at.queue", "at.commands", "at.queue_time")
-
-
-def places(extents: DataFrame, positions: DataFrame) -> DataFrame:
+def places(rows: DataFrame, extents: DataFrame) -> DataFrame:
     """One row per partition of a queue or of commands: where it begins and ends, how far it was read, what is cut.
 
     Columns: topic, service, partition, start, before, end, position (0 when nobody ever owned it), queue_time,
-    ``cut`` (its beginning is gone), ``letters_cut`` (likewise that of the dead letters), ``commands`` (it is none of a queue).
+    ``cut`` (its beginning is gone), ``letters_cut`` (likewise that of the dead letters), ``is_commands``. Reads the state's
+    rows of partitions: this table is joined in many places, and would be computed in each.
     """
-    letters = extents.where(F.col("kind") == DEAD_LETTER).select(
-        "service", "partition", (F.col("start") > 0).alias("letters_cut")
-    )
-    queues = extents.where(F.col("kind") == QUEUE).join(positions, _PLACE, "left").join(letters, _PLACE, "left")
-    time = F.coalesce("queue_time", F.lit(0)).alias("queue_time")
-    cut = F.coalesce("letters_cut", F.lit(False)).alias("letters_cut")
-    of_queue = queues.select(
-        "topic", "service", "partition", "start", "before", "end", F.coalesce("queue", F.lit(0)).alias("position"), time,
-        (F.col("start") > 0).alias("cut"), cut, F.lit(False).alias("is_commands"),
-    )  # fmt: skip
-    nothing = F.lit(None).cast("bigint")
-    stem = F.col("topic").substr(F.lit(1), F.length("topic") - len(QUEUE))
-    of_commands = queues.select(
-        F.concat(stem, F.lit(COMMANDS)).alias("topic"), "service", "partition", nothing.alias("start"),
-        nothing.alias("before"), nothing.alias("end"), nothing.alias("position"), time, F.lit(True).alias("cut"), cut,
-        F.lit(True).alias("is_commands"),
-    )  # fmt: skip
-    return of_queue.unionByName(of_commands)
+    read = _read(rows.where("current and row = 'P'"), "partition")
+    owned = {
+        (it["service"], it["partition"]): (it["queue"], it["queue_time"])
+        for it in read.select("service", "partition", "partition_row.queue", "partition_row.queue_time").collect()
+    }
+    known = extents.collect()
+    letters_cut = {(it["service"], it["partition"]): it["start"] > 0 for it in known if it["kind"] == DEAD_LETTER}
+    found: list[tuple[object, ...]] = []
+    for it in known:
+        if it["kind"] != QUEUE:
+            continue
+        place, stem = (it["service"], it["partition"]), it["topic"].removesuffix(QUEUE)
+        position, time = owned.get(place, (0, 0))
+        cut = letters_cut.get(place, False)
+        found += [
+            (it["topic"], *place, it["start"], it["before"], it["end"], position or 0, time or 0, it["start"] > 0, cut, False),
+            (stem + COMMANDS, *place, None, None, None, None, time or 0, True, cut, True),
+        ]  # fmt: skip
+    return rows.sparkSession.createDataFrame(found, _PLACES)
+
+
+_PLACES = (
+    "topic string, service string, partition int, start long, before long, end long, position long, queue_time long, "
+    "cut boolean, letters_cut boolean, is_commands boolean"
+)
 
 
 # -- sides -----------------------------------------------------------------------------------------------------------
 
 
-def sides(rows: DataFrame, parks: DataFrame, places: DataFrame) -> DataFrame:
+def sides(rows: DataFrame, kept: DataFrame, places: DataFrame) -> DataFrame:
     """One row per dialog that somebody remembers: ``dialog`` (16 bytes), and structs ``initiator`` and ``target``.
 
-    Each struct is null where that side is not remembered; ``end`` in it is null when only its history is, or its park.
+    A struct is null where that side is not remembered. It has ``end``, the newest row, null when only its history or its
+    park is left; ``rows``, how many there are; a flag for each fault of its history; and of its park ``has_park``, ``first``
+    and ``next`` of the park's row, ``edited`` (its head has another body than was sent), and of the parked rows ``parked``,
+    ``lowest``, ``highest`` (indexes), ``shift`` and ``shift_to``: the least and largest difference of a number and its
+    index, the same when the numbers follow each other.
     """
-    queues = places.where("not is_commands").select(
-        "service", "partition", "queue_time", "cut", "letters_cut"
+    ends, heads, shift = _ends(rows, places), _heads(rows), F.col("envelope.seq") - F.col("index")
+    behind = kept.where("row = 'R'").select(F.col("of").alias("dialog"), "initiates", "index", shift.alias("shift"))
+    facts = ends.unionByName(heads, allowMissingColumns=True).unionByName(behind, allowMissingColumns=True)
+    flags = [F.coalesce(F.bool_or(name), F.lit(False)).alias(name) for name in (*FALLS[:5], "has_park", "edited")]
+    side = facts.repartition("dialog").groupBy("dialog", "initiates").agg(
+        F.max("now").alias("end"), F.count("now").alias("rows"), *flags, F.max("first").alias("first"),
+        F.max("next").alias("next"), F.count("index").alias("parked"), F.min("index").alias("lowest"),
+        F.max("index").alias("highest"), F.min("shift").alias("shift"), F.max("shift").alias("shift_to"),
     )  # fmt: skip
-    ends = rows.where("row = 'E'").join(F.broadcast(queues), _PLACE, "left")
-    early = (F.col("forgot_at") > F.col("queue_time")) | F.array_contains("fell", "forgotten-early")
-    flags = [
-        F.bool_or(F.array_contains("fell", name)).alias(name) for name in FALLS[:4]
-    ] + [F.bool_or(F.coalesce(early, F.lit(False))).alias("forgotten-early")]  # fmt: skip
-    by_side = ends.select(*_identity(), "*", _end().alias("now")).groupBy("dialog", "initiates").agg(
-        F.max(F.when(F.col("current"), F.col("now"))).alias("end"), F.count_if("current").alias("rows"), *flags,
-    )  # fmt: skip
-    found = by_side.join(parks, ["dialog", "initiates"], "full_outer")
-    side = F.struct(*(name for name in found.columns if name not in {"dialog", "initiates"}))
-    return found.groupBy("dialog").agg(
-        F.max(F.when(F.col("initiates"), side)).alias("initiator"),
-        F.max(F.when(~F.col("initiates"), side)).alias("target"),
+    struct = F.struct(*(name for name in side.columns if name not in {"dialog", "initiates"}))
+    return side.groupBy("dialog").agg(
+        F.max(F.when(F.col("initiates"), struct)).alias("initiator"),
+        F.max(F.when(~F.col("initiates"), struct)).alias("target"),
     )
 
 
@@ -143,9 +156,20 @@ def _identity() -> tuple[Column, Column]:
     return F.substring("key", 2, 16).alias("dialog"), (F.hex(F.substring("key", 18, 1)) == "01").alias("initiates")
 
 
+def _ends(rows: DataFrame, places: DataFrame) -> DataFrame:
+    """E rows: ``now``, of the newest ones, and what is wrong with their history."""
+    queues = places.where("not is_commands").select("service", "partition", "queue_time", "cut", "letters_cut")
+    found = _read(rows.where("row = 'E'"), "endpoint", "tombstone").join(F.broadcast(queues), _PLACE, "left")
+    early = (F.col("forgot_at") > F.col("queue_time")) | F.array_contains("fell", "forgotten-early")
+    return found.select(
+        *_identity(), F.when(F.col("current"), _end()).alias("now"),
+        *(F.array_contains("fell", name).alias(name) for name in FALLS[:4]), early.alias("forgotten-early"),
+    )  # fmt: skip
+
+
 def _end() -> Column:
     """Read an E row: what an endpoint and a tombstone have in common, and what only an endpoint has."""
-    end, stone, closed = fields_of("endpoint"), fields_of("tombstone"), is_tombstone()
+    end, stone, closed = F.col("endpoint"), F.col("tombstone"), is_tombstone()
 
     def either(name: str, other: Column) -> Column:
         return F.when(closed, other).otherwise(end[name]).alias(name)
@@ -161,6 +185,12 @@ def _end() -> Column:
     )  # fmt: skip
 
 
+def _heads(rows: DataFrame) -> DataFrame:
+    found = _read(rows.where("current and row = 'F'"), "park")
+    edited = (F.col("park.edited") != "").alias("edited")
+    return found.select(*_identity(), F.lit(True).alias("has_park"), "park.first", "park.next", edited)
+
+
 # -- what is kept ----------------------------------------------------------------------------------------------------
 
 
@@ -170,16 +200,14 @@ def kept(rows: DataFrame, writers: Mapping[bytes, str], places: DataFrame) -> Da
     Columns: service, partition, ``row`` (H, D, W, R), ``initiates`` (whose row it is; null of W), ``index`` (place among the
     parked), ``accepted``, ``source`` (offset in the queue), ``cut`` (that offset is gone), ``readable``, ``envelope``.
     """
-    found = rows.where("current and row in ('H', 'D', 'W', 'R')")
-    own = _identity()
-    parts = found.select(
-        "service", "partition", "row", *own, F.col("number").alias("index"), fields_of("waiting").alias("it")
+    found = _read(rows.where("current and row in ('H', 'D', 'W', 'R')"), "waiting")
+    commands = F.coalesce(F.col("waiting.topic").endswith(f".{COMMANDS}"), F.lit(False))
+    parts = found.where(~commands).select(
+        "service", "partition", "row", *_identity(), F.col("number").alias("index"), F.col("waiting").alias("it"),
+        F.col("waiting.value").alias("value"),
     )  # fmt: skip
     starts = places.where("not is_commands").select("service", "partition", F.col("start"))
-    values = parts.select("*", F.col("it.value").alias("value")).where(
-        ~F.coalesce(F.col("it.topic").endswith(f".{COMMANDS}"), F.lit(False))
-    )
-    return decode(values, writers).join(F.broadcast(starts), _PLACE, "left").select(
+    return decode(parts, writers).join(F.broadcast(starts), _PLACE, "left").select(
         "service", "partition", "row", F.when(F.col("row") != "W", F.col("dialog")).alias("of"),
         F.when(F.col("row") != "W", F.col("initiates")).alias("initiates"), "index",
         F.col("it.accepted").alias("accepted"), F.col("it.offset").alias("source"),
@@ -188,24 +216,16 @@ def kept(rows: DataFrame, writers: Mapping[bytes, str], places: DataFrame) -> Da
     )  # fmt: skip
 
 
-def parks(rows: DataFrame, kept: DataFrame) -> DataFrame:
-    """One row per side of a dialog with a park, or with parked rows.
-
-    Columns: dialog, initiates, ``has_park``, ``first`` and ``next`` of its row, ``edited`` (its head has another body than
-    was sent), and of the parked rows ``parked``, ``lowest``, ``highest`` (indexes), ``shift`` and ``shift_to`` (least and
-    largest difference of a number and its index: the same when the numbers follow each other).
-    """
-    row = fields_of("park")
-    heads = rows.where("current and row = 'F'").select(*_identity(), row.alias("row")).select(
-        "dialog", "initiates", F.lit(True).alias("has_park"), "row.first", "row.next", (F.col("row.edited") != "").alias("edited")
-    )  # fmt: skip
-    shift = F.col("envelope.seq") - F.col("index")
-    behind = kept.where("row = 'R'").groupBy(F.col("of").alias("dialog"), "initiates").agg(
-        F.count("*").alias("parked"), F.min("index").alias("lowest"), F.max("index").alias("highest"),
-        F.min(shift).alias("shift"), F.max(shift).alias("shift_to"),
-    )  # fmt: skip
-    return heads.join(behind, ["dialog", "initiates"], "full_outer")
-
-
 GRACE_TIME = GRACE
 """Log time in microseconds that a tombstone outlives what could revive its dialog."""
+
+
+def unreadable() -> Column:
+    """Tell a row that is of none of the schemas, or breaks off; of letters, groups and commands it says nothing."""
+    fields = (
+        fields_of("endpoint").next_in, fields_of("tombstone").accepted, fields_of("park").first, fields_of("partition").queue,
+        fields_of("waiting").offset,
+    )  # fmt: skip
+    return (
+        F.col("row").isin("E", "F", "P", "H", "D", "W", "R") & F.coalesce(*(it.cast("long") for it in fields)).isNull()
+    )
