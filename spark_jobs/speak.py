@@ -38,6 +38,7 @@ says a directory of JSON lines, goes on where it was when it is started again, a
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -45,14 +46,14 @@ from functools import partial
 from typing import NamedTuple
 from uuid import UUID, uuid5
 
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 from pyspark.sql import types as T  # noqa: N812 - likewise
 
 from conversations.checks import check_service, expiry
 from conversations.config import Kafka
-from conversations.errors import DeclarationError, LocalError, LogError
+from conversations.errors import DeclarationError, KafkaUnreachable, LocalError, LogError
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import COMMANDS as COMMANDS_TOPIC
@@ -108,7 +109,8 @@ def speak(
 
     Raises:
         SpeakError: some rows cannot be said, or columns are missing; nothing was written.
-        SourceError: Kafka does not answer, or there is no such service.
+        SourceError: there is no such service.
+        KafkaUnreachable, LogError: only some commands were written, or none; to speak the batch again is right.
         LocalError, DeclarationError: a name or the lifetime is none.
     """
     kafka = bootstrap if isinstance(bootstrap, Kafka) else Kafka(bootstrap)
@@ -122,14 +124,9 @@ def speak(
     commands = transform(batch, base_of(kafka.namespace, service, job), speech, now).persist()
     try:
         _check(commands)
-        name, topic = (
-            f"{kafka.namespace}.{service}.speak.{job}",
-            service_topic(kafka.namespace, service, COMMANDS_TOPIC),
-        )
-        done = commands.mapInArrow(written_to(kafka, topic, name), WRITTEN).agg(F.sum("commands")).first()
+        return Spoken(_written(commands, kafka, service, job))
     finally:
         commands.unpersist()
-    return Spoken(int(done[0] or 0) if done is not None else 0)
 
 
 def speaking(
@@ -260,6 +257,23 @@ def _check(commands: DataFrame) -> None:
     lines = [f"  dialog {row.dialog!r:.100}, number {row.number}: {row.problem:.500}" for row in found]
     more = f"\n  and {count - SHOWN} more" if count > SHOWN else ""
     raise SpeakError("nothing of this batch was written, for some rows cannot be said:\n" + "\n".join(lines) + more)
+
+
+def _written(commands: DataFrame, kafka: Kafka, service: str, job: str) -> int:
+    """Write commands from the workers; return how many."""
+    topic = service_topic(kafka.namespace, service, COMMANDS_TOPIC)
+    write = written_to(kafka, topic, f"{kafka.namespace}.{service}.speak.{job}")
+    try:
+        done = commands.mapInArrow(write, WRITTEN).agg(F.sum("commands")).first()
+    except PySparkException as error:
+        # What a worker raised is text here.
+        known = re.search(r"conversations\.errors\.(\w+): (.+)", str(error))
+        if known is None:
+            raise
+        if known[1] == KafkaUnreachable.__name__:
+            raise KafkaUnreachable(kafka.bootstrap, "no answer") from error
+        raise LogError(known[2]) from error
+    return int(done[0] or 0) if done is not None else 0
 
 
 # -- the command line ----------------------------------------------------------------------------------------------------

@@ -320,7 +320,7 @@ def chaos(
 ) -> None:
     """Kill the driver of a stream that speaks, again and again, and prove that every row is heard once and in order."""
     seed = secrets.randbelow(1 << 31) if seed < 0 else seed
-    options = Options(rows_, max(20 * kills, 20), kills, partitions, 4.0, seed)
+    options = Options(rows_, max(8 * kills, 20), kills, partitions, 4.0, seed)
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as out, EmbeddedBroker() as broker:
         verdict = run(Kafka(broker.bootstrap, namespace="chaos-speak"), Path(out), options)

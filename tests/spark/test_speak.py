@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid5
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from pydantic import BaseModel
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -323,6 +324,10 @@ def test_what_is_not_there_is_named(spark: SparkSession, kafka: Kafka) -> None:
         say(to=READER)
     with pytest.raises(SpeakError, match="need a column 'at'"):
         speaking(bootstrap=kafka, service=READER, contract=SPEECH, to_service=LISTENER, job="names")(rows, 0)
+    topic = service_topic(kafka.namespace, READER, COMMANDS)
+    AdminClient({"bootstrap.servers": kafka.bootstrap}).delete_topics([topic])[topic].result(30)
+    with pytest.raises(LogError, match=r"\.reader\.speak\.names\.\d"):
+        say()
 
 
 @pytest.mark.kafka
