@@ -81,7 +81,8 @@ def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFram
         (F.coalesce(_header() != header_of(e), F.lit(True)), "the header is missing or says something else"),
         (e.to_service != service, "misrouted: the envelope is for another service"),
         (F.coalesce(F.length("key"), F.lit(0)).between(1, KEY_BYTES) == F.lit(False), "misrouted: no usable key"),
-        (partition_of("key", count) != F.col("partition"), "misrouted: the key belongs to another partition"),
+        (~F.is_valid_utf8(F.col("key").cast("string")), "misrouted: the key is not text"),
+        (partition_of(F.col("key"), count) != F.col("partition"), "misrouted: the key belongs to another partition"),
     )
     why = F.lit(None).cast("string")
     for wrong, reason in reversed(list(checks)):
@@ -90,7 +91,7 @@ def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFram
 
 
 def _by_topic(queues: Mapping[str, tuple[str, int]]) -> tuple[Column, Column]:
-    service, count = F.lit(None).cast("string"), F.lit(0)
+    service, count = F.lit(None).cast("string"), F.lit(1)
     for topic, (name, partitions) in queues.items():
         here = F.col("topic") == topic
         service, count = F.when(here, F.lit(name)).otherwise(service), F.when(here, F.lit(partitions)).otherwise(count)
@@ -99,27 +100,32 @@ def _by_topic(queues: Mapping[str, tuple[str, int]]) -> tuple[Column, Column]:
 
 def _header() -> Column:
     """The first header of the protocol's name, null without one."""
-    named = F.filter(F.col("headers"), lambda it: it["key"] == HEADER_NAME)
-    return F.get(named, F.lit(0))["value"]
+    # No lambda: Spark interprets those row by row.
+    place = F.array_position(F.col("headers")["key"], HEADER_NAME).cast("int")
+    return F.get(F.col("headers")["value"], place - 1)
 
 
 def header_of(e: Column) -> Column:
     """Make the header that repeats an envelope: conversation, side, kind and number, as the envelope has them in Avro."""
-    kind = F.when(e.kind == Kind.MESSAGE.name, F.lit(0))
-    for other in list(Kind)[1:]:
-        kind = kind.when(e.kind == other.name, F.lit(2 * other))
-    table = F.array(*(F.lit(bytearray([it])) for it in range(256)))
-    return F.concat(
-        e.conversation_id, F.get(table, e.from_initiator.cast("int")), F.get(table, kind), _zigzag(e.seq, table)
-    )
+    place = F.array_position(F.array(*(F.lit(kind.name) for kind in Kind)), e.kind).cast("int")
+    kind = F.substring(F.lit(bytearray(2 * kind for kind in Kind)), place, F.lit(1))
+    return F.concat(e.conversation_id, _byte(e.from_initiator.cast("int")), kind, _zigzag(e.seq))
 
 
-def _zigzag(number: Column, table: Column) -> Column:
-    """Write a long down as Avro does; null from 17 thousand million on, which no dialog has."""
-    n = F.when(number < 0, -2 * number - 1).otherwise(2 * number)
-    case = F.when(n < 1 << 7, F.get(table, n.cast("int")))
-    for size in (14, 21, 28, 35):
-        places = range(0, size, 7)
-        parts = [F.shiftright(n, at).bitwiseAND(127) + (0 if at == places[-1] else 128) for at in places]
-        case = case.when(n < 1 << size, F.concat(*(F.get(table, part.cast("int")) for part in parts)))
+def _zigzag(number: Column) -> Column:
+    """Write a number from -1 down as Avro does; null from 17 thousand million on, which no dialog has.
+
+    What Java makes of this must stay short: the virtual machine interprets methods of more than 8,000 bytes.
+    """
+    case = F.when(number == -1, F.lit(bytearray(b"\1"))).when(number < -1, F.lit(None))
+    case = case.when(number < 1 << 6, _byte(2 * number))
+    first = _byte(number.bitwiseAND(63) * 2 + 128)
+    for size in (13, 20, 27, 34):
+        between = [_byte(F.shiftright(number, at).bitwiseAND(127) + 128) for at in range(6, size - 7, 7)]
+        case = case.when(number < 1 << size, F.concat(first, *between, _byte(F.shiftright(number, size - 7))))
     return case
+
+
+def _byte(number: Column) -> Column:
+    """Make one byte of a number from 0 to 255."""
+    return F.substring(F.lit(bytearray(range(256))), number.cast("int") + 1, F.lit(1))

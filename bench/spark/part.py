@@ -11,7 +11,7 @@ from bench.ground import Ground
 from bench.part import Found, Part, Sheet
 from bench.quiet import QUIET
 from bench.spark import rounds
-from bench.spark.queries import CORES, MOST
+from bench.spark.queries import CORES, MOST, known
 from bench.spark.subject import REPEATED
 from bench.workload import Workload
 
@@ -47,7 +47,7 @@ def measure(ground: Ground) -> Found:
     """Everything over one queue in rounds, then some of it over queues of more dialogs."""
     plan = ground.plan
     load = plan.scaled(Workload(MULTIPLE * plan.messages, plan.dialogs))
-    names = [name for name in (*TITLES, *STREAMS) if name != "audit"]
+    names = [name for name in (*TITLES, *STREAMS) if known(name)]
     most = plan.count(round(GROWN_MULTIPLE * plan.messages), GROWTH[0])
     ground.screen.expect((1 + plan.rounds) * len(names) + len(GROWTH) * (1 + GROWN_ROUNDS) * len(GROWN))
     found: Found = {"rounds": 0, "failures": [], "versions": {"pyspark": version("pyspark")}}

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +33,7 @@ CORES = 2
 MOST = 100_000
 """Records of a micro-batch."""
 REMEMBERED = timedelta(days=1)
+AUDIT = "spark_jobs.delivery_audit"
 PLACE = ("topic", "partition", "offset", "timestamp")
 
 
@@ -105,6 +108,16 @@ def _archive(it: Subject, directory: Path, *, counted: bool) -> Told:
     }
 
 
+def _audit(it: Subject, directory: Path, *, counted: bool) -> Told:  # noqa: ARG001 - it writes nothing
+    job = import_module(AUDIT)
+    kafka = it.wire.kafka
+    options = job.parser().parse_args(["--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace])
+    began = time.perf_counter()
+    totals = job.audited(it.spark, options).data["totals"]
+    seconds = time.perf_counter() - began
+    return {"records": it.contents.records, "seconds": seconds, "rows": totals["sent"] if counted else None}
+
+
 def _plain_stream(it: Subject, directory: Path, *, counted: bool) -> Told:
     records = _without_headers(it).stream(it.spark, it.topics, most=MOST)
     return clock.stream(_plain(records), directory, counted=counted)
@@ -137,6 +150,7 @@ def _with_arrow(it: Subject, directory: Path, *, counted: bool) -> Told:
 
 OTHERS: Mapping[str, Callable[..., Told]] = {
     "archive": _archive,
+    **({"audit": _audit} if find_spec(AUDIT) else {}),
     "plain_stream": _plain_stream,
     "judged_stream": _judged_stream,
     "stream": _stream,
@@ -144,6 +158,11 @@ OTHERS: Mapping[str, Callable[..., Told]] = {
     "with_state": _with_state,
     "with_arrow": _with_arrow,
 }
+
+
+def known(name: str) -> bool:
+    """Tell whether there is such a query."""
+    return name in BATCHES or name in OTHERS
 
 
 def run(name: str, it: Subject, directory: Path, *, counted: bool) -> Told:
