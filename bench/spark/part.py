@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Any
 
 from bench import bars
@@ -11,8 +12,7 @@ from bench.ground import Ground
 from bench.part import Found, Part, Sheet
 from bench.quiet import QUIET
 from bench.spark import rounds
-from bench.spark.queries import CORES, MOST, known
-from bench.spark.subject import REPEATED
+from bench.spark.subject import AUDIT, CORES, MOST, REPEATED
 from bench.workload import Workload
 
 PLAIN, PLAIN_STREAM = "plain", "plain_stream"
@@ -47,10 +47,10 @@ def measure(ground: Ground) -> Found:
     """Everything over one queue in rounds, then some of it over queues of more dialogs."""
     plan = ground.plan
     load = plan.scaled(Workload(MULTIPLE * plan.messages, plan.dialogs))
-    names = [name for name in (*TITLES, *STREAMS) if known(name)]
+    names = [name for name in (*TITLES, *STREAMS) if name != "audit" or find_spec(AUDIT)]
     most = plan.count(round(GROWN_MULTIPLE * plan.messages), GROWTH[0])
     ground.screen.expect((1 + plan.rounds) * len(names) + len(GROWTH) * (1 + GROWN_ROUNDS) * len(GROWN))
-    found: Found = {"rounds": 0, "failures": [], "versions": {"pyspark": version("pyspark")}}
+    found: Found = {"rounds": 0, "failures": [], "versions": _versions()}
     try:
         runs = rounds.measure(ground, names, load, plan.rounds)
         grown = [rounds.measure(ground, GROWN, Workload(most, max(1, most // each)), GROWN_ROUNDS) for each in GROWTH]
@@ -66,6 +66,13 @@ def measure(ground: Ground) -> Found:
         "streams": runs.to_dict(PLAIN_STREAM),
         "growth": [it.to_dict("decoded") for it in grown],
     }
+
+
+def _versions() -> dict[str, str]:
+    try:
+        return {"pyspark": version("pyspark")}
+    except PackageNotFoundError:  # what is missing is said by the session that does not start
+        return {}
 
 
 def sheets(found: Found) -> list[Sheet]:

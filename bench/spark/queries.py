@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +16,7 @@ from pyspark.sql.avro.functions import from_avro
 from bench.contenders.our_loop import ANSWERING, ORDERS
 from bench.spark import clock, with_state
 from bench.spark.clock import Told
-from bench.spark.subject import Contents
+from bench.spark.subject import AUDIT, CORES, MOST, Contents
 from bench.spark.with_arrow import Seen
 from conversations import Contract
 from conversations.protocol.limits import RECORD_BYTES
@@ -29,11 +28,7 @@ from spark_jobs.messages import concerns, is_message, judged_records, message_co
 from spark_jobs.storage import Directory
 from spark_jobs.wire import Wire
 
-CORES = 2
-MOST = 100_000
-"""Records of a micro-batch."""
 REMEMBERED = timedelta(days=1)
-AUDIT = "spark_jobs.delivery_audit"
 PLACE = ("topic", "partition", "offset", "timestamp")
 
 
@@ -150,7 +145,7 @@ def _with_arrow(it: Subject, directory: Path, *, counted: bool) -> Told:
 
 OTHERS: Mapping[str, Callable[..., Told]] = {
     "archive": _archive,
-    **({"audit": _audit} if find_spec(AUDIT) else {}),
+    "audit": _audit,
     "plain_stream": _plain_stream,
     "judged_stream": _judged_stream,
     "stream": _stream,
@@ -160,20 +155,8 @@ OTHERS: Mapping[str, Callable[..., Told]] = {
 }
 
 
-def known(name: str) -> bool:
-    """Tell whether there is such a query."""
-    return name in BATCHES or name in OTHERS
-
-
 def run(name: str, it: Subject, directory: Path, *, counted: bool) -> Told:
     """Run one to its end; with ``counted``, count its rows instead of timing it well."""
     if name in BATCHES:
         return clock.batch(BATCHES[name](it), it.contents.records, counted=counted)
     return OTHERS[name](it, directory, counted=counted)
-
-
-def expected(name: str, contents: Contents) -> int:
-    """Rows that a query must make."""
-    if name in {"plain", "decoded", "judged", "plain_stream", "judged_stream"}:
-        return contents.records
-    return contents.dialogs if name == "in_order" else contents.messages

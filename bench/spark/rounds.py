@@ -14,8 +14,7 @@ from bench import quiet, topics
 from bench.children import Child, RunFailed
 from bench.ground import Ground
 from bench.spark import subject
-from bench.spark.queries import expected
-from bench.spark.subject import Contents
+from bench.spark.subject import Contents, expected
 from bench.workload import Job, Workload
 
 SLOWEST = 2_000

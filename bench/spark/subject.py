@@ -10,6 +10,10 @@ from bench import fill, topics
 from bench.topics import Filling
 from bench.workload import Job
 
+CORES = 2
+MOST = 100_000
+"""Records of a micro-batch."""
+AUDIT = "spark_jobs.delivery_audit"
 CONTENDER = "spark_pydantic"
 """By its end bodies are JSON (``bench.fill``)."""
 REPEATED = 50
@@ -47,3 +51,10 @@ def _repeated(records: Iterator[Filling]) -> Iterator[Filling]:
             yield waiting.popleft()[1]
     for _, record in waiting:
         yield record
+
+
+def expected(name: str, contents: Contents) -> int:
+    """Rows that a query must make."""
+    if name in {"plain", "decoded", "judged", "plain_stream", "judged_stream"}:
+        return contents.records
+    return contents.dialogs if name == "in_order" else contents.messages
