@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.children import answer
 from bench.spark import queries
-from bench.spark.subject import Contents
+from bench.spark.subject import CORES, Contents
 from bench.workload import Job
 from conversations import Kafka
 from spark_jobs.session import spark_session
@@ -22,7 +22,7 @@ class Driver:
 
     def __init__(self, job: Job, contents: Contents) -> None:
         self._directory = job.directory
-        spark = spark_session("bench", cores=queries.CORES)
+        spark = spark_session("bench", cores=CORES)
         self._subject = queries.Subject(spark, Wire(Kafka(job.bootstrap, namespace=job.space), {}), contents)
 
     def count(self, name: str) -> dict[str, Any]:

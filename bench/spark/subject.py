@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bench import fill, topics
 from bench.topics import Filling
-from bench.workload import Job
+from bench.workload import Job, Workload
 
 CORES = 2
 MOST = 100_000
@@ -34,13 +34,17 @@ class Contents:
 def filled(job: Job) -> Contents:
     """Create the services and fill the queue of the one whose dialogs are read."""
     fill.declare(job)
-    topics.fill(job.bootstrap, _repeated(fill.messages(job)))
-    load = job.workload
+    topics.fill(job.bootstrap, repeated(fill.messages(job)))
+    return contents_of(job.workload)
+
+
+def contents_of(load: Workload) -> Contents:
+    """Say what a queue of so many messages holds."""
     twice = (load.messages + REPEATED - 1) // REPEATED
     return Contents(load.messages + twice, load.messages, min(load.dialogs, load.messages))
 
 
-def _repeated(records: Iterator[Filling]) -> Iterator[Filling]:
+def repeated(records: Iterator[Filling]) -> Iterator[Filling]:
     """Put one record in ``REPEATED`` on the wire again, ``LATER`` records later, as a mirror or a producer might."""
     waiting: deque[tuple[int, Filling]] = deque()
     for number, record in enumerate(records):
