@@ -107,25 +107,24 @@ def _header() -> Column:
 
 def header_of(e: Column) -> Column:
     """Make the header that repeats an envelope: conversation, side, kind and number, as the envelope has them in Avro."""
-    place = F.array_position(F.array(*(F.lit(kind.name) for kind in Kind)), e.kind).cast("int")
-    kind = F.substring(F.lit(bytearray(2 * kind for kind in Kind)), place, F.lit(1))
-    return F.concat(e.conversation_id, _byte(e.from_initiator.cast("int")), kind, _zigzag(e.seq))
+    side = F.when(e.from_initiator, F.lit(bytearray(b"\1"))).otherwise(F.lit(bytearray(b"\0")))
+    kind = F.when(e.kind == Kind.MESSAGE.name, F.lit(bytearray(1)))
+    for other in list(Kind)[1:]:
+        kind = kind.when(e.kind == other.name, F.lit(bytearray([2 * other])))
+    return F.concat(e.conversation_id, side, kind, _zigzag(e.seq))
 
 
 def _zigzag(number: Column) -> Column:
     """Write a number from -1 down as Avro does; null from 17 thousand million on, which no dialog has.
 
-    What Java makes of this must stay short: the virtual machine interprets methods of more than 8,000 bytes.
+    The bytes are those of another number, for brevity: the virtual machine does not compile a method of more than 8,000 bytes.
     """
-    case = F.when(number == -1, F.lit(bytearray(b"\1"))).when(number < -1, F.lit(None))
-    case = case.when(number < 1 << 6, _byte(2 * number))
-    first = _byte(number.bitwiseAND(63) * 2 + 128)
+    case = F.when(number < -1, F.lit(None)).when(number == -1, F.lit(1)).when(number < 1 << 6, number * 2)
     for size in (13, 20, 27, 34):
-        between = [_byte(F.shiftright(number, at).bitwiseAND(127) + 128) for at in range(6, size - 7, 7)]
-        case = case.when(number < 1 << size, F.concat(first, *between, _byte(F.shiftright(number, size - 7))))
-    return case
-
-
-def _byte(number: Column) -> Column:
-    """Make one byte of a number from 0 to 255."""
-    return F.substring(F.lit(bytearray(range(256))), number.cast("int") + 1, F.lit(1))
+        # Six bits of the number first, then seven in each byte; all but the last byte begin with a bit that is set.
+        groups = [number.bitwiseAND(63) * 2, *(F.shiftright(number, at).bitwiseAND(127) for at in range(6, size, 7))]
+        made = groups[-1]
+        for place, group in enumerate(reversed(groups[:-1]), 1):
+            made = made.bitwiseOR(F.shiftleft(group.bitwiseOR(F.lit(128)), 8 * place))
+        case = case.when(number < 1 << size, made)
+    return F.unhex(F.hex(case))
