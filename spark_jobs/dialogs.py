@@ -35,7 +35,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.config import Kafka
 from conversations.protocol.contract import Contract
-from spark_jobs.messages import IDENTITY, concerns, is_message, judged_records, message_columns, once, typed
+from spark_jobs.messages import IDENTITY, concerns, is_message, judged_records, message_columns, named, once, typed
 from spark_jobs.wire import Moment, Wire
 
 REMEMBERED = timedelta(days=1)
@@ -67,7 +67,9 @@ def read_dialogs(
     wire = _wire(bootstrap, options)
     talkers = wire.talkers(service, contract.name if contract else None)
     records = wire.read(spark, map(wire.queue, talkers), since, until)
-    return typed(once(_messages(judged_records(wire, talkers, records), service, contract)), contract)
+    messages = _messages(judged_records(wire, talkers, records), service, contract)
+    # Ids are text before the shuffle: so what groups by them afterwards, as in_order does, needs no other.
+    return typed(once(named(messages)), contract)
 
 
 def stream_dialogs(
@@ -97,7 +99,7 @@ def stream_dialogs(
     records = wire.stream(spark, map(wire.queue, talkers), since, most)
     messages = _messages(judged_records(wire, talkers, records), service, contract)
     kept = messages.withWatermark("appended_at", f"{int(remember.total_seconds())} seconds")
-    return typed(kept.dropDuplicatesWithinWatermark(IDENTITY), contract)
+    return typed(named(kept.dropDuplicatesWithinWatermark(IDENTITY)), contract)
 
 
 def read_set_aside(

@@ -57,9 +57,13 @@ def once(messages: DataFrame) -> DataFrame:
     return messages.withColumn("repeated", repeated).where(~F.col("repeated")).drop("repeated")
 
 
+def named(messages: DataFrame) -> DataFrame:
+    """Write ids as text."""
+    return messages.withColumn("conversation_id", uuid_text(F.col("conversation_id")))
+
+
 def typed(messages: DataFrame, contract: Contract | None) -> DataFrame:
-    """Write ids as text, and read bodies as a contract says."""
-    named = messages.withColumn("conversation_id", uuid_text(F.col("conversation_id")))
+    """Read bodies as a contract says; leave them alone without one."""
     if contract is None:
-        return named
-    return named.withColumn("body", body_of(contract, F.col("type"), F.col("content")))
+        return messages
+    return messages.withColumn("body", body_of(contract, F.col("type"), F.col("content")))
