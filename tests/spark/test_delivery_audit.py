@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Event, Thread
 from typing import Any
@@ -15,9 +16,11 @@ from pyspark.sql import Row, SparkSession
 
 from conversations.config import Kafka
 from conversations.protocol.envelope import decode
+from conversations.protocol.identifiers import uuid_text
 from conversations.testing import Simulation
 from spark_jobs import delivery_audit
 from spark_jobs.audit.faults import FAULTS
+from spark_jobs.audit.inputs import Inputs
 from spark_jobs.delivery_audit import transform
 from tests.simulation import scenarios
 from tests.simulation.services import ECHO, Say, echo
@@ -25,6 +28,7 @@ from tests.simulation.worlds import Scenario, crowded, play
 from tests.spark.planted import ELSEWHERE, PLANTS, Dialog, untraced
 from tests.spark.talks import CHATS, COPIED, EACH, SAID, Talks
 from tests.spark.topics import Topics, topics_of_kafka, topics_of_memory
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 Place = tuple[str | None, bool | None]
@@ -39,10 +43,15 @@ def clean(kafka_bootstrap: str) -> tuple[Talks, Topics]:
     return talks, topics_of_kafka(talks.kafka)
 
 
+def inputs(spark: SparkSession, topics: Topics) -> Inputs:
+    found = topics.inputs(spark)
+    return replace(found, rows=found.rows.localCheckpoint())
+
+
 def faults(spark: SparkSession, topics: Topics) -> dict[Place, set[str]]:
     """What the audit finds, by place."""
     found: dict[Place, set[str]] = defaultdict(set)
-    for row in transform(topics.inputs(spark)).faults().collect():
+    for row in transform(inputs(spark, topics)).faults().collect():
         found[row["conversation_id"] or row["service"], row["to_target"]].add(row["fault"])
     return dict(found)
 
@@ -77,13 +86,25 @@ def test_a_clean_run_has_none_and_what_is_put_behind_its_back_is_found(
     one.send(one.like(one.wire(1), body=b'{"n": 5}'))
     other.letter(other.wire(3), "after-end", offset=1_000_000)
     talks.put(*one.topics.records[before[0] :], *other.topics.records[before[1] :])
-    code, said = audited(capsys, talks.kafka, "--service", "desk", "--list", "1")
-    assert code == 1
-    assert said["by_name"] == {"letter-unfounded": 1, "number-twice": 1}
-    assert len(said["listed"]) == 1
-    assert delivery_audit.main(["--bootstrap", talks.kafka.bootstrap, "--namespace", talks.kafka.namespace]) == 1
-    shown = capsys.readouterr().out
-    assert f"number-twice: {one.id} to the target, number 1: {FAULTS['number-twice']}" in shown
+    where = [
+        "--bootstrap",
+        talks.kafka.bootstrap,
+        "--namespace",
+        talks.kafka.namespace,
+        "--service",
+        "desk",
+        "--list",
+        "1",
+    ]
+    assert delivery_audit.main(where) == 1
+    *_, summary, listed, more = capsys.readouterr().out.splitlines()
+    assert summary == "2 faults: 1 letter-unfounded, 1 number-twice"
+    lines = {
+        f"  number-twice: {one.id} to the target, number 1: {FAULTS['number-twice']}",
+        f"  letter-unfounded: {other.id} to the target, number 3: {FAULTS['letter-unfounded']}",
+    }
+    assert any(listed.startswith(line) for line in lines)
+    assert more == "and more: 1 lines are shown, --list shows more"
 
 
 def test_every_planted_fault_is_found_by_its_name_and_no_other(
@@ -121,19 +142,22 @@ def test_services_at_work_give_no_false_alarm(
         thread = Thread(target=talk)
         thread.start()
         try:
-            runs = [audited(capsys, kafka) for _ in range(2)]
+            until(lambda: talks.heard > 50, "services are at work")
+            code, said = audited(capsys, kafka)
         finally:
             over.set()
             thread.join()
-    assert [said["listed"] for _, said in runs] == [[], []]
-    assert all(code == 0 and said["totals"]["sent"] > 0 for code, said in runs)
+    assert said["listed"] == []
+    assert (code, said["totals"]["sent"] > 100) == (0, True)
 
 
 # -- without Kafka ------------------------------------------------------------------------------------------------------
 
 
 def accounts(spark: SparkSession, topics: Topics) -> dict[Place, Row]:
-    return {(it["conversation_id"], it["to_target"]): it for it in transform(topics.inputs(spark)).directions.collect()}
+    return {
+        (it["conversation_id"], it["to_target"]): it for it in transform(inputs(spark, topics)).directions.collect()
+    }
 
 
 def test_each_direction_has_its_account(spark: SparkSession) -> None:
@@ -144,7 +168,7 @@ def test_each_direction_has_its_account(spark: SparkSession) -> None:
         dialog.end()
         sim.run()
         topics = topics_of_memory(sim.broker)
-    found = transform(topics.inputs(spark)).directions
+    found = transform(inputs(spark, topics)).directions
     columns = "conversation_id", "to_target", "from_service", "to_service", "contract", "sent", "settled", "duplicates"
     wanted = [(dialog.id, True, "web", "echo", "Echo", 4, 4, 0), (dialog.id, False, "echo", "web", "Echo", 3, 3, 0)]
     expected = spark.createDataFrame(wanted, found.select(*columns).schema)
@@ -153,7 +177,7 @@ def test_each_direction_has_its_account(spark: SparkSession) -> None:
 
 
 def test_what_nobody_can_tell_any_more_is_not_judged(spark: SparkSession) -> None:
-    """The first half of a queue is gone by retention; later nobody remembers the dialogs either."""
+    """The first half of a queue is gone by retention, and a message after it; later nobody remembers the dialogs."""
     with Simulation(echo(), partitions=1) as sim:
         for _ in range(3):
             dialog = sim.peer("web").begin_dialog("echo", ECHO)
@@ -162,22 +186,23 @@ def test_what_nobody_can_tell_any_more_is_not_judged(spark: SparkSession) -> Non
         sim.run()
         topics = topics_of_memory(sim.broker)
         queue = topics.name("echo", "queue")
-        middle = sorted(record.offset for record in topics.of("echo", "queue"))[9]
+        sent = sorted((decode(it.value or b"").seq, it.offset, it) for it in topics.of("echo", "queue"))
+        lost = [it for number, _, it in sent if number == 4][-1]
+        middle = sorted(it.offset for it in topics.of("echo", "queue"))[9]
         topics.cut[queue, 0] = middle
-        topics.records = [it for it in topics.records if it.topic != queue or it.offset >= middle]
+        topics.records = [it for it in topics.records if it.topic != queue or (it.offset >= middle and it != lost)]
         found = accounts(spark, topics)
-        assert [it["faults"] for it in found.values() if it["faults"]] == []
+        dialog_id = uuid_text(decode(lost.value or b"").prefix.conversation_id)
         assert {it["cut"] for it in found.values() if it["to_target"]} == {True}
-        lost = next(it for it in topics.of("echo", "queue")[::-1] if decode(it.value or b"").seq == 4)
-        topics.records.remove(lost)
-        assert {"missing-on-wire", "accepted-unsent"} in faults(spark, topics).values()
+        names = {place: {fault["fault"] for fault in it["faults"]} for place, it in found.items() if it["faults"]}
+        assert names == {(dialog_id, True): {"missing-on-wire", "accepted-unsent"}}
         sim.advance(timedelta(days=3))
         found = accounts(spark, topics_of_memory(sim.broker))
     assert [it["faults"] for it in found.values() if it["faults"]] == []
     assert {it["forgotten"] for it in found.values()} == {True}
 
 
-WORLDS: list[tuple[Scenario, int]] = [(scenarios.parking, 16), (scenarios.replaying, 14), (scenarios.dying, 8)]
+WORLDS: list[tuple[Scenario, int]] = [(scenarios.parking, 16), (scenarios.replaying, 14)]
 
 
 @pytest.mark.parametrize(("scenario", "seed"), WORLDS, ids=lambda it: getattr(it, "__name__", str(it)))
@@ -194,8 +219,7 @@ def test_nothing_is_found_in_a_world_where_everything_goes_wrong(
 
     monkeypatch.setattr(Simulation, "check_invariants", look)
     play(scenario, crowded(seed))
-    assert faults(spark, seen[0]) == {}
-    assert faults(spark, seen[-1]) == {}
+    assert faults(spark, seen[len(seen) // 2]) == {}
 
 
 def test_bad_input_is_explained(
