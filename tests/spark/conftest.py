@@ -13,7 +13,7 @@ from tests.spark.troubles import Troubles, make_troubles
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = spark_session("tests", cores=2, settings={"spark.sql.codegen.wholeStage": "false"})
+    session = spark_session("tests", cores=2, settings={"spark.ui.showConsoleProgress": "false"})
     yield session
     session.stop()
 

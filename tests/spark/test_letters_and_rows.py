@@ -53,6 +53,18 @@ def test_open_letters_are_those_that_operators_see(spark: SparkSession, troubles
     ]  # fmt: skip
 
 
+def test_parts_of_a_letter_stay_parts(spark: SparkSession) -> None:
+    said = [
+        ("a", None, "handler-failed", 4),
+        ("a", None, "skipped", 9),
+        ("b", "1/2", "set-aside", 5),
+        ("b", "2/2", "set-aside", 6),
+    ]
+    given = spark.createDataFrame(said, "letter string, part string, reason string, offset bigint")
+    found = sorted(tuple(row) for row in letters.newest(given).select("letter", "offset", "reason").collect())
+    assert found == [("a", 9, "skipped"), ("b", 5, "set-aside"), ("b", 6, "set-aside")]
+
+
 def test_what_waits_is_what_operators_see(spark: SparkSession, troubles: Troubles, wire: Wire) -> None:
     rows = read_rows(spark, wire, services_of(wire, None)).localCheckpoint()
     micros = (F.unix_micros(name).alias(f"{name}_micros") for name in ("since", "due"))

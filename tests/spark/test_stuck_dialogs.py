@@ -117,7 +117,7 @@ def test_dialogs_of_services_in_trouble(
     assert found["off", "till"][0] == ["queue-off"]
     assert found["unread", "clerk"] == (["unacknowledged"], "conversations queue show sleeper")
     assert found["nowhere", "clerk"][0][0] == "delayed"
-    assert not [name for name, _ in found if name in ("fine", "refused", "skipped")]
+    assert not [name for name, _ in found if name in ("fine", "refused")]
     assert [(it["service"], it["partition"], it["by"]) for it in told["queues_off"]] == [("till", 0, "Task")]
     assert told["stuck"] == len(told["dialogs"]) == spark.read.parquet(out).count()
 
