@@ -1,6 +1,7 @@
 """One Spark session for all tests that need one: it takes seconds to start."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -9,6 +10,16 @@ from pyspark.sql import SparkSession
 from conversations.config import Kafka
 from spark_jobs.session import spark_session
 from tests.spark.troubles import Troubles, make_troubles
+
+PATIENCE = 300
+"""Seconds a test with Spark may take: its first query alone takes ten on a busy machine."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every test of this folder that time, unless it says otherwise."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(PATIENCE))
 
 
 @pytest.fixture(scope="session")
