@@ -25,7 +25,8 @@ from spark_jobs.delivery_audit import transform
 from tests.simulation import scenarios
 from tests.simulation.services import ECHO, Say, echo
 from tests.simulation.worlds import Scenario, crowded, play
-from tests.spark.planted import ELSEWHERE, PLANTS, Dialog, untraced
+from tests.spark.forging import Dialog
+from tests.spark.planted import ELSEWHERE, PLANTS, untraced
 from tests.spark.talks import CHATS, COPIED, EACH, SAID, Talks
 from tests.spark.topics import Topics, topics_of_kafka, topics_of_memory
 from tests.waiting import until
