@@ -105,7 +105,7 @@ def read_inputs(spark: SparkSession, wire: Wire, services: Iterable[str], since:
         ends = growing.decided_by_now()
         if since is not None:
             times = Ends(wire.kafka, topics[QUEUE]).since(millis_of(since))
-            starts |= {place: max(offset, starts[place]) for place, offset in times.items()}
+            starts |= {place: min(max(offset, starts[place]), ends[place]) for place, offset in times.items()}
     except LogError as error:
         raise SourceError(str(error)) from error
     writers = writer_schemas(wire.catalog.schemas)
