@@ -266,14 +266,16 @@ def _written(commands: DataFrame, kafka: Kafka, service: str, job: str) -> int:
     try:
         done = commands.mapInArrow(write, WRITTEN).agg(F.sum("commands")).first()
     except PySparkException as error:
-        # What a worker raised is text here.
-        known = re.search(r"conversations\.errors\.(\w+): (.+)", str(error))
-        if known is None:
-            raise
-        if known[1] == KafkaUnreachable.__name__:
-            raise KafkaUnreachable(kafka.bootstrap, "no answer") from error
-        raise LogError(known[2]) from error
+        raise raised_by_worker(error, kafka.bootstrap) or error from error
     return int(done[0] or 0) if done is not None else 0
+
+
+def raised_by_worker(error: PySparkException, bootstrap: str) -> LogError | None:
+    """Read what a worker met at Kafka out of the text Spark makes of it; None when it was something else."""
+    known = re.search(r"conversations\.errors\.(\w+): (.+)", str(error))
+    if known is None:
+        return None
+    return KafkaUnreachable(bootstrap, "no answer") if known[1] == KafkaUnreachable.__name__ else LogError(known[2])
 
 
 # -- the command line ----------------------------------------------------------------------------------------------------

@@ -8,15 +8,14 @@ from typing import Any
 from uuid import uuid5
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from pydantic import BaseModel
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import current_timestamp
 
 from conversations import Contract, MessageType
 from conversations.config import Kafka
-from conversations.errors import DeclarationError, LogError
+from conversations.errors import DeclarationError, KafkaUnreachable, LogError
 from conversations.kafka.admin import apply
 from conversations.kafka.follow import Follower
 from conversations.kafka.together import append_in_order
@@ -25,7 +24,7 @@ from conversations.protocol.topics import COMMANDS, partition_of, service_topic
 from spark_jobs.checkpoints import claim
 from spark_jobs.contracts import find_contract
 from spark_jobs.errors import CheckpointError, SourceError
-from spark_jobs.speak import SpeakError, base_of, main, speak, speaking, transform
+from spark_jobs.speak import SpeakError, base_of, main, raised_by_worker, speak, speaking, transform
 from spark_jobs.spoken import Speech
 from tests.spark.chaos_speak import Options, run
 from tests.spark.listening import (
@@ -179,6 +178,23 @@ def test_contracts_are_found_by_name() -> None:
         find_contract("SPEECH")
 
 
+@pytest.mark.parametrize(
+    ("last", "known"),
+    [
+        (
+            "conversations.errors.LogError: another process writes as x.0 now",
+            LogError("another process writes as x.0 now"),
+        ),
+        ("conversations.errors.KafkaUnreachable: no answer", KafkaUnreachable("k:1", "no answer")),
+        ("ValueError: something else", None),
+    ],
+)
+def test_what_a_worker_met_is_told(last: str, known: LogError | None) -> None:
+    text = f"An exception was thrown from the Python worker.\nTraceback (most recent call last):\n  File x\n{last}\n\tat a.b"
+    found = raised_by_worker(PySparkException(text), "k:1")
+    assert (type(found), str(found)) == (type(known), str(known))
+
+
 def test_a_checkpoint_belongs_to_one_job(spark: SparkSession, tmp_path: Path) -> None:
     mine = {"job": "speak a", "files": "in"}
     claim(spark, str(tmp_path / "new"), mine)
@@ -324,10 +340,6 @@ def test_what_is_not_there_is_named(spark: SparkSession, kafka: Kafka) -> None:
         say(to=READER)
     with pytest.raises(SpeakError, match="need a column 'at'"):
         speaking(bootstrap=kafka, service=READER, contract=SPEECH, to_service=LISTENER, job="names")(rows, 0)
-    topic = service_topic(kafka.namespace, READER, COMMANDS)
-    AdminClient({"bootstrap.servers": kafka.bootstrap}).delete_topics([topic])[topic].result(30)
-    with pytest.raises(LogError, match=r"\.reader\.speak\.names\.\d"):
-        say()
 
 
 @pytest.mark.kafka
