@@ -117,7 +117,7 @@ def header_of(e: Column) -> Column:
 def _zigzag(number: Column) -> Column:
     """Write a number from -1 down as Avro does; null from 17 thousand million on, which no dialog has.
 
-    The bytes are those of another number, for brevity: the virtual machine does not compile a method of more than 8,000 bytes.
+    They are the bytes of another number, which takes a fraction of the code that putting single bytes together does.
     """
     case = F.when(number < -1, F.lit(None)).when(number == -1, F.lit(1)).when(number < 1 << 6, number * 2)
     for size in (13, 20, 27, 34):
