@@ -47,13 +47,12 @@ def test_open_letters_are_those_that_operators_see(spark: SparkSession, troubles
         envelope = it.envelope()
         assert (row.contract, row.peer) == (("Tasks", "clerk") if envelope else (None, None))
     reasons = sorted((row.reason, row.held) for row in rows)
-    assert reasons == [  # of what was skipped the letter that says so, not that it was held
+    assert reasons == [
         ("foreign", False), ("handler-failed", False), ("handler-failed", False), ("handler-failed", True), ("set-aside", False),
-        ("skipped", False),
     ]  # fmt: skip
 
 
-def test_parts_of_a_letter_stay_parts(spark: SparkSession) -> None:
+def test_of_the_letters_of_one_source_the_last_counts_and_parts_stay_parts(spark: SparkSession) -> None:
     said = [
         ("a", None, "handler-failed", 4),
         ("a", None, "skipped", 9),

@@ -14,10 +14,7 @@ from conversations.crew import Crew, kafka_worker
 from conversations.kafka.admin import apply
 from conversations.kafka.follow import ends_of, positions_of
 from conversations.protocol import rows
-from conversations.protocol.command import Action
-from conversations.protocol.parked import Decision
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, service_topic
-from ops.actions.deciding import decide
 from ops.queries.letters import open_letters
 from ops.queries.state import tables
 from ops.queries.waiting import waiting
@@ -92,7 +89,6 @@ SAID = {
     "off": ("till", ["off", "g"]),
     "unread": ("sleeper", ["h", "i"]),
     "nowhere": ("nobody", ["j"]),
-    "solved": ("desk", ["hold", "k"]),
 }
 
 
@@ -112,7 +108,6 @@ def make_troubles(kafka: Kafka) -> Troubles:
         _put(kafka, "desk", QUEUE, b"garbage")
         _put(kafka, "desk", DEAD_LETTER, b"of Spring", [("kafka_dlt-original-topic", b"orders")])
         until(lambda: len(open_letters(kafka, "desk")) == 4, "letters: skipped, refused, set aside, another tool's")
-        _solve(kafka, made.dialogs["solved"])
         until(
             lambda: sorted(it.behind for it in waiting(kafka)) == [0, 1, 1, 2],
             "held, tried again, a timer, a queue off",
@@ -120,14 +115,6 @@ def make_troubles(kafka: Kafka) -> Troubles:
         until(lambda: _delayed(kafka) == 1, "a record that no queue takes")
         until(lambda: all(_all_read(kafka, it) for it in ("clerk", "desk", "till")), "everything is read")
     return made
-
-
-def _solve(kafka: Kafka, dialog: str) -> None:
-    """Skip the message that a dialog waits behind, as an operator does: it gets a second letter."""
-    (held,) = until(
-        lambda: [it for it in waiting(kafka, "desk") if it.conversation == dialog and it.behind], "it is held"
-    )
-    decide(kafka, held, Decision(Action.SKIP, "ada", "INC-1"), 30)
 
 
 def _put(
