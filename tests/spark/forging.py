@@ -129,7 +129,7 @@ class Dialog:
         source = record.offset if offset is None else offset
         said = {
             "dl.reason": reason, "dl.source-topic": record.topic, "dl.source-partition": record.partition,
-            "dl.source-offset": source, "dl.conversation": self.id, "dl.from-initiator": "true",
+            "dl.source-offset": source, "dl.failed-at": 1, "dl.conversation": self.id, "dl.from-initiator": "true",
             "dl.sequence": envelope.seq, "dl.message-type": envelope.message_type,
         }  # fmt: skip
         headers: Headers = tuple((name, str(value).encode()) for name, value in said.items())
