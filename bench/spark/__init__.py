@@ -1,1 +1,0 @@
-"""What Spark makes of a queue, and what that costs beside reading it."""
