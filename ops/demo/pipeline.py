@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Timer
 from typing import Any
 
@@ -51,12 +52,18 @@ def run_pipeline(bootstrap: str, directory: Path, flights: Iterable[Flight], say
         DemoFailed: it failed, or took too long.
     """
     command = [sys.executable, "-m", "spark_jobs.demo", str(directory), "--bootstrap", bootstrap, "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    # The result is longer than a pipe holds, and is written while stderr is still being read: it goes to a file.
+    with (
+        TemporaryFile("w+", encoding="utf-8") as result,
+        subprocess.Popen(command, stdout=result, stderr=subprocess.PIPE, text=True) as process,
+    ):
         late = Timer(PATIENCE, process.kill)
         late.start()
         try:
             rest = _relayed(process, say)
-            found = _read(process.stdout.read() if process.stdout else "", rest)
+            process.wait()
+            result.seek(0)
+            found = _read(result.read(), rest)
         except BaseException:
             process.kill()
             raise
