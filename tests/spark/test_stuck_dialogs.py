@@ -121,7 +121,7 @@ def test_dialogs_of_services_in_trouble(
     assert [(it["service"], it["partition"], it["by"]) for it in told["queues_off"]] == [("till", 0, "Task")]
     assert told["stuck"] == len(told["dialogs"]) == spark.read.parquet(out).count()
 
-    assert main(troubles.options("--service", "desk", "--most", "1")) == 1
+    assert main(troubles.options("--service", "desk", "--most", "1", "--waiting-for", "1h")) == 1
     text = capsys.readouterr().out
     assert "2 sides of dialogs are stuck; 1 more, see --most" in text
     assert main(troubles.options("--service", "sleeper")) == 0
