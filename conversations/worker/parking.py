@@ -35,6 +35,8 @@ def park(partition: Partition, item: Item, due: int, failure: str) -> None:
         found = partition.parks[active.identity] = Park(rows.ParkRow(since=partition.owner.now, failure=failure))
         append(partition, active, found, item)
     else:
+        if not found.row.failure:  # another message was the head before
+            found.row.since = partition.owner.now
         partition.write(_key(active, found.row.first), encode_item(item))
     _wait(partition, active, found, due, failure)
     partition.changed.add(rows.PARK + active.identity)

@@ -111,6 +111,23 @@ def test_what_waits_and_how_often_it_failed_survive_a_crash() -> None:
         sim.check_invariants()
 
 
+def test_a_message_behind_a_failed_one_fails_since_it_did_so_itself() -> None:
+    moody = Moody(PoisonPolicy(delays=SLOW))
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("moody", ECHO)
+        for text in ("a 1", "b 2"):
+            dialog.send(Say(text=text))
+        sim.run()
+        (head,) = sim.parked("moody")
+        sim.advance(5 * SECOND)
+        (second,) = sim.parked("moody")
+        assert moody.tried == [("a 1", 1), ("a 1", 2), ("b 2", 1)]
+        assert second.since == head.since + 5_000_000
+        sim.advance(5 * SECOND)
+        (again,) = sim.parked("moody")
+        assert (again.attempts, again.since) == (2, second.since)
+
+
 def test_given_up_on_after_its_schedule_head_and_followers_are_kept_in_order() -> None:
     moody = Moody(PoisonPolicy(delays=SLOW, then=Then.END_DIALOG, code=7, description="Tried three times."))
     with Simulation(moody.service, raise_failures=False) as sim:
