@@ -22,15 +22,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from uuid import uuid4
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
-from conversations.errors import LogError
+from conversations.errors import DeclarationError, LogError
 from conversations.kafka.ends import Extent, Place, extents_of
 from spark_jobs import archive_log as log
 from spark_jobs.archived import MESSAGE, newest_commit, read_archived_dialog, read_parts
 from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of
-from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.errors import CheckpointError, RecordsDropped, SourceError, explained
 from spark_jobs.identifiers import uuid_text
 from spark_jobs.messages import IDENTITY, concerns, is_message, judged_records, message_columns, once
 from spark_jobs.storage import Directory
@@ -139,10 +140,11 @@ class Archive:
                 return
             commit = commit or log.Commit(0, self.wire.kafka.namespace, self.service, "", {}, {})
             following = log.after(commit, stretches, {topic: goal[topic, 0].topic_id for topic, _ in goal})
-            messages, aside, parts = self._write(talkers, commit, following.number, stretches)
+            messages, aside, parts = self._written(talkers, commit, following.number, stretches)
             self._commit(replace(following, parts=(*commit.parts, *parts), holes=(*commit.holes, *holes)))
             left = sum(extent.end - stretches[place].end for place, extent in goal.items())
             yield Batch(following.number, messages, aside, left)
+            goal = self._still_there(talkers, goal)
 
     def compact(self) -> int:
         """Put the files of each service and day together; return how many batches' parts were replaced.
@@ -187,28 +189,49 @@ class Archive:
         except LogError as error:
             raise SourceError(str(error)) from error
 
+    def _still_there(self, talkers: Iterable[str], goal: Mapping[Place, Extent]) -> Mapping[Place, Extent]:
+        """Say what is left of what was to be read: retention goes on meanwhile."""
+        now = self._extents(talkers)
+        return {place: now[place]._replace(end=max(now[place].first, it.end)) for place, it in goal.items()}
+
+    def _written(
+        self, talkers: list[str], commit: log.Commit, number: int, stretches: Mapping[Place, log.Stretch]
+    ) -> tuple[int, int, list[log.Part]]:
+        try:
+            return self._write(talkers, commit, number, stretches)
+        except PySparkException as error:
+            if not isinstance(explained(error), RecordsDropped):
+                raise
+            raise RecordsDropped(
+                "Kafka dropped records while they were read: nothing of this batch was added; run it again, it says which"
+            ) from error
+
     def _write(
         self, talkers: list[str], commit: log.Commit, number: int, stretches: Mapping[Place, log.Stretch]
     ) -> tuple[int, int, list[log.Part]]:
         topics = {self.wire.queue(name): name for name in talkers}
         records = self.wire.read_offsets(self.spark, *log.spark_offsets(stretches), topics)
         batch, seen = _batch(number), Observation()
-        rows = transform(judged_records(self.wire, talkers, records), topics, self.service, self._archived(commit))
+        archived = self._archived(commit, records)
+        rows = transform(judged_records(self.wire, talkers, records), topics, self.service, archived)
         counted = rows.withColumn("batch", F.lit(batch)).observe(
             seen, F.count(F.lit(1)).alias("rows"), F.count("why").alias("aside")
         )
         parts = self._save(counted.sortWithinPartitions(*_ORDER), batch)
         counts = seen.get
+        if bool(counts["rows"]) != bool(parts):
+            raise CheckpointError("what was written cannot be found: nothing of this batch was added")
         return counts["rows"] - counts["aside"], counts["aside"], parts
 
-    def _archived(self, commit: log.Commit) -> DataFrame | None:
-        """Messages that a batch may bring again: those of the archive's last days."""
+    def _archived(self, commit: log.Commit, records: DataFrame) -> DataFrame | None:
+        """Messages that records may bring again: of the days before the first of them, and all later ones."""
         mine = [part for part in commit.parts if not part.set_aside]
-        if not mine:
+        first = records.agg(F.date_format(F.min("timestamp"), "yyyy-MM-dd")).collect()[0][0] if mine else None
+        if first is None:
             return None
-        oldest = date.fromisoformat(max(part.day for part in mine)) - self.look_back
+        oldest = date.fromisoformat(first) - self.look_back
         recent = [part for part in mine if part.day >= oldest.isoformat()]
-        return read_parts(self.spark, self.directory.path, recent)
+        return read_parts(self.spark, self.directory.path, recent) if recent else None
 
     def _save(self, rows: DataFrame, batch: str) -> list[log.Part]:
         """Write rows into the folders of a new batch; they count once a commit names them."""
@@ -232,7 +255,7 @@ def _batch(number: int) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job; return its exit code."""
-    return carry_out(_parser(), argv, _job)
+    return carry_out(_parser(), argv, _job, needs_kafka=lambda options: not options.dialog)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -246,8 +269,8 @@ def _parser() -> argparse.ArgumentParser:
         "--most", type=int, default=MOST, metavar="RECORDS", help=f"of one batch, about (default: {MOST:,})"
     )
     parser.add_argument(
-        "--look-back", type=int, default=LOOK_BACK.days, metavar="DAYS",
-        help=f"of the archive in which a repeated message is looked for (default: {LOOK_BACK.days})",
+        "--look-back", type=_days, default=LOOK_BACK.days, metavar="DAYS",
+        help=f"before a batch, in which a repeated message is looked for (default: {LOOK_BACK.days})",
     )  # fmt: skip
     parser.add_argument(
         "--accept-holes", action="store_true", help="go on behind records that Kafka has dropped, and note it"
@@ -259,9 +282,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _days(text: str) -> int:
+    if not text.isdecimal() or int(text) > 36_500:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of days from 0 to 36500")
+    return int(text)
+
+
 def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
     if options.dialog:
         return _shown(spark, options.directory, options.dialog)
+    if any(name.lower() == "failondataloss" for name, _ in options.option):
+        raise DeclarationError("the archive notes holes itself: use --accept-holes instead of failOnDataLoss")
     wire = Wire(kafka_of(options), dict(options.option))
     archive = Archive(
         spark, wire, Directory(spark, options.directory), options.service, timedelta(days=options.look_back)
@@ -288,11 +319,13 @@ def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
 
 
 def _shown(spark: SparkSession, directory: str, conversation: str) -> Result:
-    rows = read_archived_dialog(spark, directory, conversation).collect()
+    at = F.date_format("appended_at", "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX").alias("appended_at")
+    columns = ("to_target", "sequence", "kind", "type", at, "from_service", "code", "content")
+    rows = read_archived_dialog(spark, directory, conversation).select(*columns).collect()
     messages = [
         {
             "to_target": row.to_target, "sequence": row.sequence, "kind": row.kind, "type": row.type,
-            "appended_at": row.appended_at.isoformat(), "from": row.from_service, "code": row.code,
+            "appended_at": row.appended_at, "from": row.from_service, "code": row.code,
             "content": bytes(row.content).decode("utf-8", "backslashreplace"),
         }
         for row in rows

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, KafkaUnreachable
 from conversations.protocol.topics import DEFAULT_NAMESPACE
+from ops.settings_file import VARIABLE as SETTINGS
+from ops.settings_file import settings_of_file
 from spark_jobs.errors import SparkJobError, explained
 from spark_jobs.progress import shown
 from spark_jobs.session import spark_session
@@ -73,7 +75,8 @@ def parser_of(name: str, description: str, example: str) -> argparse.ArgumentPar
     )
     made.add_argument(
         "--setting", metavar="NAME=VALUE", type=_pair, action="append", default=[],
-        help="a setting of librdkafka (TLS, SASL, ...), translated for Spark's Kafka client; may be repeated",
+        help=f"a setting of librdkafka (TLS, SASL, ...), translated for Spark's Kafka client; may be repeated. Passwords: "
+        f"NAME=VALUE lines in a file that {SETTINGS} names",
     )  # fmt: skip
     made.add_argument(
         "--option", metavar="NAME=VALUE", type=_pair, action="append", default=[],
@@ -101,18 +104,25 @@ def kafka_of(options: argparse.Namespace) -> Kafka:
     """Say which Kafka the options of ``parser_of`` name.
 
     Raises:
-        DeclarationError: none.
+        DeclarationError: none, or the file of settings cannot be read.
     """
     if not options.bootstrap:
         raise DeclarationError(f"say which Kafka: --bootstrap HOST:PORT, or {BOOTSTRAP} in the environment")
-    return Kafka(options.bootstrap, namespace=options.namespace, settings=dict(options.setting))
+    return Kafka(options.bootstrap, namespace=options.namespace, settings=settings_of_file() | dict(options.setting))
 
 
-def carry_out(parser: argparse.ArgumentParser, argv: Sequence[str] | None, job: Job) -> int:
+def carry_out(
+    parser: argparse.ArgumentParser,
+    argv: Sequence[str] | None,
+    job: Job,
+    *,
+    needs_kafka: Callable[[argparse.Namespace], bool] = lambda _: True,
+) -> int:
     """Parse, start a session, run the job with its progress on stderr, print its result; return the exit code."""
     options = parser.parse_args(argv)
     try:
-        kafka_of(options)
+        if needs_kafka(options):
+            kafka_of(options)
         spark = spark_session(parser.prog, cores=options.cores)
         with shown(spark, parser.prog):
             result = _interruptible(lambda: job(spark, options), spark)

@@ -30,12 +30,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from spark_jobs import rows as state
 from spark_jobs.command_line import Exit, Result, carry_out, kafka_of, parser_of
-from spark_jobs.letters import newest, open_letters, read_letters
+from spark_jobs.letters import open_letters, read_letters
 from spark_jobs.parked import parked
 from spark_jobs.snapshots import save
 from spark_jobs.tables import as_text
@@ -65,7 +65,8 @@ class Asked:
 def transform(letters: DataFrame, rows: DataFrame, asked: Asked) -> DataFrame:
     """Group letters by what they have in common.
 
-    ``letters`` are as ``spark_jobs.letters.newest`` has them, ``rows`` the newest state rows (``NEEDED``) of their services.
+    ``letters`` are as ``spark_jobs.letters.read_letters`` has them, ``rows`` the newest state rows (``NEEDED``) of their
+    services. Of the letters of one source the last is counted; the others say since when there is such a group.
 
     A row for each group that has letters since ``asked.since``: service, reason, exception (the class, without its module),
     type, contract, peer; ``new``; count, open, ``parked_behind``; first, last; ``recent`` and ``before``: letters in the last
@@ -75,14 +76,14 @@ def transform(letters: DataFrame, rows: DataFrame, asked: Asked) -> DataFrame:
     at, behind = F.col("at"), F.coalesce("behind", F.lit(0))
     judged = _judged(letters, rows)
     recent, before = F.lit(asked.now - asked.window), F.lit(asked.now - 2 * asked.window)
-    counted = F.lit(True) if asked.since is None else at >= F.lit(asked.since)
+    counted = F.col("is_last") & (F.lit(True) if asked.since is None else at >= F.lit(asked.since))
     example = F.max_by(F.struct("letter", "message", _next().alias("next")), F.when(counted, F.struct("open", "at")))
     groups = judged.groupBy(*GROUP).agg(
         (F.min("at") >= F.lit(asked.now - asked.new_within)).alias("new"), F.count_if(counted).alias("count"),
         F.count_if(counted & F.col("open")).alias("open"),
         F.sum(F.when(counted, behind).otherwise(0)).alias("parked_behind"), F.min("at").alias("first"),
-        F.max("at").alias("last"), F.count_if(at > recent).alias("recent"),
-        F.count_if((at > before) & (at <= recent)).alias("before"), example.alias("example"),
+        F.max("at").alias("last"), F.count_if(F.col("is_last") & (at > recent)).alias("recent"),
+        F.count_if(F.col("is_last") & (at > before) & (at <= recent)).alias("before"), example.alias("example"),
     )  # fmt: skip
     return groups.where(F.col("count") > 0).select("*", "example.*").drop("example")
 
@@ -92,13 +93,14 @@ def _judged(letters: DataFrame, rows: DataFrame) -> DataFrame:
     waits = parked(rows).select("letter", "behind", (F.col("held") | F.col("queue_off")).alias("held_back"))
     is_open = open_letters(rows).withColumn("listed", F.lit(True))
     whole = letters.where(F.col("part").isNull() | F.col("part").startswith("1/"))
+    whole = whole.withColumn("is_last", F.col("offset") == F.max("offset").over(Window.partitionBy("letter")))
     found = whole.join(waits, "letter", "left").join(is_open, "letter", "left")
     held_back, listed = (F.coalesce(name, F.lit(False)) for name in ("held_back", "listed"))
     return found.select(
         "letter", "service", "reason", F.regexp_extract("exception", r"([^.]*)$", 1).alias("exception"), "type", "contract",
         "peer", "behind", F.substring("exception_message", 1, MESSAGE_LIMIT).alias("message"),
         F.coalesce("failed_at", "written_at").alias("at"), held_back.alias("held_back"),
-        (held_back | listed | (F.col("reason") == "foreign")).alias("open"),
+        "is_last", (held_back | listed | (F.col("reason") == "foreign")).alias("open"),
     )  # fmt: skip
 
 
@@ -116,7 +118,7 @@ def job(spark: SparkSession, options: argparse.Namespace) -> Result:
     since = None if options.since is None else now - options.since
     asked = Asked(now, options.window, options.new_within, since)
     # The rows after the letters: a letter is open from the moment it is there.
-    letters = newest(read_letters(spark, wire, services).drop("key", "value", "headers")).localCheckpoint()
+    letters = read_letters(spark, wire, services).drop("key", "value", "headers").localCheckpoint()
     rows = state.read_rows(spark, wire, services, NEEDED).localCheckpoint()
     groups = transform(letters, rows, asked).localCheckpoint()
     if options.out:

@@ -10,8 +10,10 @@ namespace, also while its services work; ``spark_jobs.audit.inputs`` says why th
 
 A duplicate, a gap or a number that came late on the wire is no fault by itself: the receiver drops, waits and sorts. What
 nobody can tell any more is not judged: of a queue whose beginning retention has taken, or ``--since`` leaves out, numbers
-before the first that is left; of a side whose tombstone was forgotten in time, what it accepted. That a message was settled
-says that its handler's effects are committed, or that it is a dead letter; what the handler did is the application's.
+before the first that is left; of a side whose tombstone was forgotten in time, what it accepted; of a side that is over,
+what it sent, when neither a queue nor its peer has anything of it: a tombstone does not say to whom it went. That a
+message was settled says that its handler's effects are committed, or that it is a dead letter; what the handler did is
+the application's.
 
 It writes nothing: a run that was interrupted is started again.
 """
@@ -68,7 +70,7 @@ def transform(inputs: Inputs) -> Audit:
     """Audit what was read; ``inputs.rows`` is used in many places: ``localCheckpoint`` it before, when it is of Kafka."""
     places = state.places(inputs.rows, inputs.extents)
     kept = state.kept(inputs.rows, inputs.writers, places)
-    sides = state.sides(inputs.rows, kept, places)
+    sides = state.sides(inputs.rows, kept, places, inputs.rules.partitions)
     found = sources.facts(inputs, places)
     for more in (numbers.kept_facts(kept), numbers.side_facts(inputs.rows)):
         found = found.unionByName(more, allowMissingColumns=True)
@@ -122,15 +124,14 @@ def report(audit: Audit, most: int) -> Result:
         F.count_if("cut").alias("cut"), F.count_if("forgotten").alias("forgotten"),
     ).collect()[0]  # fmt: skip
     faults = audit.faults()
-    by_name = {
-        row["fault"]: row["count"] for row in faults.groupBy("fault").agg(F.sum("count").alias("count")).collect()
-    }
+    grouped = faults.groupBy("fault").agg(F.sum("count").alias("count"), F.count("*").alias("lines")).collect()
+    by_name = {row["fault"]: row["count"] for row in grouped}
     listed = (
         faults.orderBy("conversation_id", "to_target", "fault", "partition").limit(most).collect() if by_name else []
     )
     sizes = {name: totals[name] or 0 for name in totals.asDict()}
     data = {
-        "faults": sum(by_name.values()), "by_name": dict(sorted(by_name.items())), "totals": sizes,
+        "faults": sum(by_name.values()), "lines": sum(row["lines"] for row in grouped), "by_name": dict(sorted(by_name.items())), "totals": sizes,
         "listed": [row.asDict() for row in listed],
     }  # fmt: skip
     return Result(data, "\n".join(_lines(data, listed)), Exit.HUMAN if by_name else Exit.FINE)
@@ -163,7 +164,7 @@ def _lines(data: Mapping[str, Any], listed: Sequence[Row]) -> list[str]:
     lines += [_line(row) for row in listed]
     return [
         *lines,
-        *([f"and more: {len(listed)} lines are shown, --list shows more"] if len(listed) < data["faults"] else []),
+        *([f"and more: {len(listed)} lines are shown, --list shows more"] if len(listed) < data["lines"] else []),
     ]
 
 

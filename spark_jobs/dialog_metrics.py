@@ -113,7 +113,8 @@ def facts(messages: DataFrame) -> DataFrame:
         F.transform("minutes", lambda it: _fact(it["minute"], F.lit("messages"), it["count"])),
         F.array(
             _fact(begun, F.lit("begun")),
-            _fact(F.col("reply_at"), F.lit("replied"), seconds=_seconds(begun, F.col("reply_at"))),
+            # Of one whose beginning is not known, the first reply that is left need not be the first.
+            _fact(F.when(begun.isNotNull(), F.col("reply_at")), F.lit("replied"), seconds=_seconds(begun, F.col("reply_at"))),
             _fact(F.col("over.at"), F.col("over.what"), code=F.col("over.code"), seconds=_seconds(begun, F.col("over.at"))),
             # A dialog whose beginning is not known was never counted as open.
             _fact(F.when(begun.isNotNull(), F.col("over.at")), F.lit("closed")),

@@ -18,10 +18,11 @@ from pyspark.sql.avro.functions import from_avro
 import schemas
 from conversations.protocol.envelope import HEADER_NAME, Kind
 from conversations.protocol.envelope_avro import CURRENT
-from conversations.protocol.limits import KEY_BYTES, RECORD_BYTES
+from conversations.protocol.limits import KEY_BYTES, NAME, RECORD_BYTES
 from conversations.protocol.registry import HEAD_SIZE, MARKER, fingerprint
 from spark_jobs.partitioning import partition_of
 
+_NAME = rf"\A(?:{NAME.pattern})\z"
 _SOURCE = schemas.load("envelope", schemas.newest("envelope"))
 
 
@@ -83,6 +84,11 @@ def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFram
         (F.coalesce(F.length("key"), F.lit(0)).between(1, KEY_BYTES) == F.lit(False), "misrouted: no usable key"),
         (~F.is_valid_utf8(F.col("key").cast("string")), "misrouted: the key is not text"),
         (partition_of(F.col("key"), count) != F.col("partition"), "misrouted: the key belongs to another partition"),
+        (
+            ~(e.from_service.rlike(_NAME) & e.contract.rlike(_NAME)),
+            "neither a service nor a contract can have such a name",
+        ),
+        (~F.octet_length(e.reply_key).between(1, KEY_BYTES), f"a reply key has 1 to {KEY_BYTES} bytes"),
     )
     why = F.lit(None).cast("string")
     for wrong, reason in reversed(list(checks)):

@@ -18,6 +18,10 @@ class SourceError(SparkJobError):
     """What is to be read is not there: the topic, the service, or records that Kafka has dropped."""
 
 
+class RecordsDropped(SourceError):
+    """Kafka has dropped records that were to be read, by retention or by hand."""
+
+
 class CheckpointError(SparkJobError):
     """A checkpoint or an archive belongs to something else."""
 
@@ -31,6 +35,10 @@ _SIGNS = (
     ("OffsetOutOfRangeException", _DROPPED),
     ("KAFKA_DATA_LOSS", _DROPPED),
     ("failOnDataLoss", _DROPPED),
+    (
+        "MALFORMED_RECORD_IN_PARSING",
+        "a line of JSON has something else than it may: dialog, type (strings), number, body, end (true or false), at (a time)",
+    ),
 )
 """What a Java exception says, and what that is to a job."""
 _SILENT = "TimeoutException: Timed out waiting for a node assignment"
@@ -44,6 +52,10 @@ def explained(error: Exception) -> Exception | None:
     found = next((message for sign, message in _SIGNS if sign in text), None)
     if found is None and _SILENT not in text:
         return None
-    known = KafkaUnreachable("the address given", "no answer") if found is None else SourceError(found)
+    known: Exception
+    if found is None:
+        known = KafkaUnreachable("the address given", "no answer")
+    else:
+        known = RecordsDropped(found) if found == _DROPPED else SourceError(found)
     known.__cause__ = error
     return known

@@ -11,7 +11,7 @@ What can be chosen from is what waits for an operator now: one row per failed me
     type                         message type, END, TIMER or ERROR
     body                         what it says as text, null if it is none: get_json_object(body, '$.amount') reads JSON
     content                      its bytes
-    exception, exception_message what the handler raised last; ``failure`` is both
+    exception, exception_message what the handler raised last; ``failure`` is both: the first 200 characters of it are kept
     attempts, returns            how often it failed, and how often an operator gave it back
     failed_at                    when it failed first
     behind, size                 records that wait behind it, and bytes of all

@@ -7,7 +7,7 @@ A row has
     type     string   message type; null for a row that only ends
     body              a struct, map or array, or JSON in a string; or the bytes to send, as binary
     end      boolean  optional: the service ends the dialog with this row
-    at       timestamp  optional: when it was to be said first, see below
+    at       timestamp  optional column, then in every row: when it was to be said first, see below
 
 A row becomes one **command** to the owner of the dialog, which makes the message of it. Conversation id and idempotency key
 are made of the job's name, the dialog and the number, so the same row is the same command, whatever batch, task or run
@@ -22,7 +22,9 @@ the repetition adds the rest. Batches must come in the order of a dialog's numbe
 **Once.** An owner knows what took effect for a day, and refuses what was issued more than a day ago. ``at`` is when: a
 stream's rows get the time of their batch, which Spark keeps in the checkpoint, so a batch that is carried out again, even
 after days, is either known or refused here before anything is written. Without ``at`` it is the moment of the call: rows
-that are spoken again more than a day later are said again.
+that are spoken again more than a day later are said again. For the same reason **a dialog's name is used once, ever**: an
+owner forgets an ended dialog, and would begin another one under the same id, which readers of the queues and the archive
+take for a repetition. Put the day, or whatever makes it unique, into the name of the dialog or of the job.
 
 A row that cannot be said (a body its contract does not allow, a hole, the same number with something else) stops its batch
 before anything of it is written; the error names the rows. What the owner refuses (the dialog is over, a row 0 was never
@@ -69,9 +71,17 @@ NAMESPACE = UUID("8d2f6c1e-5b0a-5c3f-9e47-0a61d4b7c2f8")
 """What the ids of all spoken dialogs are made in."""
 KNOWN = timedelta(hours=23)
 """How long a row that is written again is surely known: a day of the log, less what its way there may take."""
+AHEAD = timedelta(minutes=10)
+"""How far a row's time may be ahead of this machine's clock."""
+_MICROSECOND = timedelta(microseconds=1)
+_JSON_TIMES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""By itself Spark writes times to the millisecond."""
 SHOWN = 10
 """Rows that cannot be said and are named in an error."""
-JSON = "dialog string, number long, type string, body string, end boolean"
+JSON = "dialog string, number long, type string, body string, end boolean, at timestamp"
 """How JSON lines are read: an object in ``body`` stays the text it is."""
 
 
@@ -119,9 +129,16 @@ def speak(
     count = _partitions(kafka, service, contract, to_service)
     now = int(datetime.now(UTC).timestamp() * 1_000_000)
     speech = Speech(
-        contract, to_service, job, _lifetime(now, lifetime, contract), count, now - KNOWN // timedelta(microseconds=1)
+        contract,
+        to_service,
+        job,
+        _lifetime(now, lifetime, contract),
+        count,
+        now - KNOWN // _MICROSECOND,
+        now + AHEAD // _MICROSECOND,
     )
-    commands = transform(batch, base_of(kafka.namespace, service, job), speech, now).persist()
+    base = base_of(kafka.namespace, service, job, to_service, contract.name)
+    commands = transform(batch, base, speech, now).persist()
     try:
         _check(commands)
         return Spoken(_written(commands, kafka, service, job))
@@ -158,9 +175,9 @@ def speaking(
     return spoken
 
 
-def base_of(namespace: str, service: str, job: str) -> UUID:
+def base_of(namespace: str, service: str, job: str, to_service: str, contract: str) -> UUID:
     """Return what the ids of a job's dialogs are made in: the id of a dialog is the UUIDv5 of its name there."""
-    return uuid5(NAMESPACE, f"{namespace}/{service}/{job}")
+    return uuid5(NAMESPACE, f"{namespace}/{service}/{to_service}/{contract}/{job}")  # no name has a slash
 
 
 def transform(rows: DataFrame, base: UUID, speech: Speech, now: int) -> DataFrame:
@@ -193,7 +210,7 @@ def prepared(rows: DataFrame, base: UUID, now: int) -> DataFrame:
     data, ready = _data(rows)
     conversation = _uuid5(base, F.col("dialog").cast("string"))
     end = F.coalesce(F.col("end").cast("boolean"), F.lit(False)) if "end" in rows.columns else F.lit(False)
-    at = F.coalesce(F.unix_micros(F.col("at").cast("timestamp")), F.lit(now)) if "at" in rows.columns else F.lit(now)
+    at = F.unix_micros(F.col("at").cast("timestamp")) if "at" in rows.columns else F.lit(now)
     return rows.select(
         F.col("dialog").cast("string").alias("dialog"), conversation.alias("conversation"),
         F.col("number").cast("long").alias("number"), F.col("type").alias("type"), data.alias("data"),
@@ -209,7 +226,7 @@ def _data(rows: DataFrame) -> tuple[Column, bool]:
     if isinstance(kind, T.StringType | T.NullType):
         return body.cast("string").cast("binary"), False
     if isinstance(kind, T.StructType | T.MapType | T.ArrayType):
-        return F.to_json(body).cast("binary"), False
+        return F.to_json(body, _JSON_TIMES).cast("binary"), False
     raise SpeakError(
         f"the column body is {kind.simpleString()}: make it a struct, map or array, JSON in a string, or binary"
     )
@@ -330,8 +347,14 @@ def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
 
 def _read(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
     if options.from_json:
-        return spark.read.schema(JSON).json(options.from_json)
-    return spark.read.parquet(options.from_parquet)
+        return _timed(spark.read.schema(JSON).option("mode", "FAILFAST").json(options.from_json))
+    return _timed(spark.read.parquet(options.from_parquet))
+
+
+def _timed(rows: DataFrame) -> DataFrame:
+    """Give rows without a time that of their batch, which Spark keeps in the checkpoint."""
+    now = F.current_timestamp()
+    return rows.withColumn("at", F.coalesce(F.col("at"), now) if "at" in rows.columns else now)
 
 
 def _streamed(spark: SparkSession, options: argparse.Namespace, say: Callable[[DataFrame], Spoken]) -> int:
@@ -343,13 +366,12 @@ def _streamed(spark: SparkSession, options: argparse.Namespace, say: Callable[[D
         "contract": options.contract, "files": path,
     }  # fmt: skip
     claim(spark, options.checkpoint, what)
-    reader = spark.readStream.option("maxFilesPerTrigger", options.files)
+    # By itself Spark passes over files that are a week older than the newest one it has read.
+    reader = spark.readStream.option("maxFilesPerTrigger", options.files).option("maxFileAge", "36500d")
     if options.from_json:
-        stream = reader.schema(JSON).json(path)
+        stream = _timed(reader.schema(JSON).option("mode", "FAILFAST").json(path))
     else:
-        stream = reader.schema(spark.read.parquet(path).schema).parquet(path)
-    if "at" not in stream.columns:
-        stream = stream.withColumn("at", F.current_timestamp())
+        stream = _timed(reader.schema(spark.read.parquet(path).schema).parquet(path))
     counts: list[int] = []
     failures: list[Exception] = []
 

@@ -40,6 +40,8 @@ class Speech(NamedTuple):
     """Of the commands topic."""
     oldest: int
     """A row that was to be said before, in microseconds since 1970, may have been said and forgotten."""
+    newest: int
+    """A row that was to be said later has a time that is none."""
 
 
 class Row(NamedTuple):
@@ -54,7 +56,7 @@ class Row(NamedTuple):
     ready: bool
     """The body is what is sent as it is."""
     end: bool
-    at: int
+    at: int | None
     """When it was to be said first, in microseconds since 1970."""
 
 
@@ -92,11 +94,18 @@ def written_to(kafka: Kafka, topic: str, name: str) -> Callable[[Batches], Batch
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
         lines = (Line._make(row) for batch in batches for row in _rows(batch))
-        records = ((line.place, line.key, line.value) for line in lines if line.value is not None)
+        records = ((line.place, line.key, _value(line)) for line in lines)
         count = append_in_order(kafka, f"{name}.{number}", topic, records)
         yield _batch(("commands",), [(count,)], _WRITTEN)
 
     return written
+
+
+def _value(line: Line) -> bytes:
+    """Return what is to be written of a row; all were looked at before, and a row may not become another one since."""
+    if line.value is None:
+        raise ValueError(f"dialog {line.dialog!r}, number {line.number}: {line.problem}")
+    return line.value
 
 
 _COMMANDS = (pa.int32(), pa.string(), pa.int64(), pa.binary(), pa.binary(), pa.string())
@@ -127,15 +136,16 @@ class _Reader:
             return None
         value, problem = None, None
         try:
-            number = _checked(row, before if same else None, self._speech.oldest)
-            value = self._command(row, number)
+            at = _checked_time(row.at, self._speech)
+            number = _checked(row, before if same else None)
+            value = self._command(row, number, at)
         except (LocalError, ValueError) as error:
             problem = str(error)
         key = uuid_text(row.conversation or bytes(16)).encode()
         place = partition_of(key, self._speech.partitions)
         return Line(place, row.dialog or "", -1 if row.number is None else row.number, key, value, problem)
 
-    def _command(self, row: Row, number: int) -> bytes:
+    def _command(self, row: Row, number: int, at: int) -> bytes:
         speech, conversation = self._speech, row.conversation or b""
         operations: list[Operation] = []
         if number == 0:
@@ -148,7 +158,7 @@ class _Reader:
         # A begin is known by the conversation's id.
         name = f"{speech.job}/{number}" if number else ""
         command = Command(
-            identity, conversation, True, uuid_text(conversation), name, speech.job, row.at, tuple(operations)
+            identity, conversation, True, uuid_text(conversation), name, speech.job, at, tuple(operations)
         )
         value = encode_command(command)
         if len(value) > COMMAND_BYTES:
@@ -156,7 +166,29 @@ class _Reader:
         return value
 
 
-def _checked(row: Row, before: Row | None, oldest: int) -> int:
+def _checked_time(at: int | None, speech: Speech) -> int:
+    """Return when a row was to be said first.
+
+    Raises:
+        ValueError: there is no telling whether it was said, or will be known when it is said again.
+    """
+    if at is None:
+        raise ValueError("it has no time 'at'")
+    if at < speech.oldest:
+        raise ValueError(
+            f"it was to be said at {_time(at)}, about a day ago or earlier: whether it was is not known any more. Look "
+            "with spark_jobs.dialogs, and say what is missing in dialogs of other names"
+        )
+    if at > speech.newest:
+        raise ValueError(f"it was to be said at {_time(at)}, which is ahead of the clock: is it local time, not UTC?")
+    return at
+
+
+def _time(micros: int) -> str:
+    return datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat(timespec="seconds")
+
+
+def _checked(row: Row, before: Row | None) -> int:
     """Return the number of a row that can be said after the one before it, of the same dialog.
 
     Raises:
@@ -170,12 +202,6 @@ def _checked(row: Row, before: Row | None, oldest: int) -> int:
         raise ValueError("it has neither a type nor an end")
     if row.type is None and row.data is not None:
         raise ValueError("it has a body and no type")
-    if row.at < oldest:
-        at = datetime.fromtimestamp(row.at / 1_000_000, UTC).isoformat(timespec="seconds")
-        raise ValueError(
-            f"it was to be said at {at}, about a day ago or earlier: whether it was is not known any more. Look with "
-            "spark_jobs.dialogs, and say what is missing under another job's name"
-        )
     if before is None or before.number is None:
         return row.number
     if row.number == before.number:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from conversations.errors import DeclarationError
 from spark_jobs.errors import SparkUnavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_PATTERNS = set("{}[]*?\\")
 
 
 class Directory:
@@ -19,7 +23,10 @@ class Directory:
 
         Raises:
             SparkUnavailable: the session has no JVM of its own (Spark Connect).
+            DeclarationError: the path has a character that file systems of Hadoop take for a pattern.
         """
+        if found := sorted(_PATTERNS & set(path)):
+            raise DeclarationError(f"{path!r}: the name of a directory cannot have any of {' '.join(found)}")
         jvm: Any = getattr(spark, "_jvm", None)
         if jvm is None:
             raise SparkUnavailable(

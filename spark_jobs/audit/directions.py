@@ -104,8 +104,9 @@ def _absent() -> dict[str, Column]:
     """How many numbers are gone: sent and not on the wire, or accepted and not on the wire."""
     r, s, floor = F.col("r.end"), F.col("s.end"), F.coalesce("floor", F.lit(0))
     tail = F.greatest(s.next_out - 1 - F.coalesce("last", floor - 1), F.lit(0))
-    counted = F.col("missing") + tail - s.discarded
     told = F.col("missing") - F.col("missing_before_error")
+    # What a side drops of its own stands at the end or before its error; it counts there too what it dropped of its peer's.
+    counted = told + F.greatest(F.col("missing_before_error") + tail - s.discarded, F.lit(0))
     passed_over = F.size(F.filter(r.missing, lambda it: it >= floor)) - F.col("late_numbers")
     accepted = r.next_in - floor - F.col("passed") - passed_over
     return {

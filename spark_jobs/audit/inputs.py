@@ -45,6 +45,8 @@ class Rules:
     services: tuple[str, ...]
     wrong: frozenset[str]
     """Message types that only the other side may send, as ``sent_by`` writes them."""
+    partitions: Mapping[str, int]
+    """How many each topic of a service has: who sends to it counts on that, also when one of them has grown."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ def rules_of(namespace: str, services: Mapping[str, Mapping[str, object]]) -> Ru
                 own, other = ("initiator", "target") if from_initiator else ("target", "initiator")
                 theirs = {*types.get(other, ())} - {*types.get(own, ())} - {*types.get("any", ())}
                 wrong |= {sent_by(name, contract, kind, from_initiator=from_initiator) for kind in theirs}
-    return Rules(namespace, tuple(sorted(services)), frozenset(wrong))
+    counts = {name: count for name, entry in services.items() if isinstance(count := entry.get("partitions"), int)}
+    return Rules(namespace, tuple(sorted(services)), frozenset(wrong), counts)
 
 
 def sent_by(receiver: str, contract: str, message_type: str, *, from_initiator: bool) -> str:

@@ -77,7 +77,9 @@ def judged(numbers: DataFrame) -> DataFrame:
     after = by_number.rowsBetween(1, Window.unboundedFollowing)
     numbered, inside = F.col("number") >= 0, F.col("copies") > 0
     sent = numbered & (inside | (F.col("aside") > 0) | (F.col("delayed") > 0))
-    there = numbers.withColumn("cut", F.coalesce(F.col("r.end.cut"), F.max("wire_cut").over(all_of_it), F.lit(True)))
+    # Where the receiver knows nothing and nothing is on the wire, the sender still knows where all of it must stand.
+    cut = F.coalesce(F.col("r.end.cut"), F.max("wire_cut").over(all_of_it), F.col("s.end.peer_cut"), F.lit(True))
+    there = numbers.withColumn("cut", cut)
     there = there.select(
         "*", sent.alias("sent"), (numbered & inside).alias("inside"),
         F.max(F.when(sent, F.col("number"))).over(before).alias("before"),

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
 from conversations.worker.partition import GRACE
 from spark_jobs.envelopes import decode
+from spark_jobs.partitioning import partition_of
 from spark_jobs.rows import fields_of, instant_of, is_tombstone
 
 FALLS = ("accepted-fell", "sent-fell", "acknowledged-fell", "revived", "forgotten-early", "position-fell")
@@ -127,7 +128,7 @@ _PLACES = (
 # -- sides -----------------------------------------------------------------------------------------------------------
 
 
-def sides(rows: DataFrame, kept: DataFrame, places: DataFrame) -> DataFrame:
+def sides(rows: DataFrame, kept: DataFrame, places: DataFrame, partitions: Mapping[str, int]) -> DataFrame:
     """One row per dialog that somebody remembers: ``dialog`` (16 bytes), and structs ``initiator`` and ``target``.
 
     A struct is null where that side is not remembered. It has ``end``, the newest row, null when only its history or its
@@ -135,8 +136,11 @@ def sides(rows: DataFrame, kept: DataFrame, places: DataFrame) -> DataFrame:
     and ``next`` of the park's row, ``edited`` (its head has another body than was sent), and of the parked rows ``parked``,
     ``lowest``, ``highest`` (indexes), ``shift`` and ``shift_to``: the least and largest difference of a number and its
     index, the same when the numbers follow each other.
+
+    ``peer_cut`` of ``end`` says whether the beginning of the queue partition that this side sends to is gone; null when the
+    row does not say which that is (a tombstone), or nobody audits its service. ``partitions`` are those of ``Rules``.
     """
-    ends, heads, shift = _ends(rows, places), _heads(rows), F.col("envelope.seq") - F.col("index")
+    ends, heads, shift = _ends(rows, places, partitions), _heads(rows), F.col("envelope.seq") - F.col("index")
     behind = kept.where("row = 'R'").select(F.col("of").alias("dialog"), "initiates", "index", shift.alias("shift"))
     facts = ends.unionByName(heads, allowMissingColumns=True).unionByName(behind, allowMissingColumns=True)
     flags = [F.coalesce(F.bool_or(name), F.lit(False)).alias(name) for name in (*FALLS[:5], "has_park", "edited")]
@@ -156,15 +160,28 @@ def _identity() -> tuple[Column, Column]:
     return F.substring("key", 2, 16).alias("dialog"), (F.hex(F.substring("key", 18, 1)) == "01").alias("initiates")
 
 
-def _ends(rows: DataFrame, places: DataFrame) -> DataFrame:
+def _ends(rows: DataFrame, places: DataFrame, partitions: Mapping[str, int]) -> DataFrame:
     """E rows: ``now``, of the newest ones, and what is wrong with their history."""
     queues = places.where("not is_commands").select("service", "partition", "queue_time", "cut", "letters_cut")
     found = _read(rows.where("row = 'E'"), "endpoint", "tombstone").join(F.broadcast(queues), _PLACE, "left")
+    found = _sending(found, queues, partitions)
     early = (F.col("forgot_at") > F.col("queue_time")) | F.array_contains("fell", "forgotten-early")
     return found.select(
         *_identity(), F.when(F.col("current"), _end()).alias("now"),
         *(F.array_contains("fell", name).alias(name) for name in FALLS[:4]), early.alias("forgotten-early"),
     )  # fmt: skip
+
+
+def _sending(ends: DataFrame, queues: DataFrame, partitions: Mapping[str, int]) -> DataFrame:
+    """Add ``peer_cut``, of the queue partition that a side's messages go to, as its owner works that out."""
+    counts = F.create_map(*(F.lit(it) for pair in partitions.items() for it in pair))
+    peer, key = F.col("endpoint.peer"), F.col("endpoint.peer_key")
+    place = partition_of(key, F.try_element_at(counts, peer))
+    peers = queues.select(
+        F.col("service").alias("peer"), F.col("partition").alias("peer_partition"), F.col("cut").alias("peer_cut")
+    )
+    sending = ends.select("*", peer.alias("peer"), place.alias("peer_partition"))
+    return sending.join(F.broadcast(peers), ["peer", "peer_partition"], "left")
 
 
 def _end() -> Column:
@@ -181,7 +198,7 @@ def _end() -> Column:
         either("state", nothing), either("next_in", stone.accepted + 1), either("next_out", stone.transmitted + 1),
         either("acked", nothing), either("told", nothing), either("discarded", stone.discarded),
         either("dead_lettered", stone.dead_lettered), either("missing", stone.missing), either("contract", nothing),
-        either("peer", nothing),
+        either("peer", nothing), "peer_cut",
     )  # fmt: skip
 
 

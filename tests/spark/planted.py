@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from conversations.protocol import rows
@@ -57,6 +57,12 @@ def elsewhere(*names: str) -> Callable[[Callable[[Topics], None]], None]:
 @plant("open", "missing-on-wire", "accepted-unsent")
 def a_message_is_gone_from_the_log(it: Dialog) -> None:
     it.lose(it.wire(1))
+
+
+@plant("open", "missing-on-wire", "accepted-unsent")
+def a_number_is_gone_and_its_sender_dropped_something_of_its_peer(it: Dialog) -> None:
+    it.lose(it.wire(1))
+    it.lie(initiator=True, discarded=1)
 
 
 @plant("open", "missing-on-wire")
@@ -383,10 +389,10 @@ def a_row_is_broken(topics: Topics) -> None:
     topics.append(topics.name(WEB, "state"), 0, b"E" + uuid4().bytes + b"\1", b"nothing")
 
 
-def untraced(topics: Topics, dialog: str) -> str:
-    """Plant an endpoint that no record made; return the id of its dialog."""
+def alone(topics: Topics, dialog: str, *, initiator: bool, **said: Any) -> str:
+    """Plant an endpoint of which there is nothing else, like one of a dialog but for what is said; return its dialog's id."""
     made, it = uuid4(), Dialog(topics, dialog)
-    _, fields = it.end()
-    value = ENDPOINT.encode(fields | {"next_in": 0, "next_out": 0, "told": -1, "acked": -1})
-    it.write(b"E" + made.bytes + b"\0", value)
+    _, fields = it.end(initiator=initiator)
+    value = ENDPOINT.encode(fields | {"next_in": 0, "next_out": 0, "told": -1, "acked": -1} | said)
+    it.write(rows.ENDPOINT + rows.identity(made.bytes, initiator), value, initiator=initiator)
     return str(made)

@@ -7,7 +7,13 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID, uuid4
 
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported at run time, not in its types
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
 from pydantic import BaseModel
 
 from conversations import Contract
@@ -53,23 +59,49 @@ class Queues:
         self.say_all([envelope], header=header, astray=astray, service=service)
 
     def say_all(
-        self, envelopes: Iterable[Envelope], *, header: bytes | None = None, astray: int = 0, service: str = ""
+        self,
+        envelopes: Iterable[Envelope],
+        *,
+        header: bytes | None = None,
+        astray: int = 0,
+        service: str = "",
+        at: int = 0,
     ) -> None:
-        """Append envelopes, in their order."""
+        """Append envelopes, in their order; ``at`` counts where records say when they are of."""
         for envelope in envelopes:
             value = encode(envelope)
             key = str(UUID(bytes=envelope.prefix.conversation_id)).encode()
             own = header_of(value, tail_start(value))
             partition = (partition_of(key, PARTITIONS) + astray) % PARTITIONS
             headers = [("other", b"x"), (HEADER_NAME, header or own)]
-            self._put(service or envelope.prefix.to_service, value, key, headers, partition)
+            self._put(service or envelope.prefix.to_service, value, key, headers, partition, at)
         assert self._producer.flush(30) == 0
 
-    def _put(self, service: str, value: bytes | None, key: bytes | None, headers: Any, partition: int) -> None:
+    def drop_all(self, service: str) -> None:
+        """Let Kafka drop all records of a queue, as retention does."""
+        places = [
+            TopicPartition(f"{self._kafka.namespace}.{service}.queue", number, -1) for number in range(PARTITIONS)
+        ]
+        admin = AdminClient({"bootstrap.servers": self._kafka.bootstrap})
+        for future in admin.delete_records(places).values():
+            future.result()
+
+    def let_records_say_when(self, service: str) -> None:
+        """Let a queue take the times its producers give, however long ago, as no queue of the product does."""
+        queue = ConfigResource(ConfigResource.Type.TOPIC, f"{self._kafka.namespace}.{service}.queue")
+        for name, value in (("message.timestamp.type", "CreateTime"), ("retention.ms", "-1")):
+            queue.add_incremental_config(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
+        admin = AdminClient({"bootstrap.servers": self._kafka.bootstrap})
+        for future in admin.incremental_alter_configs([queue]).values():
+            future.result()
+
+    def _put(
+        self, service: str, value: bytes | None, key: bytes | None, headers: Any, partition: int, at: int = 0
+    ) -> None:
         topic = f"{self._kafka.namespace}.{service}.queue"
         while True:
             try:
-                self._producer.produce(topic, value, key, partition, headers=headers)
+                self._producer.produce(topic, value, key, partition, headers=headers, timestamp=at)
                 return
             except BufferError:
                 self._producer.poll(1)

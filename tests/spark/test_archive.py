@@ -2,16 +2,17 @@
 
 import json
 import random
+import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from conversations.config import Kafka
+from conversations.errors import DeclarationError
 from spark_jobs.archive import Archive, main
 from spark_jobs.archived import (
     newest_commit,
@@ -129,11 +130,7 @@ def test_records_that_kafka_dropped_stop_it_until_a_person_accepts_the_hole(
     queues.say(talk.ask(0))
     list(archive_at(spark, kafka, tmp_path).catch_up())
     queues.say_all([talk.ask(1), talk.ask(2)])
-    topic = f"{kafka.namespace}.loans.queue"
-    places = [TopicPartition(topic, number, -1) for number in range(PARTITIONS)]
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    for future in admin.delete_records(places).values():
-        future.result()
+    queues.drop_all("loans")
     queues.say(talk.ask(3))
     where = [str(tmp_path), "--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace, "--json"]
     assert main(where) == 2
@@ -143,6 +140,65 @@ def test_records_that_kafka_dropped_stop_it_until_a_person_accepts_the_hole(
     assert (said["messages"], len(said["holes"])) == (1, 1)
     assert main([*where, "--dialog", str(talk.id)]) == 0
     assert [it["sequence"] for it in json.loads(capsys.readouterr().out)["messages"]] == [0, 3]
+
+
+def test_records_dropped_while_it_runs_are_told_and_no_option_hides_them(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queues, talk = Queues(kafka), Talk()
+    queues.say_all([talk.ask(number) for number in range(3)])
+    running = archive_at(spark, kafka, tmp_path).catch_up(most=1)
+    next(running)
+    queues.drop_all("loans")
+    with pytest.raises(
+        SourceError, match=r"offsets 1 to 2\. To archive what is left, and note the hole: --accept-holes"
+    ):
+        next(running)
+    where = [str(tmp_path), "--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace, "--json"]
+    assert main([*where, "--option", "failOnDataLoss=false"]) == 2
+    assert "use --accept-holes" in json.loads(capsys.readouterr().out)["error"]
+
+
+def test_a_backfill_knows_a_repetition_of_long_ago_in_its_next_batch(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    queues, old, new = Queues(kafka), Talk(), Talk()
+    queues.let_records_say_when("loans")
+    long_ago = time.time_ns() // 1_000_000 - 30 * 86_400_000
+    queues.say_all([new.ask(0)])
+    queues.say_all([old.ask(0), old.ask(1), old.ask(1), old.ask(0), old.ask(2)], at=long_ago)
+    batches = list(archive_at(spark, kafka, tmp_path).catch_up(most=2 * 2 * PARTITIONS))
+    assert len(batches) > 1
+    assert sorted(it.number for it in archived(read_archive(spark, str(tmp_path)))) == [0, 0, 1, 2]
+
+
+def test_a_name_that_is_none_becomes_no_folder(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    queues, talk = Queues(kafka), Talk()
+    forged = talk.answer(0)
+    forged.prefix = replace(forged.prefix, from_service="x" * 300)
+    queues.say_all([forged, talk.answer(0)])
+    list(archive_at(spark, kafka, tmp_path).catch_up())
+    assert [it.number for it in archived(read_archive(spark, str(tmp_path)))] == [0]
+    (aside,) = read_archived_set_aside(spark, str(tmp_path)).collect()
+    assert aside.why == "neither a service nor a contract can have such a name"
+
+
+def test_a_directory_is_no_pattern(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match=r"the name of a directory cannot have any of \[ \]"):
+        Directory(spark, str(tmp_path / "[prod]"))
+
+
+def test_one_dialog_is_shown_without_kafka_and_in_utc(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queues, talk = Queues(kafka), Talk()
+    queues.say(talk.ask(0))
+    list(archive_at(spark, kafka, tmp_path).catch_up())
+    assert main([str(tmp_path), "--dialog", str(talk.id), "--json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)["messages"]
+    at = datetime.fromisoformat(shown["appended_at"])
+    assert shown["appended_at"].endswith("Z")
+    assert abs(datetime.now(UTC) - at) < timedelta(minutes=5)
 
 
 @pytest.mark.slow

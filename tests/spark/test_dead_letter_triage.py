@@ -18,7 +18,7 @@ from tests.spark.troubles import Troubles
 NOW = datetime(2026, 9, 1, 12, tzinfo=UTC)
 SCHEMA = (
     "letter string, service string, reason string, exception string, exception_message string, type string, contract string,"
-    " peer string, failed_at timestamp, written_at timestamp, part string"
+    " peer string, failed_at timestamp, written_at timestamp, part string, offset bigint"
 )
 GROUPS = (
     "service string, reason string, exception string, type string, contract string, peer string, new boolean, count bigint,"
@@ -31,16 +31,24 @@ def minutes(ago: int) -> datetime:
     return NOW - timedelta(minutes=ago)
 
 
-def letter(number: int, ago: int, message: str, part: str | None = None) -> tuple[Any, ...]:
+def letter(
+    number: int,
+    ago: int,
+    message: str,
+    part: str | None = None,
+    *,
+    again: int = 0,
+    exception: str = "shop.errors.Broken",
+) -> tuple[Any, ...]:
     return (
-        f"desk.queue-0-{number}", "desk", "handler-failed", "shop.errors.Broken", message, "Task", "Tasks", "clerk",
-        minutes(ago), minutes(0), part,
+        f"desk.queue-0-{number}", "desk", "handler-failed", exception, message, "Task", "Tasks", "clerk",
+        minutes(ago), minutes(0), part, 2 * number + again,
     )  # fmt: skip
 
 
 def aside(number: int, ago: int) -> tuple[Any, ...]:
     return (
-        f"desk.commands-0-{number}", "desk", "set-aside", None, "no Avro", None, None, None, minutes(ago), minutes(ago), None,
+        f"desk.commands-0-{number}", "desk", "set-aside", None, "no Avro", None, None, None, minutes(ago), minutes(ago), None, number,
     )  # fmt: skip
 
 
@@ -71,6 +79,16 @@ def test_letters_are_counted_in_their_groups(spark: SparkSession) -> None:
     lately = Asked(NOW, window=timedelta(minutes=30), new_within=timedelta(minutes=30), since=minutes(20))
     last = (*group, False, 1, 0, 0, minutes(300), minutes(10), 1, 1, "desk.queue-0-4", "d", None)
     assertDataFrameEqual(transform(frame, state, lately), spark.createDataFrame([last], GROUPS))
+
+
+def test_a_group_is_as_old_as_its_first_letter_though_all_of_them_were_tried_again(spark: SparkSession) -> None:
+    letters = [
+        letter(1, 4_000, "a"), letter(1, 5, "a", again=1), letter(2, 3_000, "b"),
+        letter(2, 4, "b", again=1, exception="shop.errors.Torn"),
+    ]  # fmt: skip
+    found = transform(spark.createDataFrame(letters, SCHEMA), StateRows(NOW).frame(spark), Asked(NOW)).collect()
+    facts = {row.exception: (row.new, row["count"], row["first"].astimezone(UTC), row.recent) for row in found}
+    assert facts == {"Broken": (False, 1, minutes(4_000), 1), "Torn": (True, 1, minutes(4), 1)}
 
 
 @pytest.mark.kafka

@@ -18,6 +18,7 @@ from pyspark.sql import Row, SparkSession
 from conversations.config import Kafka
 from conversations.protocol.envelope import decode
 from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.topics import key_in, partition_of
 from conversations.testing import Simulation
 from spark_jobs import delivery_audit
 from spark_jobs.audit.faults import FAULTS
@@ -27,7 +28,7 @@ from tests.simulation import scenarios
 from tests.simulation.services import ECHO, Say, echo
 from tests.simulation.worlds import Scenario, crowded, play
 from tests.spark.forging import Dialog
-from tests.spark.planted import ELSEWHERE, PLANTS, untraced
+from tests.spark.planted import ELSEWHERE, PLANTS, alone
 from tests.spark.talks import CHATS, COPIED, EACH, SAID, Talks
 from tests.spark.topics import Topics, topics_of_kafka, topics_of_memory
 from tests.waiting import until
@@ -122,7 +123,8 @@ def test_every_planted_fault_is_found_by_its_name_and_no_other(
         plant.put(dialog)
         for name, to_target in plant.faults:
             wanted[dialog.id, to_target].add(name)
-    wanted[untraced(topics, left["open"][0]), True].add("endpoint-untraced")
+    wanted[alone(topics, left["open"][0], initiator=False), True].add("endpoint-untraced")
+    wanted[alone(topics, left["open"][0], initiator=True, next_out=SAID), True].add("missing-on-wire")
     for names, put in ELSEWHERE:
         put(topics)
         own = any(name in {"not-set-aside", "event-without-letter"} for name in names)
@@ -205,6 +207,27 @@ def test_what_nobody_can_tell_any_more_is_not_judged(spark: SparkSession) -> Non
         found = accounts(spark, topics_of_memory(sim.broker))
     assert [it["faults"] for it in found.values() if it["faults"]] == []
     assert {it["forgotten"] for it in found.values()} == {True}
+
+
+def test_what_is_gone_altogether_is_missed_where_it_must_stand(spark: SparkSession) -> None:
+    """Only their sender tells of three dialogs: one went to a whole queue, one to a cut one, one to nobody's."""
+    with Simulation(echo(), partitions=2) as sim:
+        dialog, later = (sim.peer("web").begin_dialog(name, ECHO) for name in ("echo", "later"))
+        for each in (dialog, later):
+            each.send(Say(text="a"))
+        sim.run()
+        topics = topics_of_memory(sim.broker)
+    topics.services["later"] = {"partitions": 2}  # it has just appeared: what is for it is still kept by its sender
+    there = partition_of(dialog.id.encode(), 2)
+    topics.cut[topics.name("echo", "queue"), 1 - there] = 5
+    lost = alone(topics, dialog.id, initiator=True, next_out=3)
+    cut = alone(topics, dialog.id, initiator=True, next_out=3, peer_key=key_in(1 - there, 2))
+    nowhere = alone(topics, dialog.id, initiator=True, next_out=3, peer="nobody")
+    found = accounts(spark, topics)
+    faults = {(*place, it["fault"], it["number"], it["count"]) for place, row in found.items() for it in row["faults"]}
+    assert faults == {(lost, True, "missing-on-wire", 0, 3)}
+    assert {place for place, row in found.items() if row["cut"]} == {(cut, True), (nowhere, True)}
+    assert found[later.id, True]["delayed"] == 1
 
 
 WORLDS: list[tuple[Scenario, int]] = [(scenarios.parking, 16), (scenarios.replaying, 14)]

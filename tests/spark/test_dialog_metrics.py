@@ -61,6 +61,7 @@ def said(spark: SparkSession) -> DataFrame:
     say("c", 2.9, None, "ERROR", code=-8462)
     say("d", 1, expires=3.5)  # its lifetime ends it
     say("e", 2, 5)  # began before what is read
+    say("e", 2.2, 3, back=True)  # so this need not be its first reply
     say("e", 3, 6, "END")
     say("f", 3, service="till")
     say("g", 4.1)  # stays open
@@ -86,7 +87,7 @@ def test_every_minute_says_what_happened_in_it(spark: SparkSession) -> None:
     assert shown(rows) == {
         ("desk", 0): (3, 5, 0, 0, 0, 2, 3, None),
         ("desk", 1): (1, 5, 0, 0, 0, 1, 4, None),
-        ("desk", 2): (0, 1, 1, 2, 0, 0, 1, None),
+        ("desk", 2): (0, 2, 1, 2, 0, 0, 1, None),
         ("desk", 3): (0, 0, 1, 0, 1, 0, 0, None),
         ("desk", 4): (1, 1, 0, 0, 0, 0, 1, None),
         ("desk", 5): (0, 0, 0, 0, 0, 0, 1, 7),

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
@@ -13,7 +15,7 @@ from conversations.config import Kafka
 from conversations.protocol.envelope import Kind, encode
 from spark_jobs.bodies import body_of
 from spark_jobs.dialogs import in_order, read_dialogs, read_set_aside, stream_dialogs, stream_set_aside
-from spark_jobs.errors import SourceError
+from spark_jobs.errors import SourceError, explained
 from tests.spark.queues import LOANS, Queues, Talk
 
 pytestmark = pytest.mark.kafka
@@ -166,6 +168,51 @@ def test_reading_begins_and_ends_when_it_is_told(spark: SparkSession, kafka: Kaf
     later = datetime.now(UTC) + timedelta(hours=1)
     assert read_dialogs(spark, bootstrap=kafka, since=later).count() == 0
     assert read_dialogs(spark, bootstrap=kafka, since="2020-01-01", until=later).count() == 1
+
+
+def test_a_stream_stops_when_kafka_dropped_records_it_was_to_read(
+    spark: SparkSession, kafka: Kafka, queues: Queues, tmp_path: Path
+) -> None:
+    talk = Talk()
+
+    def numbers_read(options: dict[str, str] | None = None) -> list[int]:
+        stream = stream_dialogs(spark, bootstrap=kafka, service="loans", options=options)
+        return sorted(row.sequence for row in drained(stream, tmp_path).collect())
+
+    queues.say(talk.ask(0))
+    assert numbers_read() == [0]
+    queues.say_all([talk.ask(1), talk.ask(2)])
+    queues.drop_all("loans")
+    queues.say(talk.ask(3))
+    with pytest.raises(StreamingQueryException) as caught:
+        numbers_read()
+    known = explained(caught.value)
+    assert isinstance(known, SourceError)
+    assert "failOnDataLoss=false" in str(known)
+    assert numbers_read({"failOnDataLoss": "false"}) == [0, 3]
+
+
+class Renamed(BaseModel):
+    """An Ask of a later version: one field is new, one has another type, one is gone."""
+
+    amount: str | None = None
+    purpose: str = "none"
+
+
+def test_a_contract_that_was_changed_reads_what_still_fits_and_keeps_the_bytes(
+    spark: SparkSession, kafka: Kafka, queues: Queues
+) -> None:
+    talk = Talk()
+    queues.say(talk.ask(0, b'{"name": "a", "amount": 7}'))
+    queues.say(talk.answer(0))
+    changed = Contract(
+        "Loans", sent_by_initiator=[MessageType("Ask", Renamed)], sent_by_target=[MessageType("Bye", int)]
+    )
+    asked, answered = read_dialogs(spark, bootstrap=kafka, contract=changed).orderBy("type", ascending=False).collect()
+    assert (asked.type, answered.type) == ("Ask", "Answer")
+    assert (asked.body.Ask.amount, asked.body.Ask.purpose) == ("7", None)
+    assert list(answered.body) == [None, None]
+    assert [bytes(row.content) for row in (asked, answered)] == [b'{"name": "a", "amount": 7}', b'{"text":"0"}']
 
 
 def test_what_is_not_there_is_named(spark: SparkSession, kafka: Kafka) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 from uuid import uuid5
@@ -11,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import current_timestamp
+from pyspark.sql.functions import current_timestamp, lit
 
 from conversations import Contract, MessageType
 from conversations.config import Kafka
@@ -44,7 +45,7 @@ from tests.waiting import until
 
 PARTITIONS = 3
 NOW = 1_800_000_000_000_000
-BASE = base_of("conv", "web", "job")
+BASE = base_of("conv", "web", "job", "loans", "Everything")
 PLACE = {"type": "record", "name": "Place", "fields": [{"name": "city", "type": "string"}]}
 
 
@@ -67,7 +68,7 @@ Said = tuple[str | None, int | None, str | None, str | None, bool | None]
 
 
 def made(rows: DataFrame, now: int = NOW) -> list[Any]:
-    speech = Speech(EVERYTHING, "loans", "job", 60_000_000, PARTITIONS, NOW - 1_000)
+    speech = Speech(EVERYTHING, "loans", "job", 60_000_000, PARTITIONS, NOW - 1_000, NOW + 1_000)
     return transform(rows, BASE, speech, now).collect()
 
 
@@ -155,8 +156,27 @@ def test_what_cannot_be_said_is_named(spark: SparkSession) -> None:
     assert problems.keys() == parts.keys()
     assert [name for name, part in parts.items() if part not in problems[name]] == []
 
-    late = made(frame(spark, ("a", 0, "Nod", None, None)), now=NOW - 1_001)
+    nod = frame(spark, ("a", 0, "Nod", None, None))
+    late, early = made(nod, now=NOW - 1_001), made(nod, now=NOW + 1_001)
     assert "whether it was is not known any more" in late[0].problem
+    assert "ahead of the clock: is it local time" in early[0].problem
+    assert made(nod.withColumn("at", lit(None).cast("timestamp")))[0].problem == "it has no time 'at'"
+
+
+def test_one_name_means_another_dialog_to_another_service_or_under_another_contract() -> None:
+    others = [
+        base_of("other", "web", "job", "loans", "Everything"), base_of("conv", "shop", "job", "loans", "Everything"),
+        base_of("conv", "web", "task", "loans", "Everything"), base_of("conv", "web", "job", "bank", "Everything"),
+        base_of("conv", "web", "job", "loans", "Something"),
+    ]  # fmt: skip
+    assert len({BASE, *others}) == 6
+
+
+def test_times_in_bodies_keep_their_microseconds(spark: SparkSession) -> None:
+    said = "select 'a' dialog, 0 number, 'Ask' type, struct('x' name, timestamp'2026-01-02 03:04:05.678901Z' at) body"
+    operation = decode_command(bytes(made(spark.sql(said))[0].value)).operations[1]
+    assert isinstance(operation, Send)
+    assert json.loads(operation.body) == {"name": "x", "at": "2026-01-02T03:04:05.678901Z"}
 
 
 def test_columns_that_do_not_fit_are_named(spark: SparkSession) -> None:
@@ -282,8 +302,22 @@ def test_the_command_line_says_files_and_goes_on_where_it_was(
     write("2.json", {"dialog": "a", "number": 2, "type": "Line", "body": '{"dialog": "a", "number": 2}', "end": True})
     assert run_main(*remembering)[1]["commands"] == 1, "mended, it goes on"
     assert run_main("--checkpoint", str(checkpoint), "--to", READER)[1]["kind"] == "CheckpointError"
+    write("0.json", {"dialog": "a", "number": 3, "type": "Line", "body": '{"dialog": "a", "number": 3}', "end": "no"})
+    os.utime(rows / "0.json", (1_700_000_000, 1_700_000_000))
+    code, answer = run_main(*remembering)
+    assert (code, "end (true or false)" in answer["error"]) == (2, True), "a file that is years older is read too"
+    (rows / "0.json").unlink()
     assert run_main()[1]["commands"] == 3, "without a checkpoint all of it is said again, and known"
     assert [number for name, number in written(kafka) if name == "files"] == [0, 1, 2, 0, 1, 2]
+    old = {
+        "dialog": "b",
+        "number": 0,
+        "type": "Line",
+        "body": '{"dialog": "b", "number": 0}',
+        "at": "2026-01-01T00:00:00Z",
+    }
+    write("1.json", old)
+    assert "at 2026-01-01T00:00:00+00:00, about a day ago" in run_main()[1]["error"]
 
 
 def written(kafka: Kafka) -> list[tuple[str, int]]:
