@@ -51,7 +51,7 @@ def bench(
 ) -> None:
     """Measure throughput, latency, handlers that wait, and sizes; every run verifies that each message was answered once.
 
-    Everything takes about an hour on two cores; nothing else should run meanwhile. Each part starts a Kafka broker of
+    Everything takes more than an hour on two cores; nothing else should run meanwhile. Each part starts a Kafka broker of
     its own (Java 17 or newer; the network once) and its figures are kept as soon as it is done. What is compared runs in
     turn, round after round, each run in a fresh process.
 
@@ -64,6 +64,7 @@ def bench(
     dialogs     throughput by number of dialogs
     parking     throughput beside parked dialogs, a retry storm, a million parked messages, a redrive
     scale       a million open dialogs
+    spark       dialogs read in Spark beside a plain read: batches, streams, other ways, more dialogs
 
     With the standard sizes a part goes into bench/results.json, bench/pictures and docs/performance.md. With others, or
     when something failed, it is printed only, unless --out says where to keep it.

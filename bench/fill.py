@@ -55,14 +55,20 @@ def _plain(job: Job) -> Iterator[Filling]:
 
 def queue(job: Job) -> None:
     """Create the services of one of our contenders and fill the queue of the one that is measured."""
+    declare(job)
+    topics.fill(job.bootstrap, messages(job))
+
+
+def declare(job: Job) -> None:
+    """Create the services of one of our contenders."""
     kafka = Kafka(job.bootstrap, namespace=job.space)
     asking: Service[object] = Service(our_loop.ASKING)  # type: ignore[assignment]  # its state is not used
     declarations = [asking.declaration(), our_loop.opaque_service().declaration()]
     apply(kafka, declarations, partitions=job.workload.partitions, replication=1)
-    topics.fill(job.bootstrap, _queue(job))
 
 
-def _queue(job: Job) -> Iterator[Filling]:
+def messages(job: Job) -> Iterator[Filling]:
+    """Make the messages of the queue that is measured, dealt out to the dialogs in turn."""
     load, now = job.workload, time.time_ns() // 1_000
     topic = service_topic(job.space, our_loop.ANSWERING, QUEUE)
     body, run = _body_and_run(job)

@@ -46,6 +46,7 @@ HOMES: Mapping[str, str] = {
     "dialogs": "bench.parts.dialogs",
     "parking": "bench.parking.part",
     "scale": "bench.scale.part",
+    "spark": "bench.spark.part",
 }
 """Modules with a ``PART``, in the order they are run."""
 

@@ -1,0 +1,1 @@
+"""What Spark makes of a queue, and what that costs beside reading it."""

@@ -1,0 +1,85 @@
+"""Runs a query to its end and says how long that took; the rows go nowhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
+
+Told = dict[str, Any]
+"""``records`` read in ``seconds``; ``rows`` made, when they were counted; ``state_bytes`` on disk of a stream."""
+Each = Callable[[DataFrame, int], DataFrame]
+"""What is made of a micro-batch, which has a number."""
+
+
+def batch(frame: DataFrame, records: int, *, counted: bool) -> Told:
+    """Read all there is, of so many records. Counting costs a little, so what is timed is not counted."""
+    rows = _discard(frame) if counted else None
+    began = time.perf_counter()
+    if not counted:
+        _write(frame)
+    return {"records": records, "seconds": time.perf_counter() - began, "rows": rows}
+
+
+def _write(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _discard(frame: DataFrame) -> int:
+    """Run a query for nothing, and count its rows."""
+    seen = Observation()
+    _write(frame.observe(seen, F.count(F.lit(1)).alias("rows")))
+    return int(seen.get["rows"])
+
+
+def stream(frame: DataFrame, directory: Path, *, counted: bool, each: Each | None = None) -> Told:
+    """Follow a stream over all there is; times of all its batches but the first, which makes the state and the code."""
+    counts: list[int] = []
+    made = frame.observe("seen", F.count(F.lit(1)).alias("rows")) if counted and each is None else frame
+    writer = made.writeStream.option("checkpointLocation", str(directory / "checkpoint")).trigger(availableNow=True)
+    if each is None:
+        query = writer.format("noop").start()
+    else:
+        query = writer.foreachBatch(_batch_writer(each, counts, counted=counted)).start()
+    _await(query)
+    batches = [it for it in query.recentProgress if it.numInputRows]
+    if each is None and counted:
+        counts = [it.observedMetrics["seen"]["rows"] for it in query.recentProgress if "seen" in it.observedMetrics]
+    return {**_steady(batches), "rows": sum(counts) if counted else None, "state_bytes": _size(directory)}
+
+
+def _batch_writer(each: Each, counts: list[int], *, counted: bool) -> Callable[[DataFrame, int], None]:
+    def write(rows: DataFrame, number: int) -> None:
+        if counted:
+            counts.append(_discard(each(rows, number)))
+        else:
+            _write(each(rows, number))
+
+    return write
+
+
+def _await(query: StreamingQuery) -> None:
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+
+
+def _steady(batches: Sequence[StreamingQueryProgress]) -> Told:
+    chosen = batches[1:] or batches
+    seconds = sum(it.durationMs["triggerExecution"] for it in chosen) / 1_000
+    return {"records": sum(it.numInputRows for it in chosen), "seconds": seconds}
+
+
+def _size(directory: Path) -> int:
+    """Bytes of what a query keeps to know what it has seen."""
+    return sum(
+        it.stat().st_size for it in directory.rglob("*")
+        if it.is_file() and "state" in it.relative_to(directory).parts
+    )  # fmt: skip

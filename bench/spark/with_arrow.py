@@ -1,0 +1,78 @@
+"""Each message once by ``foreachBatch`` and Arrow: what was seen is kept in files of identities, of each partition and batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+KINDS = pa.array(["MESSAGE", "END", "ERROR"])
+IDENTITY_BYTES = 26
+"""16 of the conversation, 8 of the number, one of the side, one of the kind."""
+
+
+class Seen:
+    """What earlier batches brought, in a directory that all workers reach."""
+
+    def __init__(self, directory: Path, partitions: int) -> None:
+        self._directory, self._partitions = directory, partitions
+
+    def once(self, messages: DataFrame, number: int) -> DataFrame:
+        """Leave out of a batch what is in it twice or came in one before; a batch that is made again gives the same."""
+        # A dialog is always in the same partition; the first in the log comes first in it.
+        dealt = messages.repartition(self._partitions, "conversation_id").sortWithinPartitions("offset")
+        return dealt.mapInArrow(lambda batches: self._unseen(batches, number), messages.schema)
+
+    def _unseen(self, batches: Iterable[pa.RecordBatch], number: int) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        place = self._directory / "state" / str(context.partitionId())
+        place.mkdir(parents=True, exist_ok=True)
+        known = [_loaded(path) for path in place.iterdir() if path.suffix == ".npy" and int(path.stem) < number]
+        table = pa.Table.from_batches(list(batches))
+        if not len(table):
+            return
+        mine = identities(table)
+        codes = mine.dictionary_encode().indices
+        _, firsts = np.unique(codes.to_numpy(), return_index=True)
+        keep = np.zeros(len(table), bool)
+        keep[firsts] = True
+        if known:
+            seen = pc.is_in(mine, value_set=pa.concat_arrays(known))
+            keep &= ~seen.to_numpy(zero_copy_only=False)
+        _store(place / f"{number}.npy", mine.filter(pa.array(keep)))
+        yield from table.filter(pa.array(keep)).to_batches()
+
+
+def identities(table: pa.Table) -> pa.Array:
+    """Return what makes each message itself, in 26 bytes."""
+    count = len(table)
+    found = np.empty((count, IDENTITY_BYTES), np.uint8)
+    found[:, :16] = np.frombuffer(b"".join(table["conversation_id"].to_pylist()), np.uint8).reshape(count, 16)
+    numbers = pc.fill_null(table["sequence"], -1).to_numpy()
+    found[:, 16:24] = np.ascontiguousarray(numbers).view(np.uint8).reshape(count, 8)
+    found[:, 24] = table["to_target"].to_numpy()
+    found[:, 25] = pc.index_in(table["kind"], value_set=KINDS).to_numpy()
+    return _as_array(found)
+
+
+def _as_array(rows: Any) -> pa.Array:
+    return pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(IDENTITY_BYTES), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows))]
+    )
+
+
+def _loaded(path: Path) -> pa.Array:
+    return _as_array(np.load(path))
+
+
+def _store(path: Path, new: pa.Array) -> None:
+    rows = np.frombuffer(b"".join(new.to_pylist()), np.uint8).reshape(len(new), IDENTITY_BYTES)
+    with path.open("wb") as file:
+        np.save(file, rows)
