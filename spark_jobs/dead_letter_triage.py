@@ -39,7 +39,7 @@ from spark_jobs.letters import open_letters, read_letters
 from spark_jobs.parked import parked
 from spark_jobs.snapshots import save
 from spark_jobs.tables import as_text
-from spark_jobs.times import span, written
+from spark_jobs.times import plain, span, written
 from spark_jobs.wire import Wire
 
 HOUR = timedelta(hours=1)
@@ -127,16 +127,10 @@ def job(spark: SparkSession, options: argparse.Namespace) -> Result:
     found = [row.asDict() for row in groups.orderBy(*order, *GROUP).collect()]
     fresh = sum(it["new"] for it in found)
     data = {
-        "groups": [_plain(it) for it in found], "new": fresh, "letters": sum(it["count"] for it in found),
+        "groups": [plain(it) for it in found], "new": fresh, "letters": sum(it["count"] for it in found),
         "open": sum(it["open"] for it in found), "taken_at": now.isoformat(timespec="seconds"),
     }  # fmt: skip
     return Result(data, _text(found, asked, fresh), Exit.HUMAN if fresh else Exit.FINE)
-
-
-def _plain(it: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value for name, value in it.items()
-    }
 
 
 def _text(found: list[dict[str, Any]], asked: Asked, fresh: int) -> str:

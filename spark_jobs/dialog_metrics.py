@@ -50,7 +50,7 @@ from spark_jobs import rows as state
 from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of
 from spark_jobs.day_files import DayFiles
 from spark_jobs.dialogs import read_dialogs
-from spark_jobs.envelopes import decode, judge, writer_schemas
+from spark_jobs.messages import is_message, judged_records
 from spark_jobs.tables import as_text
 from spark_jobs.times import MINUTE, minute, minute_of, span
 from spark_jobs.wire import Wire, java_settings
@@ -197,10 +197,8 @@ def unread(spark: SparkSession, wire: Wire, talkers: Sequence[str]) -> DataFrame
     # What Kafka dropped before it was read cannot be waited for.
     patient = Wire(wire.kafka, {**wire.options, "failOnDataLoss": "false"})
     records = patient.read_offsets(spark, json.dumps(start), "latest", [wire.queue(name) for name in talkers])
-    queues = {wire.queue(name): (name, wire.partitions(name)) for name in talkers}
-    judged = judge(decode(records, writer_schemas(wire.catalog.schemas)), queues)
     e = F.col("envelope")
-    sent = judged.where(F.col("why").isNull() & e["kind"].isin("MESSAGE", "END", "ERROR"))
+    sent = judged_records(wire, talkers, records).where(is_message())
     service = F.when(e["from_initiator"], e["to_service"]).otherwise(e["from_service"]).alias("service")
     return sent.groupBy(service, e["contract"].alias("contract")).agg(F.count("*").alias("backlog"))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
@@ -15,7 +17,7 @@ IDENTITY = ["conversation_id", "to_target", "sequence", "kind"]
 """What makes two records the same message."""
 
 
-def judged_records(wire: Wire, talkers: list[str], records: DataFrame) -> DataFrame:
+def judged_records(wire: Wire, talkers: Iterable[str], records: DataFrame) -> DataFrame:
     """Decode records of talkers' queues, and judge each as ``spark_jobs.envelopes`` does."""
     queues = {wire.queue(name): (name, wire.partitions(name)) for name in talkers}
     return judge(decode(records, writer_schemas(wire.catalog.schemas)), queues)

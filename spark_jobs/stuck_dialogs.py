@@ -42,7 +42,7 @@ from spark_jobs.command_line import Exit, Result, carry_out, kafka_of, parser_of
 from spark_jobs.parked import SIDE, endpoints, parked
 from spark_jobs.snapshots import save
 from spark_jobs.tables import as_text
-from spark_jobs.times import span, written
+from spark_jobs.times import plain, span, written
 from spark_jobs.wire import Wire
 
 DAY, HOUR, PATIENCE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=5)
@@ -179,18 +179,10 @@ def job(spark: SparkSession, options: argparse.Namespace) -> Result:
     total = stuck.count()
     shown = [row.asDict(recursive=True) for row in stuck.orderBy("since", *SIDE).limit(options.most).collect()]
     data = {
-        "stuck": total, "by_reason": counts, "dialogs": _plain(shown), "queues_off": _plain(off),
+        "stuck": total, "by_reason": counts, "dialogs": plain(shown), "queues_off": plain(off),
         "taken_at": now.isoformat(timespec="seconds"),
     }  # fmt: skip
     return Result(data, _text(shown, off, total, now), Exit.HUMAN if total or off else Exit.FINE)
-
-
-def _plain(it: Any) -> Any:
-    if isinstance(it, dict):
-        return {name: _plain(value) for name, value in it.items()}
-    if isinstance(it, list):
-        return [_plain(value) for value in it]
-    return it.astimezone(UTC).isoformat() if isinstance(it, datetime) else it
 
 
 def _text(shown: list[dict[str, Any]], off: list[dict[str, Any]], total: int, now: datetime) -> str:

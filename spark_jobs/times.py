@@ -1,10 +1,11 @@
-"""Spans and minutes as jobs are given them on the command line."""
+"""Spans and minutes as jobs are given them on the command line, and times as they are told."""
 
 from __future__ import annotations
 
 import argparse
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 MINUTE = timedelta(minutes=1)
 _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
@@ -53,3 +54,12 @@ def written(span: timedelta) -> str:
         if count or found:
             found.append(f"{count}{unit}")
     return "".join(found[:2]) or "0s"
+
+
+def plain(it: Any) -> Any:
+    """Write the times in what is to be JSON as text, in UTC."""
+    if isinstance(it, dict):
+        return {name: plain(value) for name, value in it.items()}
+    if isinstance(it, list):
+        return [plain(value) for value in it]
+    return it.astimezone(UTC).isoformat() if isinstance(it, datetime) else it

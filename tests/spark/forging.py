@@ -9,7 +9,8 @@ import schemas
 from conversations.protocol import rows
 from conversations.protocol.envelope import HEADER_NAME, Envelope, decode, encode, header_of, tail_start
 from conversations.protocol.registry import DEFAULT, Schema
-from tests.spark.topics import Headers, Raw, Topics
+from tests.chaos.checker.records import Record
+from tests.spark.topics import Headers, Topics
 
 ENDPOINT, TOMBSTONE, PARTITION, PARK = (
     Schema(schemas.load(name, schemas.newest(name))) for name in ("endpoint", "tombstone", "partition", "park")
@@ -26,7 +27,7 @@ class Dialog:
 
     # -- on the wire --------------------------------------------------------------------------------------------------
 
-    def wire(self, number: int, *, to_target: bool = True) -> Raw:
+    def wire(self, number: int, *, to_target: bool = True) -> Record:
         """The first record with a number."""
         for record in sorted(self.topics.of(DESK if to_target else WEB, "queue"), key=lambda it: it.offset):
             if (record.value or b"")[10:26] == self.bytes and len(record.value or b"") > 100:
@@ -35,13 +36,13 @@ class Dialog:
                     return record
         raise LookupError(f"number {number} of {self.id}")
 
-    def last(self, *, to_target: bool = True) -> Raw:
+    def last(self, *, to_target: bool = True) -> Record:
         """The record with the highest number."""
         records = self.topics.of(DESK if to_target else WEB, "queue")
         mine = [it for it in records if (it.value or b"")[10:26] == self.bytes]
         return max(mine, key=lambda it: decode(it.value or b"").seq)
 
-    def like(self, record: Raw, **changes: Any) -> Raw:
+    def like(self, record: Record, **changes: Any) -> Record:
         """A record like another one, with a header that fits."""
         envelope: Envelope = decode(record.value or b"")
         for name, value in changes.items():
@@ -49,16 +50,16 @@ class Dialog:
         value = encode(envelope)
         return record._replace(value=value, headers=((HEADER_NAME, header_of(value, tail_start(value))),))
 
-    def replace(self, record: Raw, changed: Raw) -> None:
+    def replace(self, record: Record, changed: Record) -> None:
         """Put a record in the place of another."""
         self.topics.records[self.topics.records.index(record)] = changed
 
-    def lose(self, record: Raw) -> None:
+    def lose(self, record: Record) -> None:
         """Remove a record and every copy of it."""
         same = (record.topic, record.value)
         self.topics.records[:] = [it for it in self.topics.records if (it.topic, it.value) != same]
 
-    def send(self, record: Raw) -> Raw:
+    def send(self, record: Record) -> Record:
         """Append a record to the partition of another one."""
         return self.topics.append(record.topic, record.partition, record.key, record.value, record.headers)
 
@@ -67,7 +68,7 @@ class Dialog:
     def key(self, kind: bytes, *, initiator: bool = False) -> bytes:
         return kind + self.bytes + (b"\1" if initiator else b"\0")
 
-    def rows(self, key: bytes, *, initiator: bool = False) -> list[Raw]:
+    def rows(self, key: bytes, *, initiator: bool = False) -> list[Record]:
         """All records of a key, or of all keys that begin so."""
         state = self.topics.of(WEB if initiator else DESK, "state")
         return sorted((row for row in state if (row.key or b"").startswith(key)), key=lambda it: it.offset)
@@ -104,7 +105,7 @@ class Dialog:
             self.topics.records.remove(row)
         self.replace(last, last._replace(value=schema.encode(fields | changes)))
 
-    def keep(self, key: bytes, record: Raw, *, accepted: bool = True) -> None:
+    def keep(self, key: bytes, record: Record, *, accepted: bool = True) -> None:
         """Keep a record as a row."""
         row = rows.WaitingRow(
             record.topic, record.offset, record.timestamp * 1_000, accepted, 0, record.key or b"",
@@ -114,7 +115,7 @@ class Dialog:
 
     # -- letters ------------------------------------------------------------------------------------------------------
 
-    def letters(self, *, final: bool = True) -> list[Raw]:
+    def letters(self, *, final: bool = True) -> list[Record]:
         """Letters of this dialog at the desk."""
         found = [
             it
@@ -123,7 +124,7 @@ class Dialog:
         ]
         return [it for it in found if not final or "dl.held" not in dict(it.headers)]
 
-    def letter(self, record: Raw, reason: str, *, offset: int | None = None) -> Raw:
+    def letter(self, record: Record, reason: str, *, offset: int | None = None) -> Record:
         """Write a letter of a record, and the row that says that it is open."""
         envelope = decode(record.value or b"")
         source = record.offset if offset is None else offset

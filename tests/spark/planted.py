@@ -10,8 +10,9 @@ from uuid import uuid4
 from conversations.protocol import rows
 from conversations.protocol.envelope import decode
 from conversations.protocol.registry import DEFAULT
+from tests.chaos.checker.records import Record
 from tests.spark.forging import DESK, ENDPOINT, PARTITION, WEB, Dialog
-from tests.spark.topics import Raw, Topics
+from tests.spark.topics import Topics
 
 FAR = 1_000_000
 """An offset that no queue here has."""
@@ -364,7 +365,7 @@ def a_record_was_not_set_aside(topics: Topics) -> None:
         topics.records.remove(row)
 
 
-def position(topics: Topics, **changes: Callable[[int], int]) -> tuple[Raw, bytes]:
+def position(topics: Topics, **changes: Callable[[int], int]) -> tuple[Record, bytes]:
     """The newest row of web's partition 0, and how it would look with other numbers."""
     row = [it for it in topics.of(WEB, "state") if it.key == b"P" and it.partition == 0][-1]
     fields = DEFAULT.decode(row.value or b"", PARTITION)

@@ -21,7 +21,8 @@ from conversations.kafka.admin import apply
 from conversations.protocol.command import Settle, Source, encode_command, to_partition
 from conversations.protocol.envelope import Kind, decode
 from conversations.worker import Worker
-from tests.spark.topics import Raw, topics_of_kafka
+from tests.chaos.checker.records import Record
+from tests.spark.topics import topics_of_kafka
 from tests.waiting import until
 
 PARTITIONS = 3
@@ -198,11 +199,11 @@ class Talks:
         self.put(
             *there,
             first._replace(partition=(first.partition + 1) % PARTITIONS),
-            Raw(queue, 0, -1, 0, b"k", b"junk"),
+            Record(queue, 0, -1, 0, b"k", b"junk"),
             first._replace(headers=(("dialog", b"x" * 19),)),
         )
 
-    def put(self, *records: Raw) -> None:
+    def put(self, *records: Record) -> None:
         """Append records behind the services' backs, as they are."""
         producer = Producer({"bootstrap.servers": self.kafka.bootstrap, "linger.ms": 0})
         for record in records:
@@ -217,7 +218,7 @@ class Talks:
         operation = Settle((Source("QUEUE", offset),), "discarded", "of no use")
         command = to_partition((letter.partition, PARTITIONS), operation, "me", os.urandom(16), time.time_ns() // 1_000)
         commands = f"{self.kafka.namespace}.desk.commands"
-        self.put(Raw(commands, letter.partition, -1, 0, command.key.encode(), encode_command(command)))
+        self.put(Record(commands, letter.partition, -1, 0, command.key.encode(), encode_command(command)))
         until(lambda: self._told("SETTLED"), "the letter is closed", pause=0.2)
 
     def _told(self, event: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,6 +19,7 @@ from spark_jobs.envelopes import decode, judge, writer_schemas
 from spark_jobs.letters import letters_of
 from spark_jobs.rows import history_of
 from tests.chaos.checker.reader import read
+from tests.chaos.checker.records import Record
 
 RECORD = (
     "topic string, partition int, offset long, timestamp timestamp, key binary, value binary, "
@@ -28,22 +29,10 @@ Headers = tuple[tuple[str, bytes | None], ...]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Raw(NamedTuple):
-    """One committed record; its time in milliseconds."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = ()
-
-
 class Topics:
     """All committed records of a namespace; ``services`` are its catalog's entries."""
 
-    def __init__(self, namespace: str, services: Mapping[str, Mapping[str, Any]], records: list[Raw]) -> None:
+    def __init__(self, namespace: str, services: Mapping[str, Mapping[str, Any]], records: list[Record]) -> None:
         self.namespace, self.services, self.records = namespace, dict(services), records
         self.cut: dict[tuple[str, int], int] = {}
         """Where partitions begin whose beginning retention has taken."""
@@ -51,13 +40,15 @@ class Topics:
     def name(self, service: str, kind: str) -> str:
         return service_topic(self.namespace, service, kind)
 
-    def of(self, service: str, kind: str) -> list[Raw]:
+    def of(self, service: str, kind: str) -> list[Record]:
         return [record for record in self.records if record.topic == self.name(service, kind)]
 
-    def append(self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers = ()) -> Raw:
+    def append(
+        self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers = ()
+    ) -> Record:
         """Append a record to a partition, at the time of the newest one."""
         offset = 1 + max((r.offset for r in self.records if (r.topic, r.partition) == (topic, partition)), default=-1)
-        made = Raw(topic, partition, offset, max(r.timestamp for r in self.records), key, value, headers)
+        made = Record(topic, partition, offset, max(r.timestamp for r in self.records), key, value, headers)
         self.records.append(made)
         return made
 
@@ -104,7 +95,7 @@ def topics_of_kafka(kafka: Kafka) -> Topics:
     services = read_catalog(kafka).services
     names = [service_topic(kafka.namespace, name, kind) for name in services for kind in SERVICE_TOPICS]
     log = read(kafka.bootstrap, [*names, events_topic(kafka.namespace)])
-    return Topics(kafka.namespace, services, [Raw(*record) for record in log.records])
+    return Topics(kafka.namespace, services, list(log.records))
 
 
 def topics_of_memory(broker: MemoryBroker) -> Topics:
@@ -117,5 +108,5 @@ def topics_of_memory(broker: MemoryBroker) -> Topics:
                 if record.visible:
                     headers = tuple(record.headers() or ())
                     place = topic, number, record.offset(), record.timestamp()[1]
-                    found.append(Raw(*place, record.key(), record.value(), headers))
+                    found.append(Record(*place, record.key(), record.value(), headers))
     return Topics(broker.namespace, services, found)
