@@ -88,6 +88,7 @@ class Plan:
         self.ends = [random.random() >= OPEN for _ in self.ids]
         self.blocks = self._blocks(random)
         self.fates = self._fates(Random(f"fates {seed}"), poison)
+        self.ends = [ends and not self._unanswered_at_last(place) for place, ends in enumerate(self.ends)]
 
     @property
     def entries(self) -> int:
@@ -113,6 +114,11 @@ class Plan:
         """Dialogs that will be over, in agreement or not."""
         ends = {name for name, ends in zip(self.ids, self.ends, strict=True) if ends}
         return ends | {name for name, fate in self.fates.items() if fate.ends}
+
+    def _unanswered_at_last(self, place: int) -> bool:
+        """Say whether a dialog's last entry is skipped: all its receipts may be there, and end it, before that is sent."""
+        fate = self.fates.get(self.ids[place])
+        return fate is not None and fate.skipped and fate.n == self.lengths[place] - 1
 
     def _fates(self, random: Random, poison: float) -> dict[str, Fate]:
         sick = {name: length for name, length in zip(self.ids, self.lengths, strict=True) if random.random() < poison}
