@@ -20,7 +20,7 @@ test: $(STAMP) ## Run every test; the first run fetches the broker's jars
 	$(BIN)/python -m pytest
 
 chaos: $(STAMP) ## Kill, freeze and replace workers, spoil the wire, and prove that nothing is lost (minutes)
-	$(BIN)/python -m tests.chaos
+	$(BIN)/python -m tests.chaos --audit
 
 chaos-poison: $(STAMP) ## The same with messages that fail, under every policy, and operators who decide about them (minutes)
 	$(BIN)/python -m tests.chaos --messages 100000 --poison 0.05

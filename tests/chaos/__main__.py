@@ -21,7 +21,7 @@ from conversations.kafka.embedded.sockets import free_ports
 from ops.cli.output import Exit
 from ops.demo.screen import Screen
 from ops.foreground import ended_by_sigterm, logged_to
-from tests.chaos.proof import Proof, prove
+from tests.chaos.proof import Proof, audited, prove
 from tests.chaos.run import Chaos, Options, Result, Stalled
 
 PARTITIONS = 8
@@ -41,6 +41,9 @@ def chaos(
         float, typer.Option(min=0, max=1, help="Share of the dialogs in which an entry fails until something is done.")
     ] = 0.0,
     seed: Annotated[int, typer.Option(help="Decides what is said and what is harmed; drawn if left out.")] = -1,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Let Spark's delivery audit read all topics too; it must find nothing.")
+    ] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep Kafka's data and the records, however it ends.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
@@ -68,14 +71,15 @@ def chaos(
                   attempts and then skips it, ends the dialog, holds it, or turns the queue off; operators
                   retry, edit, skip or end what is held, and turn queues on again
 
-    At the end the workers are stopped in order, and a checker that shares no code with the services reads all topics.
+    At the end the workers are stopped in order, and a checker that shares no code with the services reads all topics;
+    with --audit the product's own audit, `conversations spark delivery-audit`, does the same.
 
     What the seed cannot decide is time: when a process dies in relation to what it was doing. So a seed that failed
     may pass; run it again and again.
 
     \b
     Examples:
-      python -m tests.chaos                                # about ten minutes on two cores
+      python -m tests.chaos --audit                        # about ten minutes on two cores
       python -m tests.chaos --messages 20000 --dialogs 400 --kill-every 5
       python -m tests.chaos --messages 100000 --poison 0.05
       python -m tests.chaos --seed 7 --json | jq .line
@@ -95,7 +99,7 @@ def chaos(
     clean = False
     try:
         with ended_by_sigterm():
-            proof = _carry_out(options, directory, screen)
+            proof = _carry_out(options, directory, screen, audit=audit)
         clean = proof.clean
         _tell(proof, options, screen, as_json=as_json)
     except BrokerError as error:
@@ -115,7 +119,7 @@ def chaos(
         raise typer.Exit(Exit.HUMAN)
 
 
-def _carry_out(options: Options, directory: Path, screen: Screen) -> Proof:
+def _carry_out(options: Options, directory: Path, screen: Screen, *, audit: bool) -> Proof:
     screen.say(f"Seed {options.seed}. Starting Kafka ...")
     (port,) = free_ports(1)  # fixed: it is the same after the restart
     with logged_to(directory / "driver.log"), EmbeddedBroker(directory / "kafka", port) as broker:
@@ -128,7 +132,11 @@ def _carry_out(options: Options, directory: Path, screen: Screen) -> Proof:
             seconds = time.monotonic() - started
             result = Result(seconds, dict(run.fleet.counts), run.injected, [repr(error)], dict(run.fleet.ends))
         screen.say(f"{_told(result)}\nReading all topics ...")
-        return prove(kafka, run.records, result)
+        proof = prove(kafka, run.records, result)
+        if not audit:
+            return proof
+        screen.say("Auditing with Spark ...")
+        return audited(kafka, proof)
 
 
 def _told(result: Result) -> str:
@@ -150,6 +158,7 @@ def _tell(proof: Proof, options: Options, screen: Screen, *, as_json: bool) -> N
             "ends": proof.result.ends,
             "injected": {kind: proof.result.injected.count(kind) for kind in proof.result.injected.places},
             "figures": proof.figures,
+            "audit": proof.audit,
         }
         typer.echo(json.dumps(facts))
     screen.say(proof.line)

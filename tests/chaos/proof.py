@@ -1,18 +1,19 @@
-"""The verdict on a run: what the driver noticed, and what the checker finds in the topics."""
+"""The verdict on a run: what the driver noticed, what the checker finds in the topics, and what the product's own audit does."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from conversations.config import Kafka
 from tests.chaos.run import Result
 
 TIMEOUT = 600.0
-"""Seconds the checker may take."""
+"""Seconds the checker may take, and the audit."""
 
 
 @dataclass
@@ -25,6 +26,8 @@ class Proof:
     result: Result
     figures: dict[str, int] = field(default_factory=dict)
     """What the checker counted."""
+    audit: dict[str, Any] | None = None
+    """What the audit with Spark said, as it says it with ``--json``."""
 
 
 def prove(kafka: Kafka, records: Path, result: Result) -> Proof:
@@ -32,12 +35,33 @@ def prove(kafka: Kafka, records: Path, result: Result) -> Proof:
     command = [
         sys.executable, "-m", "tests.chaos.checker", "--bootstrap", kafka.bootstrap, "--records", str(records), "--json",
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    try:
-        facts = json.loads(done.stdout)
-    except ValueError:
-        trouble = f"the checker failed, code {done.returncode}: {done.stderr.strip()[-2_000:]}"
+    facts, code, trouble = _said("the checker", command)
+    if facts is None:
         return Proof(False, "no verdict", [*result.wrong, trouble], result)
     found = [f"{each['name']}: {each['where']}: {each['what']}" for each in facts["violations"]]
-    clean = done.returncode == 0 and facts["clean"] and not result.wrong
+    clean = code == 0 and facts["clean"] and not result.wrong
     return Proof(clean, facts["line"], [*result.wrong, *found], result, facts["figures"])
+
+
+def audited(kafka: Kafka, proof: Proof) -> Proof:
+    """Let the delivery audit read everything too, as operators start it: where all is well it must find nothing."""
+    where = ["--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace]
+    command = [sys.executable, "-m", "spark_jobs.delivery_audit", *where, "--json"]
+    facts, code, trouble = _said("the audit", command)
+    if facts is None or "faults" not in facts:
+        trouble = trouble or f"the audit failed, code {code}: {facts}"
+        return replace(proof, clean=False, wrong=[*proof.wrong, trouble])
+    totals = facts["totals"]
+    line = f"{proof.line}\nAudit: dialogs {totals['dialogs']:,}, sent {totals['sent']:,}, faults {facts['faults']:,}"
+    found = [f"audit: {each['fault']}: {each['conversation_id']}: {each['what']}" for each in facts["listed"]]
+    clean = proof.clean and code == 0 and facts["faults"] == 0
+    return replace(proof, clean=clean, line=line, wrong=[*proof.wrong, *found], audit=facts)
+
+
+def _said(who: str, command: list[str]) -> tuple[dict[str, Any] | None, int, str]:
+    """Run a command that prints a JSON object; return it, the exit code, and what is wrong where there is none."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    try:
+        return json.loads(done.stdout), done.returncode, ""
+    except ValueError:
+        return None, done.returncode, f"{who} failed, code {done.returncode}: {done.stderr.strip()[-2_000:]}"
