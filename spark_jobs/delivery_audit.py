@@ -10,10 +10,10 @@ namespace, also while its services work; ``spark_jobs.audit.inputs`` says why th
 
 A duplicate, a gap or a number that came late on the wire is no fault by itself: the receiver drops, waits and sorts. What
 nobody can tell any more is not judged: of a queue whose beginning retention has taken, or ``--since`` leaves out, numbers
-before the first that is left; of a side whose tombstone was forgotten in time, what it accepted; of a side that is over,
-what it sent, when neither a queue nor its peer has anything of it: a tombstone does not say to whom it went. That a
-message was settled says that its handler's effects are committed, or that it is a dead letter; what the handler did is
-the application's.
+before the first that is left and was sent since then (older ones may be repetitions of what is gone); of a side whose
+tombstone was forgotten in time, what it accepted; of a side that is over, what it sent, when neither a queue nor its peer
+has anything of it: a tombstone does not say to whom it went. That a message was settled says that its handler's effects
+are committed, or that it is a dead letter; what the handler did is the application's.
 
 It writes nothing: a run that was interrupted is started again.
 """

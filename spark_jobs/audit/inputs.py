@@ -19,12 +19,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations.errors import LogError
 from conversations.kafka.ends import Ends, Offsets
+from conversations.kafka.follow import Place
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, events_topic, service_topic
 from spark_jobs.audit.state import watched
 from spark_jobs.envelopes import decode, judge, writer_schemas
@@ -33,7 +35,9 @@ from spark_jobs.letters import letters_of
 from spark_jobs.rows import history_of
 from spark_jobs.wire import Moment, Wire, millis_of
 
-EXTENT = "service string, kind string, topic string, partition int, start long, before long, end long"
+EXTENT = "service string, kind string, topic string, partition int, start long, before long, end long, oldest timestamp"
+_FIRST_FEW = 10_000
+"""Offsets at the beginning of a partition among which its oldest record is looked for: markers and what was undone have some too."""
 EVENT = "event string, service string, partition int, topic string, offset long, letters array<string>"
 
 
@@ -62,7 +66,10 @@ class Inputs:
     events: DataFrame
     """Of the events topic, each with ``early``."""
     extents: DataFrame
-    """Where each partition begins and ends, see ``EXTENT``: it is read from ``start`` to ``end``, early up to ``before``."""
+    """Where each partition begins and ends, see ``EXTENT``: it is read from ``start`` to ``end``, early up to ``before``.
+
+    ``oldest`` is the log time of the first record that is left of a queue whose beginning is gone, else null.
+    """
     rules: Rules
     writers: Mapping[bytes, str]
     """Schemas of envelopes, as ``envelopes.writer_schemas`` gives them."""
@@ -119,12 +126,13 @@ def read_inputs(spark: SparkSession, wire: Wire, services: Iterable[str], since:
     rows = _between(spark, wire, list(topics[STATE]), state.first(), state_ends)
     queues = {topic: (name, wire.partitions(name)) for topic, name in topics[QUEUE].items()}
     owners = topics[QUEUE] | topics[DEAD_LETTER] | {events: ""}
+    oldest = _oldest(spark, wire, list(topics[QUEUE]), starts, ends)
     return Inputs(
         judge(decode(read(topics[QUEUE]), writers), queues),
         watched(history_of(rows, topics[STATE])),
         letters_of(decode(read(topics[DEAD_LETTER]), writers), topics[DEAD_LETTER]),
         events_of(read([events]), before.get((events, 0), 0)),
-        spark.createDataFrame(_extents(owners, starts, before, ends), EXTENT),
+        spark.createDataFrame(_extents(owners, starts, before, ends, oldest), EXTENT),
         rules_of(wire.kafka.namespace, {name: wire.catalog.services[name] for name in known}),
         writers,
         events_cut=any(starts[place] > 0 for place in starts if place[0] == events),
@@ -151,11 +159,27 @@ def _json(topics: Iterable[str], offsets: Offsets) -> str:
     })  # fmt: skip
 
 
-def _extents(owners: Mapping[str, str], starts: Offsets, before: Offsets, ends: Offsets) -> list[tuple[object, ...]]:
+def _oldest(
+    spark: SparkSession, wire: Wire, topics: list[str], starts: Offsets, ends: Offsets
+) -> dict[Place, datetime]:
+    """Look up the log time of the first record of each partition whose beginning is gone."""
+    cut = {place for place, start in starts.items() if start > 0 and place[0] in topics}
+    if not cut:
+        return {}
+    upto = {place: min(starts[place] + (_FIRST_FEW if place in cut else 0), ends[place]) for place in ends}
+    first = (
+        _between(spark, wire, topics, starts, upto).groupBy("topic", "partition").agg(F.min("timestamp").alias("at"))
+    )
+    return {(it["topic"], it["partition"]): it["at"] for it in first.collect()}
+
+
+def _extents(
+    owners: Mapping[str, str], starts: Offsets, before: Offsets, ends: Offsets, oldest: Mapping[Place, datetime]
+) -> list[tuple[object, ...]]:
     return [
         (
             owners[topic], topic.rpartition(".")[2], topic, partition,
-            starts[topic, partition], before[topic, partition], ends[topic, partition],
+            starts[topic, partition], before[topic, partition], ends[topic, partition], oldest.get((topic, partition)),
         )
         for topic, partition in ends
     ]  # fmt: skip

@@ -54,6 +54,7 @@ def numbers(facts: DataFrame, sides: DataFrame) -> DataFrame:
         F.coalesce(F.bool_or(wire & F.col("early")), F.lit(False)).alias("early_copy"),
         F.coalesce(F.bool_or(any_record), F.lit(False)).alias("traced"),
         F.min(F.when(wire, F.struct("offset", "kind", "wrong_side"))).alias("first"),
+        F.min(F.when(wire & F.col("fresh"), F.col("offset"))).alias("fresh"),
         F.min(F.when(wire, F.col("content"))).alias("content_low"), F.max(F.when(wire, F.col("content"))).alias("content_high"),
         F.min("kept_content").alias("kept_low"), F.max("kept_content").alias("kept_high"), F.min("index").alias("index"),
         F.coalesce(F.bool_or(wire & F.col("read") & (F.col("kind") == "ERROR")), F.lit(False)).alias("error_read"),
@@ -83,7 +84,8 @@ def judged(numbers: DataFrame) -> DataFrame:
     there = there.select(
         "*", sent.alias("sent"), (numbered & inside).alias("inside"),
         F.max(F.when(sent, F.col("number"))).over(before).alias("before"),
-        F.min(F.when(numbered & inside, F.struct("first.offset", "number"))).over(all_of_it)["number"].alias("base"),
+        # What was sent before the oldest record that is left may be a repetition of one that is gone: nothing begins with it.
+        F.min(F.when(numbered & F.col("fresh").isNotNull(), F.struct("fresh", "number"))).over(all_of_it)["number"].alias("base"),
         F.min(F.when((F.col("waiting") > 0) | (F.col("parked") > 0), F.col("number"))).over(all_of_it).alias("kept_from"),
         F.min(F.when(numbered & inside & F.col("first.kind").isin("END", "ERROR"), F.col("number"))).over(all_of_it).alias("end_at"),
         F.min(F.when(numbered, F.col("first.offset"))).over(after).alias("later"),

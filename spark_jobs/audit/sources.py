@@ -128,7 +128,7 @@ def facts(inputs: Inputs, places: DataFrame) -> DataFrame:
     ).select(
         *SOURCE, "here", "bytes", "length", "why", "timestamp", "content", "wrong_side", "e.conversation_id", "e.from_initiator", "e.kind",
         "e.seq", "e.ack", "e.contract", "e.from_service", "e.to_service",
-        F.unix_micros("e.accept_until").alias("accept_until"),
+        F.unix_micros("e.accept_until").alias("accept_until"), "e.sent_at",
     )  # fmt: skip
     sourced = records.join(marks(inputs).hint("shuffle_hash"), SOURCE, "full_outer")
     placed = sourced.join(F.broadcast(places), ["topic", "partition"], "left")
@@ -181,12 +181,13 @@ def _facts(placed: DataFrame) -> DataFrame:
     read, early = F.col("offset") < F.col("position"), F.col("offset") < F.col("before")
     late = of_dialog & F.col("refused") & (F.unix_micros("timestamp") >= F.col("accept_until"))
     lettered = (of_dialog | cut) & ~aside
+    fresh = ~F.coalesce(F.col("sent_at") < F.col("oldest"), F.lit(False))
     number = F.coalesce(F.when(of_dialog, F.col("seq")).when(cut, F.col("letter_number")), F.lit(-1))
     return placed.where(of_dialog | cut | found).select(
         F.when(of_dialog, F.col("conversation_id")).otherwise(F.col("letter_dialog")).alias("dialog"),
         F.when(of_dialog, F.col("from_initiator")).otherwise(F.col("letter_to_target")).alias("to_target"),
         number.alias("number"), (of_dialog & ~aside).alias("on_wire"), (of_dialog & aside).alias("aside"), "offset",
-        read.alias("read"), early.alias("early"), "kind", "content", "wrong_side",
+        fresh.alias("fresh"), read.alias("read"), early.alias("early"), "kind", "content", "wrong_side",
         (lettered & F.col("reason").isNotNull()).alias("letter"), (lettered & F.col("early_final")).alias("early_final"),
         (lettered & F.col("failed")).alias("failed"), (lettered & F.col("counted")).alias("counted"),
         (lettered & F.col("counted_early")).alias("counted_early"), late.alias("late_refusal"),

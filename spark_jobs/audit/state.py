@@ -94,7 +94,7 @@ def _said() -> Column:
 def places(rows: DataFrame, extents: DataFrame) -> DataFrame:
     """One row per partition of a queue or of commands: where it begins and ends, how far it was read, what is cut.
 
-    Columns: topic, service, partition, start, before, end, position (0 when nobody ever owned it), queue_time,
+    Columns: topic, service, partition, start, before, end, oldest, position (0 when nobody ever owned it), queue_time,
     ``cut`` (its beginning is gone), ``letters_cut`` (likewise that of the dead letters), ``is_commands``. Reads the state's
     rows of partitions: this table is joined in many places, and would be computed in each.
     """
@@ -113,14 +113,14 @@ def places(rows: DataFrame, extents: DataFrame) -> DataFrame:
         position, time = owned.get(place, (0, 0))
         cut = letters_cut.get(place, False)
         found += [
-            (it["topic"], *place, it["start"], it["before"], it["end"], position or 0, time or 0, it["start"] > 0, cut, False),
-            (stem + COMMANDS, *place, None, None, None, None, time or 0, True, cut, True),
+            (it["topic"], *place, it["start"], it["before"], it["end"], it["oldest"], position or 0, time or 0, it["start"] > 0, cut, False),
+            (stem + COMMANDS, *place, None, None, None, None, None, time or 0, True, cut, True),
         ]  # fmt: skip
     return rows.sparkSession.createDataFrame(found, _PLACES)
 
 
 _PLACES = (
-    "topic string, service string, partition int, start long, before long, end long, position long, queue_time long, "
+    "topic string, service string, partition int, start long, before long, end long, oldest timestamp, position long, queue_time long, "
     "cut boolean, letters_cut boolean, is_commands boolean"
 )
 

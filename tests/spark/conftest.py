@@ -14,6 +14,9 @@ from tests.spark.troubles import Troubles, make_troubles
 PATIENCE = 300
 """Seconds a test with Spark may take: its first query alone takes ten on a busy machine."""
 
+SMALL = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""For a few rows compiling a query takes longer than carrying it out. Jobs that tests start as programs do compile."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give every test of this folder that time, unless it says otherwise."""
@@ -24,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = spark_session("tests", cores=2, settings={"spark.ui.showConsoleProgress": "false"})
+    session = spark_session("tests", cores=2, settings=SMALL)
     yield session
     session.stop()
 

@@ -83,11 +83,17 @@ class Topics:
             place = record.topic, record.partition
             ends[place] = max(ends[place], record.offset + 1)
         return [
-            (name, kind, topic, n, self.cut.get((topic, n), 0), ends[topic, n], ends[topic, n])
+            (name, kind, topic, n, self.cut.get((topic, n), 0), ends[topic, n], ends[topic, n], self._oldest(topic, n))
             for kind in (QUEUE, DEAD_LETTER)
             for topic, name in owners[kind].items()
             for n in range(self.services[name]["partitions"])
         ]
+
+    def _oldest(self, topic: str, partition: int) -> datetime | None:
+        if (topic, partition) not in self.cut:
+            return None
+        times = [it.timestamp for it in self.records if (it.topic, it.partition) == (topic, partition)]
+        return _EPOCH + timedelta(milliseconds=min(times)) if times else None
 
 
 def topics_of_kafka(kafka: Kafka) -> Topics:
