@@ -33,6 +33,7 @@ from conversations.protocol import rows
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
 from ops.queries.state import tables
 from tests.acceptance.command_line import ROOT
+from tests.spark.killing import SHORT_LIVED
 from tests.spark.listening import LISTENER, READER, Story, commands, heard, refusals, wait_for, working
 from tests.waiting import until
 
@@ -107,7 +108,7 @@ class Driver:
         ]  # fmt: skip
         environment = {
             **os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_DIRS": str(out / "spark"),
-            "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={out}",
+            "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={out} {SHORT_LIVED['JAVA_TOOL_OPTIONS']}",
         }  # fmt: skip
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(

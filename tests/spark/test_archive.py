@@ -222,6 +222,6 @@ def test_an_archive_whose_driver_is_killed_has_everything_once(
         wire.speak(dialogs=20, messages=20)
         wire.repeat_old(20)
 
-    killed = run_until_done([*command, "--most", "300", "--compact"], kills=3, chance=chance, before_each=more)
+    killed = run_until_done([*command, "--most", "600", "--compact"], kills=3, chance=chance, before_each=more)
     assert killed == 3
     assert archived(read_archive(spark, str(tmp_path))) == sorted(messages_of(kafka, ["loans", "web"], PARTITIONS))
