@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -30,7 +30,7 @@ from conversations.errors import DeclarationError, LogError
 from conversations.kafka.ends import Extent, Place, extents_of
 from spark_jobs import archive_log as log
 from spark_jobs.archived import MESSAGE, newest_commit, read_archived_dialog, read_parts
-from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of
+from spark_jobs.command_line import Exit, Result, carry_out, kafka_of, parser_of
 from spark_jobs.errors import CheckpointError, RecordsDropped, SourceError, explained
 from spark_jobs.identifiers import uuid_text
 from spark_jobs.messages import IDENTITY, concerns, is_message, judged_records, message_columns, once
@@ -117,11 +117,13 @@ class Archive:
         """Return its newest commit.
 
         Raises:
-            CheckpointError: the directory has the archive of something else.
+            CheckpointError: the directory has the archive of something else, or is none and has other files.
         """
         commit = newest_commit(self.directory)
         if commit is not None:
             log.check_same(commit, self.wire.kafka.namespace, self.service)
+        else:
+            log.check_free(self.directory.path, self.directory.names("."))
         return commit
 
     def catch_up(self, most: int = MOST, *, accept_holes: bool = False) -> Iterator[Batch]:
@@ -278,7 +280,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--compact", action="store_true", help="afterwards put the files of each service and day together"
     )
-    parser.add_argument("--dialog", metavar="ID", help="archive nothing; show the messages of one dialog")
+    parser.add_argument(
+        "--dialog", metavar="ID", type=_conversation_id,
+        help="archive nothing; show the messages of one dialog, by its conversation_id: to the target, then from it",
+    )  # fmt: skip
     return parser
 
 
@@ -286,6 +291,13 @@ def _days(text: str) -> int:
     if not text.isdecimal() or int(text) > 36_500:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of days from 0 to 36500")
     return int(text)
+
+
+def _conversation_id(text: str) -> str:
+    try:
+        return str(UUID(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no conversation id: those are UUIDs") from None
 
 
 def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
@@ -332,11 +344,17 @@ def _shown(spark: SparkSession, directory: str, conversation: str) -> Result:
     ]  # fmt: skip
     lines = [
         f"{it['appended_at']}  {'→' if it['to_target'] else '←'} {it['sequence']!s:>6}  {it['type'] or it['kind']}  "
-        f"{json.dumps(it['content'][:200], ensure_ascii=False)}"
+        f"{_shortened(it['content'])}"
         for it in messages
     ]
     text = "\n".join(lines) or f"no dialog {conversation} is archived in {directory}"
-    return Result({"conversation_id": conversation, "messages": messages}, text)
+    exit_code = Exit.FINE if messages else Exit.HUMAN
+    return Result({"conversation_id": conversation, "messages": messages}, text, exit_code)
+
+
+def _shortened(content: str) -> str:
+    """Fit a body into a line, with control characters escaped."""
+    return json.dumps(content[:200], ensure_ascii=False)[1:-1].replace('\\"', '"')
 
 
 if __name__ == "__main__":

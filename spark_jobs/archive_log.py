@@ -96,6 +96,17 @@ def commit_name(number: int) -> str:
     return f"{COMMITS}/{number:010d}.json"
 
 
+def check_free(path: str, names: Iterable[str]) -> None:
+    """Check that a directory without a commit has nothing that is not of an archive.
+
+    Raises:
+        CheckpointError: it has; or it is a file, which has its own name only.
+    """
+    others = sorted(name for name in names if name not in {COMMITS, DATA} and not name.startswith("."))
+    if others:
+        raise CheckpointError(f"{path} is no archive, and there is {others[0]!r}: choose a new or an empty directory")
+
+
 def check_same(commit: Commit, namespace: str, service: str) -> None:
     """Refuse to add one thing's dialogs to the archive of another.
 

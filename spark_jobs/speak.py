@@ -340,8 +340,8 @@ def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
         raise SpeakError(f"the rows cannot be read: {str(error).strip().partition(chr(10))[0]}") from error
     return Result(
         {"job": options.job, "service": options.service, "to": options.to, "commands": commands},
-        f"{commands} commands are written for {options.service}; its workers say them to {options.to}. What they refuse: "
-        f"conversations dead-letters list --service {options.service}",
+        f"{commands} commands are written for {options.service}; its workers say them to {options.to}, each once. What they "
+        f"refuse is a dead letter: conversations spark dead-letter-triage --service {options.service}",
     )
 
 

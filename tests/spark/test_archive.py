@@ -188,6 +188,20 @@ def test_a_directory_is_no_pattern(spark: SparkSession, tmp_path: Path) -> None:
         Directory(spark, str(tmp_path / "[prod]"))
 
 
+def test_a_place_that_has_something_else_is_refused_and_left_alone(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Queues(kafka).say(Talk().ask(0))
+    file = tmp_path / "notes.txt"
+    file.write_text("mine")
+    for place in (tmp_path, file):
+        where = [str(place), "--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace, "--json"]
+        assert main(where) == 2
+        said = json.loads(capsys.readouterr().out)
+        assert (said["kind"], "is no archive, and there is 'notes.txt'" in said["error"]) == ("CheckpointError", True)
+    assert [it.name for it in tmp_path.iterdir()] == ["notes.txt"]
+
+
 def test_one_dialog_is_shown_without_kafka_and_in_utc(
     spark: SparkSession, kafka: Kafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,6 +213,13 @@ def test_one_dialog_is_shown_without_kafka_and_in_utc(
     at = datetime.fromisoformat(shown["appended_at"])
     assert shown["appended_at"].endswith("Z")
     assert abs(datetime.now(UTC) - at) < timedelta(minutes=5)
+    assert main([str(tmp_path), "--dialog", str(talk.id)]) == 0
+    assert '  {"name":' in capsys.readouterr().out, "a body is readable"
+    assert main([str(tmp_path), "--dialog", str(Talk().id)]) == 1
+    assert "is archived in" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="2"):
+        main([str(tmp_path), "--dialog", "blah"])
+    assert "'blah' is no conversation id" in capsys.readouterr().err
 
 
 @pytest.mark.slow
