@@ -23,7 +23,7 @@ chaos: $(STAMP) ## Kill, freeze and replace workers, spoil the wire, and prove t
 	$(BIN)/python -m tests.chaos --audit
 
 chaos-poison: $(STAMP) ## The same with messages that fail, under every policy, and operators who decide about them (minutes)
-	$(BIN)/python -m tests.chaos --messages 100000 --poison 0.05
+	$(BIN)/python -m tests.chaos --messages 100000 --poison 0.05 --audit
 
 chaos-spark: $(STAMP) ## Kill the drivers of the archive and of speak ten times each, and compare what is there (minutes)
 	$(BIN)/python -m tests.spark.chaos_archive
