@@ -102,7 +102,8 @@ def check_free(path: str, names: Iterable[str]) -> None:
     Raises:
         CheckpointError: it has; or it is a file, which has its own name only.
     """
-    others = sorted(name for name in names if name not in {COMMITS, DATA} and not name.startswith("."))
+    own = {COMMITS, DATA, "lost+found"}  # the last is in the root of many a new volume
+    others = sorted(name for name in names if name not in own and not name.startswith("."))
     if others:
         raise CheckpointError(f"{path} is no archive, and there is {others[0]!r}: choose a new or an empty directory")
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
@@ -35,7 +34,7 @@ from spark_jobs.letters import letters_of
 from spark_jobs.rows import history_of
 from spark_jobs.wire import Moment, Wire, millis_of
 
-EXTENT = "service string, kind string, topic string, partition int, start long, before long, end long, oldest timestamp"
+EXTENT = "service string, kind string, topic string, partition int, start long, before long, end long, oldest long"
 _FIRST_FEW = 10_000
 """Offsets at the beginning of a partition among which its oldest record is looked for: markers and what was undone have some too."""
 EVENT = "event string, service string, partition int, topic string, offset long, letters array<string>"
@@ -68,7 +67,8 @@ class Inputs:
     extents: DataFrame
     """Where each partition begins and ends, see ``EXTENT``: it is read from ``start`` to ``end``, early up to ``before``.
 
-    ``oldest`` is the log time of the first record that is left of a queue whose beginning is gone, else null.
+    ``oldest`` is the log time (microseconds since 1970) of the first record that is left of a queue whose beginning is
+    gone, else null.
     """
     rules: Rules
     writers: Mapping[bytes, str]
@@ -159,22 +159,22 @@ def _json(topics: Iterable[str], offsets: Offsets) -> str:
     })  # fmt: skip
 
 
-def _oldest(
-    spark: SparkSession, wire: Wire, topics: list[str], starts: Offsets, ends: Offsets
-) -> dict[Place, datetime]:
+def _oldest(spark: SparkSession, wire: Wire, topics: list[str], starts: Offsets, ends: Offsets) -> dict[Place, int]:
     """Look up the log time of the first record of each partition whose beginning is gone."""
     cut = {place for place, start in starts.items() if start > 0 and place[0] in topics}
     if not cut:
         return {}
     upto = {place: min(starts[place] + (_FIRST_FEW if place in cut else 0), ends[place]) for place in ends}
     first = (
-        _between(spark, wire, topics, starts, upto).groupBy("topic", "partition").agg(F.min("timestamp").alias("at"))
+        _between(spark, wire, topics, starts, upto)
+        .groupBy("topic", "partition")
+        .agg(F.unix_micros(F.min("timestamp")).alias("at"))
     )
     return {(it["topic"], it["partition"]): it["at"] for it in first.collect()}
 
 
 def _extents(
-    owners: Mapping[str, str], starts: Offsets, before: Offsets, ends: Offsets, oldest: Mapping[Place, datetime]
+    owners: Mapping[str, str], starts: Offsets, before: Offsets, ends: Offsets, oldest: Mapping[Place, int]
 ) -> list[tuple[object, ...]]:
     return [
         (

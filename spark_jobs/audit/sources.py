@@ -181,7 +181,7 @@ def _facts(placed: DataFrame) -> DataFrame:
     read, early = F.col("offset") < F.col("position"), F.col("offset") < F.col("before")
     late = of_dialog & F.col("refused") & (F.unix_micros("timestamp") >= F.col("accept_until"))
     lettered = (of_dialog | cut) & ~aside
-    fresh = ~F.coalesce(F.col("sent_at") < F.col("oldest"), F.lit(False))
+    fresh = ~F.coalesce(F.unix_micros("sent_at") < F.col("oldest"), F.lit(False))
     number = F.coalesce(F.when(of_dialog, F.col("seq")).when(cut, F.col("letter_number")), F.lit(-1))
     return placed.where(of_dialog | cut | found).select(
         F.when(of_dialog, F.col("conversation_id")).otherwise(F.col("letter_dialog")).alias("dialog"),

@@ -120,7 +120,7 @@ def places(rows: DataFrame, extents: DataFrame) -> DataFrame:
 
 
 _PLACES = (
-    "topic string, service string, partition int, start long, before long, end long, oldest timestamp, position long, queue_time long, "
+    "topic string, service string, partition int, start long, before long, end long, oldest long, position long, queue_time long, "
     "cut boolean, letters_cut boolean, is_commands boolean"
 )
 

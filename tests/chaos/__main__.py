@@ -114,7 +114,7 @@ def chaos(
         if clean and not keep:
             shutil.rmtree(directory, ignore_errors=True)
         else:
-            _say_how_to_look(directory, options, screen)
+            _say_how_to_look(directory, options, screen, audit=audit)
     if not clean:
         raise typer.Exit(Exit.HUMAN)
 
@@ -167,14 +167,15 @@ def _tell(proof: Proof, options: Options, screen: Screen, *, as_json: bool) -> N
     screen.say("Clean." if proof.clean else f"NOT CLEAN (seed {options.seed}).")
 
 
-def _say_how_to_look(directory: Path, options: Options, screen: Screen) -> None:
+def _say_how_to_look(directory: Path, options: Options, screen: Screen, *, audit: bool) -> None:
     screen.say(
         f"Everything is kept in {directory}: workers.log, driver.log, records/, kafka/. To look at it:\n"
         f"  conversations broker start --name chaos --data {directory}/kafka\n"
         f"  python -m tests.chaos.checker --bootstrap HOST:PORT --records {directory}/records\n"
+        f"  conversations spark delivery-audit --bootstrap HOST:PORT --namespace chaos{options.seed}\n"
         f"and again: python -m tests.chaos --seed {options.seed} --messages {options.messages} "
         f"--dialogs {options.dialogs} --kill-every {options.kill_every:g} --workers {options.workers} "
-        f"--poison {options.poison:g}"
+        f"--poison {options.poison:g}{' --audit' if audit else ''}"
     )
 
 

@@ -53,14 +53,19 @@ def audited(kafka: Kafka, proof: Proof) -> Proof:
         return replace(proof, clean=False, wrong=[*proof.wrong, trouble])
     totals = facts["totals"]
     line = f"{proof.line}\nAudit: dialogs {totals['dialogs']:,}, sent {totals['sent']:,}, faults {facts['faults']:,}"
+    audited_all = totals["dialogs"] == proof.figures["dialogs"]
+    few = [] if audited_all else [f"audit: it read {totals['dialogs']:,} of {proof.figures['dialogs']:,} dialogs"]
     found = [f"audit: {each['fault']}: {each['conversation_id']}: {each['what']}" for each in facts["listed"]]
-    clean = proof.clean and code == 0 and facts["faults"] == 0
-    return replace(proof, clean=clean, line=line, wrong=[*proof.wrong, *found], audit=facts)
+    clean = proof.clean and audited_all and code == 0 and facts["faults"] == 0
+    return replace(proof, clean=clean, line=line, wrong=[*proof.wrong, *few, *found], audit=facts)
 
 
 def _said(who: str, command: list[str]) -> tuple[dict[str, Any] | None, int, str]:
     """Run a command that prints a JSON object; return it, the exit code, and what is wrong where there is none."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    except subprocess.TimeoutExpired:
+        return None, -1, f"{who} took more than {TIMEOUT:g} s"
     try:
         return json.loads(done.stdout), done.returncode, ""
     except ValueError:

@@ -129,7 +129,7 @@ class Watch:
                 receipts = sha256(f"{receipts}{n}:{entries}".encode()).hexdigest()
             length = self._plan.receipts[name]
             for service, digest in ((LEDGER, entries), (TELLER, receipts)):
-                state = self.states[service].get(name)
+                state = self.states[service].get(name, (0, ""))
                 if state != (length, digest):
                     found.append(f"dialog {name}: {service} has {state}, should be {(length, digest)}")
         return found

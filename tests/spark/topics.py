@@ -89,11 +89,11 @@ class Topics:
             for n in range(self.services[name]["partitions"])
         ]
 
-    def _oldest(self, topic: str, partition: int) -> datetime | None:
+    def _oldest(self, topic: str, partition: int) -> int | None:
         if (topic, partition) not in self.cut:
             return None
         times = [it.timestamp for it in self.records if (it.topic, it.partition) == (topic, partition)]
-        return _EPOCH + timedelta(milliseconds=min(times)) if times else None
+        return min(times) * 1_000 if times else None
 
 
 def topics_of_kafka(kafka: Kafka) -> Topics:
