@@ -92,14 +92,14 @@ def chaos(
     number = secrets.randbelow(1_000_000) if seed < 0 else seed
     options = Options(
         messages=messages, dialogs=dialogs, kill_every=kill_every, workers=workers, partitions=PARTITIONS, seed=number,
-        poison=poison,
+        poison=poison, audit=audit,
     )  # fmt: skip
     screen = Screen(Console(stderr=as_json))
     directory = Path(tempfile.mkdtemp(prefix=f"conversations-chaos-{number}-"))
     clean = False
     try:
         with ended_by_sigterm():
-            proof = _carry_out(options, directory, screen, audit=audit)
+            proof = _carry_out(options, directory, screen)
         clean = proof.clean
         _tell(proof, options, screen, as_json=as_json)
     except BrokerError as error:
@@ -114,12 +114,12 @@ def chaos(
         if clean and not keep:
             shutil.rmtree(directory, ignore_errors=True)
         else:
-            _say_how_to_look(directory, options, screen, audit=audit)
+            _say_how_to_look(directory, options, screen)
     if not clean:
         raise typer.Exit(Exit.HUMAN)
 
 
-def _carry_out(options: Options, directory: Path, screen: Screen, *, audit: bool) -> Proof:
+def _carry_out(options: Options, directory: Path, screen: Screen) -> Proof:
     screen.say(f"Seed {options.seed}. Starting Kafka ...")
     (port,) = free_ports(1)  # fixed: it is the same after the restart
     with logged_to(directory / "driver.log"), EmbeddedBroker(directory / "kafka", port) as broker:
@@ -133,7 +133,7 @@ def _carry_out(options: Options, directory: Path, screen: Screen, *, audit: bool
             result = Result(seconds, dict(run.fleet.counts), run.injected, [repr(error)], dict(run.fleet.ends))
         screen.say(f"{_told(result)}\nReading all topics ...")
         proof = prove(kafka, run.records, result)
-        if not audit:
+        if not options.audit:
             return proof
         screen.say("Auditing with Spark ...")
         return audited(kafka, proof)
@@ -167,7 +167,7 @@ def _tell(proof: Proof, options: Options, screen: Screen, *, as_json: bool) -> N
     screen.say("Clean." if proof.clean else f"NOT CLEAN (seed {options.seed}).")
 
 
-def _say_how_to_look(directory: Path, options: Options, screen: Screen, *, audit: bool) -> None:
+def _say_how_to_look(directory: Path, options: Options, screen: Screen) -> None:
     screen.say(
         f"Everything is kept in {directory}: workers.log, driver.log, records/, kafka/. To look at it:\n"
         f"  conversations broker start --name chaos --data {directory}/kafka\n"
@@ -175,7 +175,7 @@ def _say_how_to_look(directory: Path, options: Options, screen: Screen, *, audit
         f"  conversations spark delivery-audit --bootstrap HOST:PORT --namespace chaos{options.seed}\n"
         f"and again: python -m tests.chaos --seed {options.seed} --messages {options.messages} "
         f"--dialogs {options.dialogs} --kill-every {options.kill_every:g} --workers {options.workers} "
-        f"--poison {options.poison:g}{' --audit' if audit else ''}"
+        f"--poison {options.poison:g}{' --audit' if options.audit else ''}"
     )
 
 

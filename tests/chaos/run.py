@@ -53,6 +53,8 @@ class Options:
     seed: int
     poison: float
     """Share of the dialogs with an entry that fails until its policy, or an operator, does something about it."""
+    audit: bool
+    """Spark's delivery audit reads all topics too."""
 
 
 @dataclass
