@@ -36,7 +36,7 @@ from conversations.protocol.command import Begin, Command, End, EndWithError, Op
 from conversations.protocol.contract import Contract, as_message_type
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.identifiers import RANDOM_BITS, handle, read_handle, uuid7
-from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
+from conversations.protocol.limits import DESCRIPTION_LIMIT, OPERATIONS, sendable
 from conversations.service import Service
 
 M = TypeVar("M")
@@ -155,6 +155,10 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         operations, self._operations = self._operations, []
         if not operations:
             return None
+        if len(operations) > OPERATIONS:
+            raise BodyTooLarge(
+                f"the block asks for {len(operations)} things; at most {OPERATIONS} take effect together (8459)"
+            )
         command = Command(
             secrets.token_bytes(16), self._conversation, True, self._key, self._idempotency_key,
             self._client.service_name, _now(), tuple(operations),

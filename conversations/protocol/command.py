@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import schemas
 from conversations.errors import UndecodableRecord
+from conversations.protocol.limits import OPERATIONS
 from conversations.protocol.registry import DEFAULT, Registry, Schema
 from conversations.protocol.topics import key_in
 
@@ -38,7 +39,7 @@ __all__ = [
     "to_partition",
 ]
 
-CURRENT = Schema(schemas.load("command", schemas.newest("command")))
+CURRENT = Schema(schemas.load("command", schemas.newest("command")), items=OPERATIONS)
 """The schema this code writes and reads into."""
 
 

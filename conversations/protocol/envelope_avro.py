@@ -10,9 +10,10 @@ from typing import Any
 import schemas
 from conversations.errors import UndecodableRecord
 from conversations.protocol.envelope_records import Envelope, Extras, FenceOutcome, Kind, Origin, Prefix, Seal
+from conversations.protocol.limits import SKIPPED
 from conversations.protocol.registry import DEFAULT, Registry, Schema
 
-CURRENT = Schema(schemas.load("envelope", schemas.newest("envelope")))
+CURRENT = Schema(schemas.load("envelope", schemas.newest("envelope")), items=SKIPPED)
 """The schema this code writes and reads into."""
 
 _INT = 1 << 31

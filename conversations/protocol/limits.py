@@ -18,6 +18,10 @@ STATE_BYTES = 1_000_000
 """Largest encoded state of a conversation group."""
 GROUP_MEMBERS = 10_000
 """Most dialogs of one conversation group that are remembered at a time."""
+SKIPPED = 100
+"""Numbers of skipped messages that one envelope tells of at most."""
+OPERATIONS = 10_000
+"""Operations of one command, or of one block of a client, at most."""
 DESCRIPTION_LIMIT = 3_000
 """Characters of an error's description (Service Broker's limit)."""
 DAY = 86_400_000_000

@@ -48,15 +48,19 @@ class _Memory:
 class Schema:
     """One schema, parsed once: its name, fingerprint, and the head every record of it begins with."""
 
-    __slots__ = ("fingerprint", "head", "name", "names", "parsed")
+    __slots__ = ("fingerprint", "head", "items", "name", "names", "parsed")
 
-    def __init__(self, source: dict[str, Any]) -> None:
-        """Parse ``source``; logical types are left out, so that timestamps stay integers (microseconds)."""
+    def __init__(self, source: dict[str, Any], items: int | None = None) -> None:
+        """Parse ``source``; logical types are left out, so that timestamps stay integers (microseconds).
+
+        ``items``: how many items the lists of a record may have together when it is read as one of this schema; None: any.
+        """
         parsed: Any = fastavro.parse_schema(_plain(source))
         self.parsed = parsed
         self.names: dict[str, Any] = parsed["__named_schemas"]
         self.name: str = parsed["name"]
         self.fingerprint = fingerprint(source)
+        self.items = items
         self.head = MARKER + self.fingerprint
 
     def encode(self, datum: dict[str, Any]) -> bytes:
@@ -119,7 +123,7 @@ class Registry:
         writer = self.writer(value)
         if writer.name != reader.name:
             raise UndecodableRecord(f"a {writer.name}, not a {reader.name}")
-        strict.check(writer.parsed, writer.names, value, HEAD_SIZE)
+        strict.check(writer.parsed, writer.names, value, HEAD_SIZE, reader.items)
         resolve = None if writer.fingerprint == reader.fingerprint else reader.parsed
         body = _Memory(value, HEAD_SIZE)
         try:

@@ -1,7 +1,8 @@
 """Check that bytes are one Avro record, before a decoder trusts them.
 
 fastavro takes a negative enum or union index for one counted from the end, any byte for a boolean and numbers of any
-length. This walk refuses those, and every length that is more than the bytes at hand (design decision 0004).
+length. This walk refuses those, and every length that is more than the bytes at hand (design decision 0004). It also
+bounds how many items there are: a byte on the wire must not become an object in memory a million times.
 """
 
 from __future__ import annotations
@@ -16,23 +17,45 @@ Names = Mapping[str, Any]
 _INT = 1 << 31
 
 
-def check(schema: Any, names: Names, value: bytes, start: int) -> None:
+def check(schema: Any, names: Names, value: bytes, start: int, items: int | None = None) -> None:
     """Check that ``value[start:]`` is exactly one datum of ``schema``, a schema parsed by fastavro.
 
+    ``items`` is how many its arrays and maps may have together; None: as many as there are bytes.
+
     Raises:
-        UndecodableRecord: it is truncated, has trailing bytes, or breaks a rule of Avro.
+        UndecodableRecord: it is truncated, has trailing bytes, has too many items, or breaks a rule of Avro.
     """
-    end = _walk(schema, names, value, start)
+    end = _walk(schema, _Names(names, items), value, start)
     if end != len(value):
         raise UndecodableRecord(f"{len(value) - end} trailing bytes after the record's end at byte {end}")
 
 
-def _walk(schema: Any, names: Names, value: bytes, at: int) -> int:
+class _Names:
+    """The named schemas of a walk, and how many items it may still meet."""
+
+    __slots__ = ("by_name", "left", "most")
+
+    def __init__(self, by_name: Names, most: int | None) -> None:
+        self.by_name = by_name
+        self.most = self.left = most
+
+    def take(self, count: int) -> None:
+        """Count items before they are walked over."""
+        if self.left is None:
+            return
+        self.left -= count
+        if self.left < 0:
+            raise UndecodableRecord(f"more than {self.most} items in its lists")
+
+
+def _walk(schema: Any, names: _Names, value: bytes, at: int) -> int:
     if isinstance(schema, list):
         index, at = _index(value, at, len(schema), "union")
         return _walk(schema[index], names, value, at)
     if isinstance(schema, str):
-        return _primitive(schema, value, at) if schema in _PRIMITIVES else _walk(names[schema], names, value, at)
+        return (
+            _primitive(schema, value, at) if schema in _PRIMITIVES else _walk(names.by_name[schema], names, value, at)
+        )
     kind = schema["type"]
     if kind in ("record", "error"):
         for field in schema["fields"]:
@@ -49,7 +72,7 @@ def _walk(schema: Any, names: Names, value: bytes, at: int) -> int:
     return _walk(kind, names, value, at)
 
 
-def _blocks(items: Any, names: Names, value: bytes, at: int) -> int:
+def _blocks(items: Any, names: _Names, value: bytes, at: int) -> int:
     while True:
         count, at = read_long(value, at)
         if not count:
@@ -59,6 +82,7 @@ def _blocks(items: Any, names: Names, value: bytes, at: int) -> int:
             size, at = read_long(value, at)
             _bounded(size, value, size_at)
         _bounded(count, value, at)
+        names.take(count)
         for _ in range(count):
             after = _walk(items, names, value, at)
             if after == at:

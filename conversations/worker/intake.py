@@ -25,8 +25,6 @@ from conversations.worker.active import Active, Item
 from conversations.worker.partition import Partition
 
 MILLISECOND = 1_000
-SKIPPED_LIMIT = 100
-"""Numbers of skipped messages that one envelope tells of at most."""
 
 
 class Unbelievable(Exception):
@@ -88,8 +86,8 @@ def _check_unusual(envelope: Envelope) -> None:
             raise Unbelievable(f"an ERROR with number {number} and code {envelope.code} says nothing")
     elif number != NONE:
         raise Unbelievable(f"{kind.name} has no number, it has {number}")
-    if envelope.skipped and kind is Kind.ACK and (len(envelope.skipped) > SKIPPED_LIMIT or min(envelope.skipped) < 0):
-        raise Unbelievable(f"an ACK tells of at most {SKIPPED_LIMIT} skipped messages, by their numbers")
+    if envelope.skipped and kind is Kind.ACK and min(envelope.skipped) < 0:
+        raise Unbelievable("an ACK tells of skipped messages by their numbers")
     if (envelope.skipped and kind is not Kind.ACK) or envelope.fragments != 1 or envelope.extras:
         raise Unbelievable("the envelope uses skipped numbers, fragments or extras, which this version does not know")
 

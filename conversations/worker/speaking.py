@@ -22,6 +22,7 @@ from conversations.protocol.envelope import (
     tail_start,
 )
 from conversations.protocol.envelope_run import read_run
+from conversations.protocol.limits import OPERATIONS
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
 from conversations.protocol.topics import partition_of
@@ -359,11 +360,15 @@ def _command(partition: Partition, own: bytes, active: Active, operations: list[
     begin = operations[0]
     if isinstance(begin, Begin) and begin.lifetime > 0:
         begin.lifetime -= owner.now
-    command = Command(
-        owner.new_conversation(), own[:16], True, endpoint.key, "", owner.name, owner.now, tuple(operations)
-    )  # fmt: skip
     count = owner.destinations.partitions(owner.name)
     if count is None:
         raise LookupError(f"the catalog has no entry for {owner.name}, whose topics exist")
     key = endpoint.key.encode()
-    partition.produce((owner.commands_topic, partition_of(key, count), key, encode_command(command), None))
+    for at in range(
+        0, len(operations), OPERATIONS
+    ):  # one after the other in one transaction: no less together than in one
+        command = Command(
+            owner.new_conversation(), own[:16], True, endpoint.key, "", owner.name, owner.now,
+            tuple(operations[at : at + OPERATIONS]),
+        )  # fmt: skip
+        partition.produce((owner.commands_topic, partition_of(key, count), key, encode_command(command), None))

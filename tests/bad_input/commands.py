@@ -15,7 +15,7 @@ from conversations.protocol.command import (
 )
 from conversations.protocol.envelope import encode, encode_long
 from tests.bad_input.forging import DAY, HOUR, Forged, Known
-from tests.bad_input.wire import BOMB, FAR, SET_ASIDE
+from tests.bad_input.wire import BOMB, FAR, MANY, SET_ASIDE
 
 JSON = "application/json"
 ORDER = Send("Order", JSON, b'{"n": 1}')
@@ -76,6 +76,10 @@ UNREADABLE = [
     _aside("an unknown operation", lambda k: _ending(k, b"\2\x7e\0")),
     _aside("an operation counted from the end", lambda k: _ending(k, b"\2\1\0")),
     _aside("no operation", lambda k: _ending(k, b"\0")),
+    _aside("10,001 timers", lambda k: _ending(k, encode_long(10_001) + b"\x0a\0" * 10_001 + b"\0")),
+    _aside("1.49 million ends", lambda k: _ending(k, encode_long(MANY) + b"\4" * MANY + b"\0")),
+    _aside("740,000 timers", lambda k: _ending(k, encode_long(MANY // 2) + b"\x0a\0" * (MANY // 2) + b"\0")),
+    _aside("700,000 lists of one end", lambda k: _ending(k, b"\2\4" * 700_000 + b"\0")),
     _aside("a command of 50 MB", lambda k: k.command(BEGIN, Send("Blob", "application/octet-stream", b"x" * BOMB))),
 ]
 

@@ -60,6 +60,7 @@ ROWS = [
     Call("a body of 50 MB", _block(b"x" * 50 * MEGABYTE), "BodyTooLarge", 8459),
     Call("a body just over the limit", _block(b"x" * (Limits().body_bytes + 1)), "BodyTooLarge", 8459),
     Call("a block of three large bodies", _block(*[b"x" * 800_000] * 3), "BodyTooLarge", 8459),
+    Call("a block of 10,001 messages", _block(*[Order(n=1)] * 10_001), "BodyTooLarge", 8459),
     Call("a body that is not valid", _block(Order.model_construct(n="seven")), "InvalidBody", 9615),  # type: ignore[arg-type]  # on purpose
     Call("a body that is of no class of the contract", _block(object()), "NotInContract", 8431),
     Call("a message the other side sends", _block(Receipt(n=1)), "WrongDirection", 8432),

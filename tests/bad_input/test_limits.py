@@ -1,18 +1,25 @@
 """Limits that no row of the tables reaches by itself."""
 
+import tracemalloc
 from random import Random
 
 import pytest
 
+from conversations import Contract, Dialog, Service
+from conversations.errors import UndecodableRecord
 from conversations.protocol.codes import INVALID
+from conversations.protocol.command import decode_command
 from conversations.protocol.endpoint import Endpoint
-from conversations.protocol.envelope import Kind
+from conversations.protocol.envelope import Kind, decode
 from conversations.protocol.limits import DESCRIPTION_LIMIT, GROUP_MEMBERS
 from conversations.protocol.rows import GroupRow, decode_group, encode_group
 from conversations.protocol.topics import QUEUE
-from conversations.worker import groups, letters
+from conversations.testing import Simulation
+from conversations.worker import groups, letters, speaking
+from tests.bad_input import commands, wire
 from tests.bad_input.forging import stranger
 from tests.bad_input.places import Memory
+from tests.bad_input.services import Order
 from tests.bad_input.test_wire import known, place, receipts
 
 __all__ = ["place"]
@@ -37,6 +44,55 @@ def test_the_description_of_an_error_is_cut_before_it_is_kept() -> None:
     said = breaking.fail(INVALID, "x" * 1_000_000)
     assert said is not None
     assert len(said.description) == DESCRIPTION_LIMIT
+
+
+BAD: list[wire.Wire | commands.Order] = [*wire.COUNTS, *commands.UNREADABLE]
+LONG = [row for row in BAD if "million" in row.what or "0,000 " in row.what]
+
+
+@pytest.mark.parametrize("row", LONG, ids=lambda row: row.what)
+def test_nothing_is_built_of_a_list_before_its_length_is_known_to_be_allowed(row: wire.Wire | commands.Order) -> None:
+    """A megabyte of items of one byte each costs a hundred megabytes once they are numbers, and seconds."""
+    value = row.forge(stranger(0, Random(1))).value
+    assert value is not None
+    assert len(value) > 1_000_000
+    decoded = decode if isinstance(row, wire.Wire) else decode_command
+    tracemalloc.start()
+    try:
+        with pytest.raises(UndecodableRecord, match="items"):
+            decoded(value)
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_a_handler_begins_elsewhere_is_as_many_commands_as_it_takes(
+    place: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other, of one transaction: the dialog gets all of its messages, in their order."""
+    monkeypatch.setattr(speaking, "OPERATIONS", 4)
+    contract = Contract("Elsewhere", sent_by_initiator=[Order])
+    seen: list[int] = []
+    other = Service("other", accepts=[contract])
+    asked = Service("asked", accepts=[contract], initiates=[contract])
+
+    @other.on(Order)
+    def take(body: Order, _dialog: Dialog) -> None:
+        seen.append(body.n)
+
+    @asked.on(Order)
+    def begin(_body: Order, dialog: Dialog) -> None:
+        begun = dialog.group.begin_dialog("other", contract, related=False)
+        for number in range(10):
+            begun.send(Order(n=number))
+
+    del take, begin
+    with Simulation(other, asked, partitions=3) as sim:
+        peer = sim.peer("web").begin_dialog("asked", contract)
+        peer.send(Order(n=1))
+        sim.run()
+        assert sim.dead_letters("asked") == []
+    assert seen == list(range(10))
 
 
 def test_of_a_record_only_so_much_is_kept(place: Memory, monkeypatch: pytest.MonkeyPatch) -> None:

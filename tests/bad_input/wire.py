@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from conversations.protocol.command import Tick
-from conversations.protocol.envelope import HEADER_NAME, Extras, Kind, Seal, encode, encode_long
+from conversations.protocol.envelope import HEADER_NAME, Extras, Kind, Seal, encode, encode_long, header_of, tail_start
 from tests.bad_input.forging import DAY, HOUR, Forged, Known, forged_length
 
 FAR = (1 << 63) - 1
@@ -250,6 +250,33 @@ BREACHES = [
     *_breach("an Avro record nested 250,000 deep", lambda k: k.record(k.message(_deep(250_000), LEDGER)), -9615),
 ]
 
+
+def _skipping(known: Known, numbers: bytes) -> Forged:
+    """An ACK whose list of skipped numbers is these bytes."""
+    value = encode(known.said(Kind.ACK, skipped=(7,)))
+    one = encode_long(1) + encode_long(7) + b"\0"
+    at = value.index(one, len(known.start()))
+    return known.raw(value[:at] + numbers + value[at + len(one) :], headers=[(HEADER_NAME, _header_of(value))])
+
+
+def _header_of(value: bytes) -> bytes:
+    return header_of(value, tail_start(value))
+
+
+MANY = 1_490_000
+"""Items of one byte that fit a record."""
+COUNTS = [
+    *_both("an acknowledgement of 101 skipped numbers", lambda k: k.record(k.said(Kind.ACK, skipped=(0,) * 101))),
+    *_both(
+        "an acknowledgement of 1.49 million skipped numbers",
+        lambda k: _skipping(k, encode_long(MANY) + bytes(MANY) + b"\0"),
+    ),
+    *_both(
+        "an acknowledgement of 740,000 lists of one skipped number",
+        lambda k: _skipping(k, b"\2\0" * (MANY // 2) + b"\0"),
+    ),
+]
+
 SIZES = [
     *_both(
         "a body of 50 MB", lambda k: k.record(k.message(b"x" * BOMB, "Blob", content_type="application/octet-stream"))
@@ -258,4 +285,4 @@ SIZES = [
     _of("a hundred thousand headers", lambda k: k.record(k.message(), headers=[("x", b"y")] * 100_000)),
 ]
 
-ROWS: list[Wire] = [*NOT_AVRO, *ROUTED_WRONG, *HEADERS, *NUMBERS, *BELIEVED, *UNKNOWN, *BREACHES, *SIZES]
+ROWS: list[Wire] = [*NOT_AVRO, *ROUTED_WRONG, *HEADERS, *NUMBERS, *BELIEVED, *UNKNOWN, *BREACHES, *COUNTS, *SIZES]

@@ -50,6 +50,7 @@ _TRAPS = "tests/simulation/test_parking_traps.py::test_"
 _SWITCH = "tests/simulation/test_queue_switch.py::test_"
 _BRAKING = "tests/simulation/test_braking.py::test_"
 _LETTERS = "tests/simulation/test_letters.py::test_"
+_LIMITS = "tests/bad_input/test_limits.py::test_"
 _MODES = "tests/simulation/test_failure_modes.py::test_"
 _DECISIONS = "tests/simulation/test_decisions.py::test_"
 """Guards of the core: a law of the simulation or of the machine breaks without them, beside others."""
@@ -172,4 +173,8 @@ MUTATIONS = (
     Mutation("84-commands-carried-out-again", _CHECKED),
     Mutation("85-input-that-never-pauses", f"{_SWITCH}input_pauses_when_too_much_waits_and_no_dialog_breaks"),
     Mutation("86-off-is-forgotten", f"{_SWITCH}a_policy_turns_its_queue_off_and_the_message_stays_the_head"),
+    Mutation(
+        "140-lists-of-any-length",
+        f"{_LIMITS}nothing_is_built_of_a_list_before_its_length_is_known_to_be_allowed[1.49 million ends]",
+    ),
 )
