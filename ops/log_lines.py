@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from datetime import UTC, datetime
 
 from conversations.logs import ConversationFilter
+from ops.printable import json_line
+from ops.printable import lines as indented
 
 LEVELS = ("debug", "info", "warning", "error")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "conversation"}
@@ -21,11 +22,15 @@ class TextLines(logging.Formatter):
         self._worker = worker
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """Make the line; a traceback follows on its own lines."""
+        """Make the first line."""
         at = datetime.fromtimestamp(record.created).astimezone().isoformat(" ", "milliseconds")[:23]
         conversation = getattr(record, "conversation", "")
         who = f"{self._worker} {conversation}" if conversation else self._worker
         return f"{at} {record.levelname:7} [{who}] {record.name}: {record.message}"
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Make the line; further ones, of the message or a traceback, are indented, so that none looks like a record."""
+        return indented(super().format(record))
 
 
 class JsonLines(logging.Formatter):
@@ -48,7 +53,21 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             data["exception"] = self.formatException(record.exc_info)
         data |= {name: value for name, value in vars(record).items() if name not in _STANDARD and name not in data}
-        return json.dumps(data, default=str)
+        return json_line(data)
+
+
+class Warnings(logging.Handler):
+    """Shows warnings of a command on stderr, for people."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one."""
+        sys.stderr.write(indented(f"{record.levelname.lower()}: {record.getMessage()}") + "\n")
+
+
+def show_warnings() -> None:
+    """Let a command that is no worker show warnings; what was configured stays."""
+    if not logging.getLogger().handlers:
+        logging.basicConfig(level=logging.WARNING, handlers=[Warnings()])
 
 
 def configure(worker: str, *, level: str, as_json: bool) -> None:

@@ -14,7 +14,6 @@ a service and day together.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.errors import DeclarationError, LogError
 from conversations.kafka.ends import Extent, Place, extents_of
+from ops.printable import one_line
 from spark_jobs import archive_log as log
 from spark_jobs.archived import MESSAGE, newest_commit, read_archived_dialog, read_parts
 from spark_jobs.command_line import Exit, Result, carry_out, kafka_of, parser_of
@@ -42,6 +42,8 @@ MOST = 5_000_000
 LOOK_BACK = timedelta(days=7)
 FILE_BYTES = 128 << 20
 """Size of compacted files, about."""
+SHOWN = 200
+"""Characters of a body that are shown."""
 _STALE = 24 * 3_600_000
 """Milliseconds after which what an interrupted write left is nobody's any more."""
 _FOLDERS = ["set_aside", "of", "day", "batch"]
@@ -343,18 +345,13 @@ def _shown(spark: SparkSession, directory: str, conversation: str) -> Result:
         for row in rows
     ]  # fmt: skip
     lines = [
-        f"{it['appended_at']}  {'→' if it['to_target'] else '←'} {it['sequence']!s:>6}  {it['type'] or it['kind']}  "
-        f"{_shortened(it['content'])}"
+        f"{it['appended_at']}  {'→' if it['to_target'] else '←'} {it['sequence']!s:>6}  "
+        f"{one_line(it['type'] or it['kind'])}  {one_line(it['content'][:SHOWN])}"
         for it in messages
     ]
     text = "\n".join(lines) or f"no dialog {conversation} is archived in {directory}"
     exit_code = Exit.FINE if messages else Exit.HUMAN
     return Result({"conversation_id": conversation, "messages": messages}, text, exit_code)
-
-
-def _shortened(content: str) -> str:
-    """Fit a body into a line, with control characters escaped."""
-    return json.dumps(content[:200], ensure_ascii=False)[1:-1].replace('\\"', '"')
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ A job's ``main`` makes its parser with ``parser_of`` and hands it to ``carry_out
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
@@ -20,6 +19,8 @@ from typing import TYPE_CHECKING
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, KafkaUnreachable
 from conversations.protocol.topics import DEFAULT_NAMESPACE
+from ops.log_lines import show_warnings
+from ops.printable import json_line, lines, unstyled
 from ops.settings_file import VARIABLE as SETTINGS
 from ops.settings_file import settings_of_file
 from spark_jobs.errors import SparkJobError, explained
@@ -50,7 +51,10 @@ EXIT_CODES = "Exit codes: 0 fine, 1 needs a person, 2 wrong usage, 3 Kafka unrea
 
 @dataclass(frozen=True)
 class Result:
-    """What a job has to say: ``data`` as JSON, ``text`` for people, and whether a person is needed."""
+    """What a job has to say: ``data`` as JSON, ``text`` for people, and whether a person is needed.
+
+    The lines of ``text`` are the job's: what is from outside is in one (``ops.printable.one_line``).
+    """
 
     data: Mapping[str, object]
     text: str
@@ -120,6 +124,7 @@ def carry_out(
 ) -> int:
     """Parse, start a session, run the job with its progress on stderr, print its result; return the exit code."""
     options = parser.parse_args(argv)
+    show_warnings()
     try:
         if needs_kafka(options):
             kafka_of(options)
@@ -135,7 +140,7 @@ def carry_out(
             raise
         _show_error(known, as_json=options.json)
         return code_of(known)
-    print(json.dumps(result.data, default=str) if options.json else result.text)
+    print(json_line(result.data) if options.json else unstyled(result.text))
     return result.exit
 
 
@@ -148,9 +153,9 @@ def code_of(error: Exception) -> Exit:
 
 def _show_error(error: Exception, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"error": str(error), "kind": type(error).__name__}))
+        print(json_line({"error": str(error), "kind": type(error).__name__}))
     else:
-        print(f"error: {error}", file=sys.stderr)
+        print(lines(f"error: {error}"), file=sys.stderr)
 
 
 def _interruptible(work: Callable[[], Result], spark: SparkSession) -> Result:

@@ -29,6 +29,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
+from ops.printable import one_line
 from spark_jobs.audit import numbers, sources, state
 from spark_jobs.audit.directions import COUNTS, directions
 from spark_jobs.audit.inputs import Inputs, read_inputs
@@ -176,7 +177,7 @@ def _line(row: Row) -> str:
     way = "" if row["to_target"] is None else " to the target" if row["to_target"] else " from the target"
     number = "" if row["number"] is None else f", number {row['number']}"
     more = f" ({row['count']:,} times)" if row["count"] > 1 else ""
-    return f"  {row['fault']}: {where}{way}{number}: {row['what']}{more}"
+    return one_line(f"  {row['fault']}: {where}{way}{number}: {row['what']}{more}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -43,7 +43,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.errors import DeclarationError
 from conversations.protocol.parked import Parked
-from ops.cli.output import moment, printable
+from ops.cli.output import moment
+from ops.printable import one_line
 from ops.queries.waiting import waiting
 from ops.redrive.plan import Care, Plan, freeze, to_json
 from ops.redrive.selection import Selector
@@ -218,7 +219,7 @@ _HEADINGS = ("letters", "behind", "service", "exception", "type", "first", "last
 
 
 def _table(groups: Sequence[dict[str, Any]]) -> list[str]:
-    cells = [_HEADINGS, *(tuple(printable(str(group[name])) for name in _HEADINGS) for group in groups)]
+    cells = [_HEADINGS, *(tuple(one_line(str(group[name])) for name in _HEADINGS) for group in groups)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(_HEADINGS))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 

@@ -37,6 +37,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations.protocol.states import State
+from ops.printable import one_line
 from spark_jobs import rows as state
 from spark_jobs.command_line import Exit, Result, carry_out, kafka_of, parser_of
 from spark_jobs.parked import SIDE, endpoints, parked
@@ -187,8 +188,10 @@ def job(spark: SparkSession, options: argparse.Namespace) -> Result:
 
 def _text(shown: list[dict[str, Any]], off: list[dict[str, Any]], total: int, now: datetime) -> str:
     lines = [
-        f"the queue of {it['service']} is off in partition {it['partition']} ({it['by']}: {it['reason']}): "
-        f"conversations queue show {it['service']}"
+        one_line(
+            f"the queue of {it['service']} is off in partition {it['partition']} ({it['by']}: {it['reason']}): "
+            f"conversations queue show {it['service']}"
+        )
         for it in off
     ]
     if not total:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ops.cli.output import printable
+from ops.printable import one_line
 
 WIDE = 200
 
@@ -20,8 +20,9 @@ def as_text(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     for header in headers:
         table.add_column(header, overflow="fold")
     for row in rows:
-        table.add_row(*(Text("" if cell is None else printable(str(cell))) for cell in row))
-    console = Console(width=None if sys.stdout.isatty() else WIDE)
+        table.add_row(*(Text("" if cell is None else one_line(str(cell))) for cell in row))
+    # No colours: whoever prints the text lets nothing through that steers a terminal.
+    console = Console(width=None if sys.stdout.isatty() else WIDE, color_system=None)
     with console.capture() as captured:
         console.print(table)
     return captured.get().rstrip()

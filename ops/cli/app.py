@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
+from ops import log_lines
 from ops.cli import broker, dead_letters, declared, demo, queue, redrive, spark
 from ops.cli import run as running
-from ops.cli.output import EXIT_CODES
+from ops.cli.output import EXIT_CODES, Exit
+from ops.printable import unstyled
 
 app = typer.Typer(
     name="conversations",
@@ -44,11 +48,16 @@ def top(
     ] = False,
 ) -> None:
     """Options of every command."""
+    log_lines.show_warnings()
 
 
 def main() -> None:
     """Entry point of ``conversations`` and ``conv``. Ctrl-C ends any command with code 130 and no traceback."""
-    app()
+    try:
+        app()
+    except Exception:  # noqa: BLE001 - a mistake of ours; its text may be somebody's who wants to steer the terminal
+        sys.stderr.write(unstyled(traceback.format_exc()))
+        sys.exit(Exit.HUMAN)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from conversations.kafka.embedded import named
 from conversations.kafka.embedded.broker import serves
 from conversations.kafka.embedded.named import Record
 from ops.cli.output import EXIT_CODES, Exit, Json, failures, show
+from ops.printable import one_line
 
 app = typer.Typer(
     help="A Kafka broker on this machine: needs Java 17 or newer, no Docker, and the network once (45 MB).",
@@ -67,7 +68,9 @@ def stop(name: Name = DEFAULT_NAME, as_json: Json = False) -> None:
     with failures(as_json=as_json):
         record = named.stop(name)
         kept = f"; its data stays in {record.data}" if record.kept else ""
-        show(dataclasses.asdict(record), f"Stopped {record.name} at {record.bootstrap}{kept}", as_json=as_json)
+        show(
+            dataclasses.asdict(record), one_line(f"Stopped {record.name} at {record.bootstrap}{kept}"), as_json=as_json
+        )
 
 
 @app.command(epilog=EXIT_CODES)
@@ -84,7 +87,7 @@ def status(
         rows = [(record, state(record, alive)) for record, alive in named.find_all() if name in {None, record.name}]
         data = {"brokers": [dataclasses.asdict(record) | {"state": word} for record, word in rows]}
         which = "No broker is running" if name is None else f"No broker named {name!r} is running"
-        text = "\n".join(line(record, word) for record, word in rows)
+        text = "\n".join(one_line(line(record, word)) for record, word in rows)
         show(data, text or f"{which}. Start one: conversations broker start{option(name)}", as_json=as_json)
         if not rows or any(word != "running" for _, word in rows):
             raise typer.Exit(Exit.UNREACHABLE)

@@ -24,7 +24,9 @@ from conversations.protocol.parked import Decision, Parked
 from ops.cli import settling
 from ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
-from ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, printable, show, show_error
+from ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, show, show_error
+from ops.printable import lines as indented
+from ops.printable import one_line
 from ops.redrive.selection import By, Group, groups
 
 app = typer.Typer(
@@ -243,7 +245,7 @@ def _decide(kafka: Kafka, it: Parked, decision: Decision, wait: float, dry_run: 
     if not dry_run:
         decide(kafka, it, decision, wait)
     data = {"letter": it.letter, "action": decision.action.lower(), "behind": it.behind, "done": not dry_run}
-    show(data, f"{'would ' if dry_run else ''}{effect}", as_json=as_json)
+    show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
 
 
 def _effect(it: Parked, decision: Decision) -> str:
@@ -310,7 +312,7 @@ def _list_groups(kafka: Kafka, service: str, by: By, as_json: bool) -> list[Grou
         table.add_column(column, overflow="fold")
     for it in found:
         cells = (it.name, str(it.letters), str(it.behind), moment(it.first), moment(it.last), it.what)
-        table.add_row(*(Text(printable(cell)) for cell in cells))
+        table.add_row(*(Text(one_line(cell)) for cell in cells))
     Console().print(table)
     return found
 
@@ -327,7 +329,7 @@ def _table(found: list[Parked]) -> Table:
     for it in found:
         message = f"{it.what} #{it.number}" if it.number >= 0 else it.what.lower()
         cells = (it.letter, message, it.peer, f"{it.attempts}x", str(it.behind), _age(it), _next(it), it.failure)
-        table.add_row(*(Text(printable(cell)) for cell in cells))
+        table.add_row(*(Text(one_line(cell)) for cell in cells))
     return table
 
 
@@ -342,22 +344,30 @@ def _next(it: Parked) -> str:
 
 
 def _short(seconds: float) -> str:
-    return str(timedelta(seconds=max(0, round(seconds))))
+    try:
+        return str(timedelta(seconds=max(0, round(seconds))))
+    except OverflowError:
+        return f"{round(seconds)} s"
 
 
 def _described(it: Parked) -> str:
+    message = f"{it.what} #{it.number}" if it.number >= 0 else f"none: the handler of {it.what.lower()}s"
     lines = [
-        f"letter        {it.letter}",
-        f"dialog        {it.conversation} ({'initiator' if it.initiator else 'target'}), {it.contract}, with {it.peer}",
-        f"message       {f'{it.what} #{it.number}' if it.number >= 0 else f'none: the handler of {it.what.lower()}s'}",
-        f"failed        {it.attempts} times since {moment(it.since)}: {printable(it.failure)}",
+        f"letter        {one_line(it.letter)}",
+        f"dialog        {one_line(f'{it.conversation} ({_side(it)}), {it.contract}, with {it.peer}')}",
+        f"message       {one_line(message)}",
+        f"failed        {it.attempts} times since {moment(it.since)}: {one_line(it.failure)}",
         f"behind it     {it.behind} records, {it.size} bytes with it",
         f"next attempt  {_when(it)}",
     ]
     if it.number >= 0:
-        lines += ["body", printable(it.body.decode("utf-8", "backslashreplace"))]
-    lines.append(f"next: conversations dead-letters retry {it.letter} --reason WHY   (or edit, skip, end)")
+        lines.append(indented(f"body\n{it.body.decode('utf-8', 'backslashreplace')}"))
+    lines.append(f"next: conversations dead-letters retry {one_line(it.letter)} --reason WHY   (or edit, skip, end)")
     return "\n".join(lines)
+
+
+def _side(it: Parked) -> str:
+    return "initiator" if it.initiator else "target"
 
 
 def _when(it: Parked) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from enum import IntEnum
@@ -13,6 +12,7 @@ import typer
 
 from conversations.errors import DeclarationError, KafkaUnreachable, LogError, StateUpgradeError
 from conversations.kafka.embedded import BrokerError
+from ops.printable import json_line, lines, unstyled
 
 
 class Exit(IntEnum):
@@ -29,8 +29,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 
 def show(data: Mapping[str, object], text: str, *, as_json: bool) -> None:
-    """Print a result: ``data`` as one line of JSON, or ``text``."""
-    typer.echo(json.dumps(data) if as_json else text)
+    """Print a result: ``data`` as one line of JSON, or ``text``, whose lines are ours: what is from outside is in one."""
+    typer.echo(json_line(data) if as_json else unstyled(text))
 
 
 @contextlib.contextmanager
@@ -53,16 +53,14 @@ def code_of(error: Exception) -> Exit:
 def show_error(text: str, kind: str, *, as_json: bool) -> None:
     """Print why a command failed: JSON on stdout when asked for, else text on stderr."""
     if as_json:
-        typer.echo(json.dumps({"error": text, "kind": kind}))
+        typer.echo(json_line({"error": text, "kind": kind}))
     else:
-        typer.secho(f"error: {text}", err=True, fg=typer.colors.RED)
-
-
-def printable(text: str) -> str:
-    """Text from outside, without what would steer a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+        typer.secho(f"error: {lines(text)}", err=True, fg=typer.colors.RED)
 
 
 def moment(at: int) -> str:
-    """Write microseconds since 1970 down, in UTC."""
-    return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(timespec="seconds")
+    """Write microseconds since 1970 down, in UTC; a number that is no time we can name stays a number."""
+    try:
+        return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{at} us"

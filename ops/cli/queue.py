@@ -14,7 +14,8 @@ from conversations.config import Kafka
 from conversations.protocol.command import Switch
 from ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
-from ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, printable, show
+from ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, show
+from ops.printable import one_line
 from ops.queries.queues import Queue, queues
 
 app = typer.Typer(
@@ -110,7 +111,7 @@ def _turn(kafka: Kafka, service: str, operation: Switch, wait: float, dry_run: b
         "service": service, "on": operation.on, "partitions": len(found), "changed": changed, "answered": len(answers),
         "waiting": waits, "done": not dry_run,
     }  # fmt: skip
-    show(data, f"{'would ' if dry_run else ''}{effect}", as_json=as_json)
+    show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
 
 
 def _table(found: list[Queue]) -> Table:
@@ -120,7 +121,7 @@ def _table(found: list[Queue]) -> Table:
     for it in found:
         since = moment(it.since) if it.off else ""
         cells = (it.service, str(it.partition), "OFF" if it.off else "on", since, it.by, it.reason)
-        table.add_row(*(Text(printable(cell)) for cell in (*cells, str(it.dialogs), str(it.messages))))
+        table.add_row(*(Text(one_line(cell)) for cell in (*cells, str(it.dialogs), str(it.messages))))
     return table
 
 

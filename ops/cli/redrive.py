@@ -20,6 +20,7 @@ from conversations.protocol.parked import Decision
 from ops.cli.changing import DryRun, Reason, check_reason
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
 from ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, show
+from ops.printable import one_line
 from ops.redrive.journal import Journal
 from ops.redrive.outcomes import Outcome, count
 from ops.redrive.plan import Care, Plan, freeze, from_json, to_json
@@ -105,7 +106,7 @@ def _described(made: Plan, path: Path) -> str:
     if not made.letters:
         return f"no letter matches{out}"
     return (
-        f"{made.redrive}: {len(made.letters)} letters frozen as of {made.made_at} (later ones are not included){out}; "
+        f"{made.redrive}: {len(made.letters)} letters frozen as of {one_line(made.made_at)} (later ones are not included){out}; "
         f"canary: the {min(made.care.canary, len(made.letters))} oldest; would release {made.behind} that wait behind them\n"
         f"nothing is changed yet; next: conversations redrive start {path} --reason WHY"
     )
@@ -197,7 +198,11 @@ def watch(
             last = found[-1]
             over = last["event"] == ENDED
             data = {"redrive": name, "by": last["by"], "outcomes": last["outcomes"], "end": last.get("end")}
-            show(data, _counted(last["outcomes"]) + (f"; ended: {last['end']}" if over else ""), as_json=as_json)
+            show(
+                data,
+                _counted(last["outcomes"]) + (f"; ended: {one_line(last['end'])}" if over else ""),
+                as_json=as_json,
+            )
             if over or as_json:
                 return
             time.sleep(1)  # a person's pace, not a wait for something
@@ -256,4 +261,4 @@ _END = {
 
 
 def _counted(counts: dict[str, int]) -> str:
-    return ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+    return one_line(", ".join(f"{number} {name}" for name, number in counts.items() if number))

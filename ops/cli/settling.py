@@ -16,7 +16,8 @@ from conversations.config import Kafka
 from conversations.errors import DeclarationError
 from ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
-from ops.cli.output import EXIT_CODES, Json, failures, moment, printable, show
+from ops.cli.output import EXIT_CODES, Json, failures, moment, show
+from ops.printable import one_line
 from ops.queries.letters import Letter, open_letters
 
 app = typer.Typer()
@@ -51,7 +52,7 @@ def discard(
             settle(kafka, found, "discarded", Request(getpass.getuser(), reason, wait))
         effect = f"discard {len(found)} letters"
         data = {"letters": [it.letter for it in found], "done": not dry_run}
-        show(data, f"{'would ' if dry_run else ''}{effect}", as_json=as_json)
+        show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
 
 
 @app.command("resubmit", epilog=EXIT_CODES)
@@ -92,7 +93,7 @@ def resubmit(
             "letters": [it.letter for it in made.letters], "dialog": None if dry_run else name, "service": made.service,
             "done": not dry_run,
         }  # fmt: skip
-        show(data, f"{'would ' if dry_run else ''}{effect}", as_json=as_json)
+        show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
 
 
 def list_over(kafka: Kafka, service: str, as_json: bool) -> Sequence[Letter]:
@@ -113,7 +114,7 @@ def list_over(kafka: Kafka, service: str, as_json: bool) -> Sequence[Letter]:
         reason = f"of {it.foreign}" if it.foreign else it.reason
         what = f"{it.exception.rpartition('.')[2]}: {it.message}" if it.exception else it.message
         cells = (it.letter, message, it.conversation, reason, moment(it.at), what[:200])
-        table.add_row(*(Text(printable(cell)) for cell in cells))
+        table.add_row(*(Text(one_line(cell)) for cell in cells))
     Console().print(table)
     return found
 

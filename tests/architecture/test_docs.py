@@ -70,4 +70,4 @@ def test_guarantees_name_tests_and_mutations_that_exist() -> None:
     cited = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page)
     assert cited
     assert not [f"{file}::{name}" for file, name in cited if f"def {name}(" not in (ROOT / file).read_text()]
-    assert set(re.findall(r"\[(\d\d)\]", page)) == {mutation.patch[:2] for mutation in MUTATIONS}
+    assert set(re.findall(r"\[(\d{2,3})\]", page)) == {mutation.patch.partition("-")[0] for mutation in MUTATIONS}

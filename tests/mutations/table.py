@@ -52,6 +52,7 @@ _BRAKING = "tests/simulation/test_braking.py::test_"
 _LETTERS = "tests/simulation/test_letters.py::test_"
 _LIMITS = "tests/bad_input/test_limits.py::test_"
 _MODES = "tests/simulation/test_failure_modes.py::test_"
+_TEXT = "tests/hostile/test_text.py::test_"
 _DECISIONS = "tests/simulation/test_decisions.py::test_"
 """Guards of the core: a law of the simulation or of the machine breaks without them, beside others."""
 
@@ -144,6 +145,8 @@ MUTATIONS = (
         "73-limits-count-what-came-while-off",
         f"{_SWITCH}the_limit_counts_what_comes_behind_a_failure_once_the_queue_is_on",
     ),
+    Mutation("160-invisible-characters-shown", f"{_TEXT}an_error_from_outside_is_printed_as_text"),
+    Mutation("161-lines-without-a-margin", f"{_TEXT}lines_from_outside_never_begin_where_ours_do"),
     Mutation("74-rollbacks-not-counted", f"{_SWITCH}five_rollbacks_in_a_row_turn_the_queue_off[5]"),
     Mutation("75-never-braked", f"{_BRAKING}a_broken_deploy_does_not_dead_letter_the_day"),
     Mutation("76-one-probe-for-ever", f"{_BRAKING}one_that_asks_to_be_called_later_has_had_its_turn[False]"),
