@@ -53,6 +53,7 @@ _LETTERS = "tests/simulation/test_letters.py::test_"
 _LIMITS = "tests/bad_input/test_limits.py::test_"
 _MODES = "tests/simulation/test_failure_modes.py::test_"
 _TEXT = "tests/hostile/test_text.py::test_"
+_ROWS = "tests/simulation/test_waiting_rows.py::test_"
 _DECISIONS = "tests/simulation/test_decisions.py::test_"
 """Guards of the core: a law of the simulation or of the machine breaks without them, beside others."""
 
@@ -179,5 +180,28 @@ MUTATIONS = (
     Mutation(
         "140-lists-of-any-length",
         f"{_LIMITS}nothing_is_built_of_a_list_before_its_length_is_known_to_be_allowed[1.49 million ends]",
+    ),
+    Mutation(
+        "180-accepted-early-beside-what-is-held",
+        f"{_ROWS}what_is_held_keeps_its_number_while_what_closes_its_gap_waits",
+    ),
+    Mutation(
+        "181-front-of-the-rows-forgotten",
+        f"{_ROWS}rows_in_front_of_all_others_do_not_replace_those_of_an_earlier_owner",
+    ),
+    Mutation(
+        "182-backlog-of-lost-partitions-kept",
+        "tests/unit/worker/test_giving_back.py::test_what_was_read_of_a_partition_is_forgotten_with_it",
+    ),
+    Mutation(
+        "183-a-late-begin-keeps-its-old-limit",
+        f"{_MEMORY}what_was_kept_for_longer_than_a_dialog_may_begin_begins_it_all_the_same",
+    ),
+    Mutation("184-a-tick-counts-before-the-queue-is-read", f"{_MEMORY}a_tick_does_not_count_while_the_queue_is_unread"),
+    Mutation("185-a-gap-asked-for-after-it-closed", f"{_MEMORY}a_gap_that_closes_in_time_is_not_asked_for"),
+    Mutation(
+        "186-an-overdue-attempt-not-committed",
+        "tests/slow_handlers/test_limits.py::"
+        "test_a_run_over_the_limit_is_committed_as_an_attempt_although_nothing_else_happens",
     ),
 )

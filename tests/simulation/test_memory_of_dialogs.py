@@ -83,6 +83,23 @@ def test_a_gap_is_asked_for_three_times_then_the_dialog_breaks() -> None:
         assert sim.open_dialogs() == []
 
 
+def test_a_gap_that_closes_in_time_is_not_asked_for() -> None:
+    """Another one has its own second from the moment it is known."""
+    with Simulation(services.counter()) as sim:
+        dialog = sim.peer("web").begin_dialog("counter", COUNTING)
+        for gap in (1, 3):
+            sim.broker.stop = records.is_to("counter", gap)
+            for amount in range(2 if gap > 1 else 3):
+                dialog.send(Add(amount=amount))
+            sim.advance(timedelta(milliseconds=700))
+            sim.broker.resume()
+            sim.run()
+        sim.advance(timedelta(minutes=1))
+        assert len(dialog.received()) == 5
+        assert [e.kind for e in records.queued(sim, "web")].count(Kind.RESEND) == 0
+        assert sim.open_dialogs() == [dialog.id]
+
+
 def test_the_first_message_may_arrive_after_the_second() -> None:
     """The target's endpoint starts inbound, holds what came early, and handles both in order."""
     with Simulation(services.counter()) as sim:
@@ -175,6 +192,24 @@ def test_time_passes_on_a_queue_that_nobody_ever_wrote_to() -> None:
         assert rows_of(sim, "web", rows.ENDPOINT) == []
 
 
+def test_a_tick_does_not_count_while_the_queue_is_unread() -> None:
+    """What is not read yet may be a copy of what the tombstone is kept for."""
+    with Simulation(services.counter(), partitions=1) as sim:
+        dialog = sim.peer("web").begin_dialog("counter", COUNTING)
+        dialog.send(Add(amount=1))
+        dialog.end()
+        sim.run()
+        log = sim._runners["counter"][0].log
+        log.pause(0)
+        records.replay(sim, "counter")
+        sim.advance(timedelta(hours=5))
+        assert len(rows_of(sim, "counter", rows.ENDPOINT)) == 1
+        log.resume(0)
+        sim.run()
+        assert [entry.number for entry in sim.broker.ledger.handled if entry.service == "counter"] == [0]
+        assert sim.dead_letters("counter") == []
+
+
 def test_ticks_count_although_an_aborted_transaction_ended_the_queue() -> None:
     """Offsets of aborted records are never read; they must not stop time for ever."""
     with Simulation(services.counter()) as sim:
@@ -233,6 +268,20 @@ def test_an_endpoint_dropped_from_memory_shares_its_groups_lane() -> None:
             assert lanes.setdefault(active.lane.name, active.lane) is active.lane
             assert partition.lanes.get(active.lane.name) is active.lane
         sim.check_invariants()
+
+
+def test_an_endpoint_dropped_from_memory_still_acknowledges() -> None:
+    """Its deadline brings it back; with room for few endpoints all that were heard are told so."""
+    settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Limits(cached_endpoints=4))
+    with Simulation(services.sink(), settings=settings, partitions=1) as sim:
+        dialogs = [sim.peer("web").begin_dialog("sink", NOTICES) for _ in range(20)]
+        for dialog in dialogs:
+            dialog.send(Heard(text="x"))
+        sim.run()
+        sim.advance(timedelta(seconds=10))
+        assert {e.prefix.conversation_id for e in records.queued(sim, "web") if e.kind is Kind.ACK} == {
+            UUID(dialog.id).bytes for dialog in dialogs
+        }
 
 
 def test_the_partitions_of_a_worker_share_the_room_for_endpoints() -> None:
@@ -497,6 +546,18 @@ def test_what_was_sent_to_an_unknown_service_arrives_when_it_appears() -> None:
         assert nowhere.dialog().received() == [Add(amount=1), Add(amount=2), Add(amount=3)]
         assert rows_of(sim, "web", rows.DELAYED) == []
         sim.check_invariants()
+
+
+def test_what_was_kept_for_longer_than_a_dialog_may_begin_begins_it_all_the_same() -> None:
+    """The time in which its first message counts runs from when that is transmitted, not from when it was said."""
+    with Simulation() as sim:
+        dialog = sim.peer("web").begin_dialog("nowhere", COUNTING)
+        dialog.send(Add(amount=1))
+        sim.advance(timedelta(hours=3))
+        nowhere = sim.peer("nowhere", accepts=[COUNTING])
+        sim.advance(timedelta(minutes=2))
+        assert nowhere.dialog().received() == [Add(amount=1)]
+        assert dialog.error is None
 
 
 def test_a_queue_that_refuses_records_delays_its_dialogs_and_no_other() -> None:

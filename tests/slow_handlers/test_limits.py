@@ -54,6 +54,15 @@ def test_what_a_handler_does_after_its_limit_is_refused(shop: Workshop) -> None:
     assert shop.gates.entries["behind"] == 0
 
 
+def test_a_run_over_the_limit_is_committed_as_an_attempt_although_nothing_else_happens(shop: Workshop) -> None:
+    """A process that dies right after it has charged a run has charged it."""
+    boss, worker = shop.worker(shop.boss), shop.worker()
+    shop.ask(Brief(name="late"))
+    until(lambda: shop.attempts() == [0], boss, worker)
+    until(lambda: worker.counts.failures == 1, worker)
+    assert shop.attempts() == [1]
+
+
 def test_one_run_over_the_limit_is_an_attempt_and_the_next_takes_effect_once(shop: Workshop) -> None:
     boss, worker = shop.worker(shop.boss), shop.worker()
     shop.ask(Brief(name="late"), Task(name="behind"))

@@ -99,3 +99,16 @@ def test_a_partition_is_clean_although_its_handler_still_runs_and_its_message_is
     successor = house.worker(house.slow)
     step_until(lambda: successor.counts.handled == 1, successor)
     successor.close()
+
+
+def test_what_was_read_of_a_partition_is_forgotten_with_it() -> None:
+    """Its next owner reads it again; this worker too, should the partition come back before it was taken."""
+    house = House()
+    with house.client() as client, client.begin_dialog("slow", JOBS) as dialog:
+        dialog.send(Job(n=1))
+    sender, worker = house.worker(house.sender), house.worker(house.slow)
+    step_until(lambda: len(house.broker.queue("slow")[0]) > 0, sender)
+    (record, *_) = house.broker.queue("slow")[0]
+    worker._backlog = [record]
+    worker.lost([0])
+    assert worker._backlog == []
