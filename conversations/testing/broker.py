@@ -21,7 +21,7 @@ DECIDED = 0.2
 class StepTransaction(Transaction):
     """A worker's transaction, with what is to be noted once it is committed."""
 
-    __slots__ = ("commit", "handled", "late", "member", "slot")
+    __slots__ = ("commit", "handled", "late", "member", "sent", "slot")
 
     def __init__(self, service: str, member: Member, slot: str) -> None:
         super().__init__(service)
@@ -30,6 +30,8 @@ class StepTransaction(Transaction):
         self.late: list[Out] = []
         """Sent with it, to arrive after it."""
         self.handled: Sequence[Handled] = ()
+        self.sent: Sequence[Produced] = ()
+        """What it appends, in the order its worker said it in."""
         self.commit = False
         """How it will end when it hangs: the coordinator has been asked to commit it, or nobody did."""
 
@@ -109,6 +111,7 @@ class FaultyBroker(MemoryBroker):
         if not commit or not isinstance(transaction, StepTransaction):
             return super().finish(transaction, commit=commit)
         self._check_writer(transaction)
+        self.ledger.speak(out.headers for out in map(Out._make, transaction.sent) if out.topic.endswith(f".{QUEUE}"))
         ends = super().finish(transaction, commit=True)
         wanted = f".{QUEUE}", f".{DEAD_LETTER}"
         records = [record for record in transaction.records if record.topic().endswith(wanted)]

@@ -22,7 +22,8 @@ class Faults:
     later. ``stall`` is per phase of a transaction and per step: the process stands still while the others go on, and
     may be declared dead meanwhile. ``hang`` is per transaction: it stays open when its producer dies, or is decided
     only after its worker gave up waiting. ``survive`` is per crash: the local copies of state are still there.
-    ``noise`` is per transaction: somebody writes a record that nobody can use.
+    ``noise`` is per transaction: somebody writes a record that nobody can use. ``refuse`` is per transaction: the queue
+    of another service takes no records. ``overlap`` is per attempt of a commit: handlers finish while it is under way.
     """
 
     seed: int
@@ -37,6 +38,8 @@ class Faults:
     hang: float = 0.0
     survive: float = 0.0
     noise: float = 0.0
+    refuse: float = 0.0
+    overlap: float = 0.0
 
 
 class Crash(BaseException):

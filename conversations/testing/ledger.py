@@ -9,6 +9,7 @@ from uuid import UUID
 
 from conversations.errors import UndecodableRecord
 from conversations.memory.record import MemoryRecord
+from conversations.ports import Headers
 from conversations.protocol.envelope import HEADER_NAME, split_header
 from conversations.protocol.sequencing import NONE
 from conversations.worker import letters
@@ -49,6 +50,8 @@ class Ledger:
         self.steps: list[Step] = []
         self.said: Counter[tuple[bytes, bool, int]] = Counter()
         """How many committed transactions sent this number of this conversation from the side that began it, or not."""
+        self._spoken: dict[tuple[bytes, bool], int] = {}
+        """The last number of each direction that a committed transaction sent."""
         self.failed: set[tuple[str, bytes]] = set()
         """Services and conversations of which a handler raised."""
 
@@ -64,6 +67,27 @@ class Ledger:
                 kept.append(_letter(service, headers))
         if handled or kept:
             self.steps.append(Step(handled, kept))
+
+    def speak(self, sent: Iterable[Headers | None]) -> None:
+        """Check that each direction's numbers are sent in their order.
+
+        Raises:
+            AssertionError: one overtook another.
+        """
+        for headers in sent:
+            for name, header in headers or ():
+                if name == HEADER_NAME:
+                    self._speak(header)
+
+    def _speak(self, header: bytes) -> None:
+        try:
+            conversation, from_initiator, _, number = split_header(header)
+        except UndecodableRecord:
+            return  # no worker's
+        last = self._spoken.get((conversation, from_initiator), NONE)
+        if number != NONE and number < last:
+            raise AssertionError(f"invariant 3 (in order): {conversation.hex()} says number {number} after {last}")
+        self._spoken[conversation, from_initiator] = max(last, number)
 
     def say(self, header: bytes) -> None:
         """Count a numbered envelope that a transaction sends."""
@@ -87,10 +111,25 @@ class Page:
 
     def __init__(self) -> None:
         self._pending: dict[int, list[Handled]] = {}
+        self._flying: set[int] = set()
+        """Partitions of the transaction under way: what is handled of them now comes with the next one."""
+        self._later: dict[int, list[Handled]] = {}
+
+    def flies(self, partitions: Iterable[int]) -> None:
+        """A transaction of these partitions is under way, or tried again."""
+        self._flying |= set(partitions)
+
+    def landed(self) -> None:
+        """It is committed: what was handled meanwhile is to be committed next."""
+        later, self._later = self._later, {}
+        self._flying.clear()
+        for partition, entries in later.items():
+            self._pending.setdefault(partition, []).extend(entries)
 
     def note(self, partition: int, entry: Handled, attempt: int) -> None:
         """A handler returned; a further attempt replaces one whose result was refused."""
-        pending = self._pending.setdefault(partition, [])
+        pages = self._later if partition in self._flying else self._pending
+        pending = pages.setdefault(partition, [])
         if attempt > 1 and entry in pending:
             pending.remove(entry)
         pending.append(entry)
@@ -103,3 +142,5 @@ class Page:
         """The partitions were lost before what was handled could be committed."""
         for partition in partitions:
             self._pending.pop(partition, None)
+            self._later.pop(partition, None)
+            self._flying.discard(partition)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from conversations.errors import InDoubt, Interrupted
+from conversations.errors import DestinationFailed, InDoubt, Interrupted
 from conversations.memory.log import MemoryLog, MemoryRestore
 from conversations.ports import Listener, Out, Positions, Produced, Record, Restored
-from conversations.protocol.topics import STATE, service_topic
+from conversations.protocol.topics import QUEUE, STATE, service_topic
 from conversations.testing import noise
 from conversations.testing.broker import FaultyBroker, StepTransaction
 from conversations.testing.faults import Chance, Crash
@@ -37,16 +37,23 @@ class FaultyLog(MemoryLog):
         service: whose worker this is.
         slot: names the worker across restarts; its next connection ends the transaction it left open.
         meanwhile: lets the other workers go on while this one stands still.
+        lanes: lets handlers of this worker return while its transaction is under way.
     """
 
     def __init__(
-        self, broker: FaultyBroker, service: str, slot: str = "", meanwhile: Callable[[], None] = lambda: None
+        self,
+        broker: FaultyBroker,
+        service: str,
+        slot: str = "",
+        meanwhile: Callable[[], None] = lambda: None,
+        lanes: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(broker, service)
         self._faulty = broker
         self._chance = broker.chance
         self._slot = slot
         self._meanwhile = meanwhile
+        self._lanes = lanes
         self._broken = False
         """After a commit in doubt: only another connection can commit."""
         self.page = Page()
@@ -117,11 +124,14 @@ class FaultyLog(MemoryLog):
         """Commit, unless something goes wrong before, in the middle of it or after it."""
         if self._broken:
             raise InDoubt("the producer was given up after a failure")
+        self.page.flies(offsets)
         try:
-            return self._commit_by_chance(outs, offsets)
+            done = self._commit_by_chance(outs, offsets)
         except InDoubt:
             self._broken = True
             raise
+        self.page.landed()
+        return done
 
     def _commit_by_chance(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
         chance, faults = self._chance, self._chance.faults
@@ -129,9 +139,14 @@ class FaultyLog(MemoryLog):
             raise Crash("before the commit")
         if offsets and chance.happens(faults.revoke):
             self._seize(chance.random.choice(sorted(offsets)))
+        if chance.happens(faults.overlap):
+            self._lanes()
         if chance.happens(faults.abort):
             self._fail(outs, offsets)
+        self._refuse(outs)
         done = self._commit(outs, offsets)
+        if chance.happens(faults.overlap):
+            self._lanes()
         if chance.happens(faults.crash / 2):
             raise Crash("after the commit")
         if chance.happens(faults.noise):
@@ -143,6 +158,7 @@ class FaultyLog(MemoryLog):
         self._stall()
         broker = self._faulty
         transaction = StepTransaction(self.service, self, self._slot)
+        transaction.sent = outs
         # Nothing of a transaction that must fail travels, late or not.
         passes = self._group.knows(self) and not broker.missing(outs)
         now, transaction.late = broker.scatter(outs) if passes else (list(outs), [])
@@ -162,6 +178,13 @@ class FaultyLog(MemoryLog):
         strays = {out[1] for out in outs if out[0] == state} - offsets.keys()
         if offsets and strays:
             raise AssertionError(f"invariant 2: state of partitions {sorted(strays)} is written without their offsets")
+
+    def _refuse(self, outs: Sequence[Produced]) -> None:
+        """Somebody else's queue takes no records for a moment."""
+        own = service_topic(self.broker.namespace, self.service, QUEUE)
+        queues = sorted({out[0] for out in outs if out[0].endswith(f".{QUEUE}") and out[0] != own})
+        if queues and self._chance.happens(self._chance.faults.refuse):
+            raise DestinationFailed({self._chance.random.choice(queues): "refused by chance"})
 
     def _fail(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> None:
         kind = self._chance.random.choice(["interrupted", "in doubt", "in doubt, committed"])

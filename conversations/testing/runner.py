@@ -63,7 +63,8 @@ class Runner:
         )  # fmt: skip
 
     def _connect(self) -> Log:
-        self._log = FaultyLog(self._world.broker, self.service.name, self._slot, self._world.meanwhile)
+        world = self._world
+        self._log = FaultyLog(world.broker, self.service.name, self._slot, world.meanwhile, self.lanes.go_on)
         return self._log
 
     @property

@@ -15,6 +15,9 @@ from conversations.testing.faults import Chance
 from conversations.testing.ledger import Handled, Ledger, Page
 from conversations.worker.room import Room
 
+OVERLAP = 6
+"""Handlers that return during one attempt of a commit are fewer."""
+
 
 class SeededLanes(Inline):
     """``Inline`` with the interleaving of lanes drawn by chance.
@@ -55,6 +58,19 @@ class SeededLanes(Inline):
             else:
                 self._open.insert(index, (run, self._drive(run, call)))
         self._open = slow
+
+    def go_on(self) -> None:
+        """Let some handlers return, and those behind them begin, while the step's transaction is under way."""
+        for _ in range(self._chance.random.randrange(1, OVERLAP)):
+            if not self._open:
+                return
+            index = self._chance.random.randrange(len(self._open))
+            run, call = self._open.pop(index)
+            following = None if call is None else self._drive(run, call)
+            if following is None:
+                run.done = True
+            else:
+                self._open.insert(index, (run, following))
 
     def _drive(self, run: Run, call: Call) -> Call | None:
         failure = self._await(invoke_async(call)) if call.handler.is_async else invoke(call)

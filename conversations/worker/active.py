@@ -66,6 +66,11 @@ class Active:
         self.out_key = endpoint.peer_key.encode()
         self.out = self.constant = b""
 
+    @property
+    def is_hollow(self) -> bool:
+        """Nothing is known of the conversation here, and nothing is under way: its group is whatever the next record says."""
+        return not (self.exists or self.tombstone is not None or self.lane.items or self.lane.run is not None)
+
     def learn(self, prefix: Prefix, encoded: bytes) -> None:
         """Remember what the peer's envelopes begin with, and those bytes."""
         self.from_peer = prefix

@@ -60,18 +60,18 @@ def landed(partition: Partition, checkpoint: int | None, room: int) -> list[Call
 
 
 def withdraw(partition: Partition, topics: set[str]) -> None:
-    """Take envelopes to topics that refuse records out of the step's flight; they become delayed rows of it."""
-    flight = partition.flying
-    if flight is None:
-        return
-    # Handlers went on while the commit failed: what they wrote since belongs to the next step.
-    later, partition.flying, partition.flight = partition.flight, None, flight
-    before = set(flight.rows)
-    speaking.withdraw(partition, flight.outs, topics)
-    added = [key for key in flight.rows if key not in before]
-    topic, number = partition.owner.state_topic, partition.number
-    flight.outs += [(topic, number, key, flight.rows[key], None) for key in added]
-    partition.flying, partition.flight = flight, later
+    """Take envelopes to topics that refuse records out of the transaction under way and out of the next; they become rows."""
+    flight, later = partition.flying, partition.flight
+    if flight is not None:
+        partition.flying, partition.flight = None, flight
+        before = set(flight.rows)
+        speaking.withdraw(partition, flight.outs, topics)
+        added = [key for key in flight.rows if key not in before]
+        topic, number = partition.owner.state_topic, partition.number
+        flight.outs += [(topic, number, key, flight.rows[key], None) for key in added]
+        partition.flying, partition.flight = flight, later
+    # Handlers went on while the commit failed: what they said since, of the same dialogs too, must not go ahead of it.
+    speaking.withdraw(partition, later.outs, topics)
 
 
 def pace(partition: Partition) -> None:

@@ -83,13 +83,17 @@ def opener(partition: Partition, active: Active) -> Active:
 
 
 def _implied(partition: Partition, lane: Lane) -> list[bytes]:
-    """The endpoint a group without a row consists of: that of the conversation it is named after."""
+    """The endpoint a group without a row consists of: that of the conversation it is named after.
+
+    Whoever names a group chooses its key freely, so the endpoint of that conversation may be in another group.
+    """
     origin, key = lane.name
     try:
         own = rows.identity(UUID(key).bytes, origin == "")
     except ValueError:
         return []
     peer = rows.other_side(own)
-    if peer in partition.actives and partition.actives[peer].exists:
-        return [own]
-    return [own] if partition.read(rows.ENDPOINT + own) is not None else []
+    known = partition.actives.get(peer)
+    if (known is None or not known.exists) and partition.read(rows.ENDPOINT + own) is None:
+        return []
+    return [own] if partition.find(peer, "", "").lane.name == lane.name else []

@@ -300,7 +300,7 @@ class Worker:
                 read = self.owner.log.poll(FENCED_PAUSE if fences > FENCES_AT_ONCE else 0, self.settings.batch)
                 self._backlog += read  # not in one line: polling may lose partitions, and their records with them
             except DestinationFailed as error:
-                self._quarantine(flying, error)
+                self._quarantine(error)
             except Interrupted as error:
                 interrupted += 1
                 if interrupted >= COMMIT_TRIES:
@@ -308,7 +308,7 @@ class Worker:
                 log.warning("transaction aborted, trying again: %s", error)
         raise LogError(f"a step could not be committed in {2 * COMMIT_TRIES} tries")
 
-    def _quarantine(self, flying: list[Partition], error: DestinationFailed) -> None:
+    def _quarantine(self, error: DestinationFailed) -> None:
         """Keep what a topic refuses as delayed rows, so that the rest can be committed."""
         owner = self.owner
         own_topics = (owner.state_topic, owner.commands_topic, owner.dead_letter_topic, owner.events_topic)
@@ -320,7 +320,7 @@ class Worker:
             for topic in error.topics:
                 if not topic.startswith(owner.retry_prefix):
                     owner.destinations.block(topic, owner.now)
-            for partition in flying:
+            for partition in self.partitions.values():
                 collecting.withdraw(partition, set(error.topics))
             owner.retry_topics = [shown for shown in owner.retry_topics if shown[1] not in error.topics]
 

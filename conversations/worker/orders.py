@@ -127,6 +127,8 @@ def _draft(partition: Partition, command: Command) -> Draft:
             raise LocalError("only the initiator's side can begin a dialog", code=_REPEATED)
         if active.exists or active.tombstone is not None:
             raise LocalError("a dialog with this id exists already", code=_REPEATED)
+        if active.lane.name != ("", command.key):
+            raise LocalError("a record before this one names another group for the dialog", code=_REPEATED)
         active = _begun(partition, active, command, first)
     elif not active.exists:
         gone = active.tombstone is not None

@@ -143,7 +143,7 @@ class Partition:
             origin: whose its group would be.
         """
         active = self.actives.get(peer_identity)
-        if active is not None:
+        if active is not None and (not key or active.lane.name == (origin, key) or not active.is_hollow):
             return active
         own = rows.other_side(peer_identity)
         row = self.read(rows.ENDPOINT + own)

@@ -55,6 +55,9 @@ _MODES = "tests/simulation/test_failure_modes.py::test_"
 _TEXT = "tests/hostile/test_text.py::test_"
 _ROWS = "tests/simulation/test_waiting_rows.py::test_"
 _DECISIONS = "tests/simulation/test_decisions.py::test_"
+_REFUSED = "tests/unit/worker/test_refused_destinations.py::test_"
+_QUEUES = "tests/simulation/test_refused_destinations.py::test_"
+_GROUPS = "tests/simulation/test_groups.py::test_"
 """Guards of the core: a law of the simulation or of the machine breaks without them, beside others."""
 
 MUTATIONS = (
@@ -203,5 +206,25 @@ MUTATIONS = (
         "186-an-overdue-attempt-not-committed",
         "tests/slow_handlers/test_limits.py::"
         "test_a_run_over_the_limit_is_committed_as_an_attempt_although_nothing_else_happens",
+    ),
+    Mutation(
+        "130-overtaken-by-what-was-said-later",
+        f"{_REFUSED}what_is_said_while_a_commit_fails_does_not_overtake_what_was_refused",
+    ),
+    Mutation(
+        "131-withdrawn-with-the-next-step",
+        f"{_QUEUES}what_a_queue_refuses_is_kept_by_the_transaction_that_would_have_sent_it",
+    ),
+    Mutation(
+        "132-an-owner-of-today-overtakes",
+        f"{_QUEUES}an_owner_that_waits_for_one_queue_does_not_overtake_what_waits_for_another",
+    ),
+    Mutation(
+        "133-each-partition-finds-out-for-itself",
+        f"{_QUEUES}what_one_partition_learns_of_a_queue_does_not_reorder_the_dialogs_of_another",
+    ),
+    Mutation(
+        "134-pulled-into-a-group-by-its-name",
+        f"{_GROUPS}a_peer_cannot_pull_another_ones_dialog_into_its_group[False]",
     ),
 )

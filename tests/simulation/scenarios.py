@@ -189,6 +189,42 @@ def moving(world: World) -> None:
         finish(sim, dialogs)
 
 
+def overlapping(world: World) -> None:
+    """Handlers return between the attempts of a commit, and while one is decided: what they say comes after it."""
+    world.at_least(slow=0.4, overlap=0.6, abort=0.3)
+    with world.simulation(services.counter()) as sim:
+        dialogs = [sim.peer("web").begin_dialog("counter", COUNTING) for _ in range(3)]
+        count(world, sim, dialogs)
+        finish(sim, dialogs)
+
+
+def refusing(world: World) -> None:
+    """Queues take no records now and then, while handlers go on: what is said on a dialog keeps its order."""
+    world.at_least(workers=2, slow=0.4, overlap=0.6, refuse=0.4, move=0.15)
+    random = world.random
+    with world.simulation(services.counter(), services.echo()) as sim:
+        totals = [sim.peer(name).begin_dialog("counter", COUNTING) for name in ("web", "app", "web")]
+        texts = [sim.peer(name).begin_dialog("echo", ECHO) for name in ("app", "web")]
+        said: dict[str, list[int]] = {dialog.id: [] for dialog in (*totals, *texts)}
+        for _ in range(random.randrange(2, 8)):
+            for _ in range(random.randrange(1, 10)):
+                dialog, number = random.choice([*totals, *texts]), random.randrange(100)
+                dialog.send(Add(amount=number) if dialog in totals else Say(text=str(number)))
+                said[dialog.id].append(number)
+            sim.advance(timedelta(seconds=random.choice([0, 0, 0, 1, 5, 70])))
+        sim.advance(timedelta(minutes=20))
+        for dialog in totals:
+            numbers = said[dialog.id]
+            assert dialog.received() == [Total(total=sum(numbers[: n + 1])) for n in range(len(numbers))]
+        for dialog in texts:
+            assert dialog.received() == [Say(text=str(number)) for number in said[dialog.id]]
+        for dialog in (*totals, *texts):
+            dialog.end()
+        sim.advance(timedelta(minutes=20))
+        assert sim.open_dialogs() == []
+        sim.check_invariants()
+
+
 def dying(world: World) -> None:
     """Processes die before, within and after their transactions, also while they restore old local copies."""
     world.at_least(workers=2, crash=0.2, hang=0.1, survive=0.7)
@@ -402,5 +438,5 @@ def forgotten(sim: Simulation) -> None:
 
 SCENARIOS: tuple[Scenario, ...] = (
     saga, counting, echoing, forgetting, scattering, ringing, quarrelling,
-    moving, dying, poisoning, waiting, expiring, relaying, confusing, replaying, overflowing, parking,
+    moving, overlapping, refusing, dying, poisoning, waiting, expiring, relaying, confusing, replaying, overflowing, parking,
 )  # fmt: skip

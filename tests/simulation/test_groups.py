@@ -1,0 +1,115 @@
+"""Who belongs to a conversation group: a key says so, and anybody may choose any key."""
+
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from conversations import Dialog, Service
+from conversations.protocol.command import Begin, Command, Operation, Send, encode_command
+from conversations.protocol.envelope import Kind
+from conversations.protocol.topics import COMMANDS
+from conversations.testing import Simulation
+from tests.simulation import records
+from tests.simulation.services import ECHO, Say
+
+EMPTY = b'{"text":"x"}'
+
+
+def company(name: str = "shop") -> Service[dict[str, Any]]:
+    """Answers with the group as it sees it: who opened it, and all that are in it."""
+    service = Service(name, accepts=[ECHO], initiates=[ECHO])
+
+    @service.on(Say)
+    def say(body: Say, dialog: Dialog) -> None:
+        group = dialog.group
+        members = ",".join(sorted(it.id for it in group.dialogs()))
+        dialog.send(Say(text=f"{body.text} {group.opened_by.id} {members}"))
+
+    return service
+
+
+def command(sim: Simulation, conversation: UUID, key: str, *operations: Operation, service: str = "shop") -> None:
+    """Append a command of this service under any key."""
+    asked = Command(
+        sim.chance.random.randbytes(16), conversation.bytes, True, key, "", service, sim.clock.now(), operations
+    )
+    sim.broker.append_keyed(service, COMMANDS, key.encode(), encode_command(asked))
+
+
+def said(sim: Simulation, peer: str) -> list[str]:
+    """Texts that were sent to a peer, in order."""
+    return [Say.model_validate_json(it.body).text for it in records.queued(sim, peer) if it.kind is Kind.MESSAGE]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_peer_cannot_pull_another_ones_dialog_into_its_group(restart: bool) -> None:
+    """Its key is the id of the other's dialog, as of a correlation id that was passed on."""
+    with Simulation(company(), partitions=1) as sim:
+        victim = sim.peer("web").begin_dialog("shop", ECHO)
+        victim.send(Say(text="mine"))
+        sim.run()
+        if restart:
+            sim.crash("shop")
+        sim.peer("stranger")
+        own = records.drawn(sim)
+        prefix = replace(records.first_of(sim, own, "shop", "Echo"), reply_key=victim.id)
+        records.post(sim, records.message(prefix, 0, "Say", EMPTY))
+        sim.run()
+        assert said(sim, "stranger") == [f"x {own} {own}"]
+        assert victim.received() == [Say(text=f"mine {victim.id} {victim.id}")]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_dialog_of_ones_own_stays_in_its_group_when_another_group_is_named_after_it(restart: bool) -> None:
+    """A client may name a group after a dialog that is in another group."""
+    with Simulation(company(), partitions=1) as sim:
+        web = sim.peer("web", accepts=[ECHO])
+        first, second = records.drawn(sim, 1), records.drawn(sim, 2)
+        command(sim, first, "orders", Begin("web", "Echo"), Send("Say", "application/json", EMPTY))
+        sim.run()
+        if restart:
+            sim.crash("shop")
+        command(sim, second, str(first), Begin("web", "Echo"), Send("Say", "application/json", EMPTY))
+        sim.run()
+        for dialog in web.dialogs():
+            dialog.send(Say(text="who"))
+        sim.run()
+        expected = [f"who {first} {first}", f"who {second} {second}"]
+        assert sorted(text for text in said(sim, "web") if text.startswith("who")) == sorted(expected)
+        sim.check_invariants()
+
+
+def test_a_refused_command_does_not_decide_the_group_of_a_dialog_that_begins_later() -> None:
+    """It asked for a dialog nobody knew, under another key of the same partition."""
+    with Simulation(company(), partitions=1) as sim:
+        web = sim.peer("web", accepts=[ECHO])
+        first, second = records.drawn(sim, 1), records.drawn(sim, 2)
+        command(sim, first, str(first), Begin("web", "Echo"), Send("Say", "application/json", EMPTY))
+        command(sim, second, str(first), Send("Say", "application/json", EMPTY))
+        sim.run()
+        assert [letter.code for letter in sim.dead_letters("shop")] == [8426]
+        command(sim, second, "later", Begin("web", "Echo"), Send("Say", "application/json", EMPTY))
+        sim.run()
+        for dialog in web.dialogs():
+            dialog.send(Say(text="who"))
+        sim.run()
+        expected = [f"who {first} {first}", f"who {second} {second}"]
+        assert sorted(text for text in said(sim, "web") if text.startswith("who")) == sorted(expected)
+        sim.check_invariants()
+
+
+def test_a_stray_record_does_not_decide_the_key_of_a_dialog_that_begins_later() -> None:
+    """An acknowledgement in a conversation nobody knows is set aside, whatever key it came with."""
+    with Simulation(company(), partitions=1) as sim:
+        sim.peer("stranger")
+        own = records.drawn(sim)
+        prefix = records.first_of(sim, own, "shop", "Echo")
+        stray = replace(records.message(prefix, -1, "", b""), kind=Kind.ACK, content_type="")
+        records.post(sim, replace(stray, prefix=replace(prefix, reply_key="elsewhere")))
+        sim.run()
+        assert [letter.reason for letter in sim.dead_letters("shop")] == ["set-aside"]
+        records.post(sim, records.message(prefix, 0, "Say", EMPTY))
+        sim.run()
+        assert said(sim, "stranger") == [f"x {own} {own}"]
