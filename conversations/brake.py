@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from conversations.errors import DeclarationError
@@ -36,6 +36,10 @@ class Brake:
             raise DeclarationError("a brake: dialogs is at least 1, share from 0 to 1")
         if min(self.window, self.probe) <= timedelta(0):
             raise DeclarationError("a brake: window and probe are more than zero")
+
+    def scaled(self, factor: float) -> Brake:
+        """Return the same with times that are shorter by a factor."""
+        return replace(self, window=self.window / factor, probe=self.probe / factor)
 
 
 class Failures:

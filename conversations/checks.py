@@ -65,16 +65,15 @@ def micros(duration: timedelta, what: str) -> int:
     return amount
 
 
-def expiry(now: int, lifetime: timedelta | None, contract: Contract) -> int:
-    """Return when a dialog begun now ends its life.
+def expiry(now: int, lifetime: timedelta | None, contract: Contract, default: int) -> int:
+    """Return when a dialog begun now ends its life; ``default`` microseconds later, if neither beginner nor contract say.
 
     Raises:
         LocalError: the lifetime is not positive (8411).
     """
-    chosen = lifetime if lifetime is not None else contract.lifetime
-    if chosen is None:
+    amount = contract.lives(default) if lifetime is None else micros(lifetime, "a lifetime")
+    if amount is None:
         return NEVER
-    amount = micros(chosen, "a lifetime")
     if amount == 0:
         raise LocalError("a lifetime must be more than zero (8411)", code=8411)
     return later(now, amount)

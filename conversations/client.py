@@ -30,6 +30,7 @@ from conversations.errors import (
     UnknownContract,
 )
 from conversations.pending import Pending
+from conversations.periods import Periods
 from conversations.ports import CommandSink
 from conversations.presence import Host, find
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
@@ -43,8 +44,6 @@ M = TypeVar("M")
 N = TypeVar("N")
 
 DEFAULT_TIMEOUT = timedelta(seconds=30)
-REQUEST_LIFETIME = timedelta(minutes=1)
-"""A request's dialog lives at least this long, and not shorter than its time-out."""
 COMMAND_BYTES = 1_040_000
 """Largest command: it fits the record that Kafka takes by default."""
 _DRAWS = 10_000
@@ -223,12 +222,21 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         service: the service, or its name; with the object, messages to existing dialogs are checked here.
         kafka: the cluster.
         timeout: how long a block waits for Kafka's confirmation.
+        periods: those of the namespace's workers.
     """
 
-    def __init__(self, service: str | Service[Any], kafka: Kafka, *, timeout: timedelta = DEFAULT_TIMEOUT) -> None:
+    def __init__(
+        self,
+        service: str | Service[Any],
+        kafka: Kafka,
+        *,
+        timeout: timedelta = DEFAULT_TIMEOUT,
+        periods: Periods | None = None,
+    ) -> None:
         self._service = service if isinstance(service, Service) else None
         self.service_name = service.name if isinstance(service, Service) else service
         self.timeout = timeout
+        self._periods = periods or Periods()
         self.limits = Limits()
         self._kafka = kafka
         self._sinks: dict[str, CommandSink] = {}
@@ -308,7 +316,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         self._used[contract.name] = contract
         dialog = ClientDialog(self, conversation.bytes, group or str(conversation), contract)
         now = _now()
-        until = expiry(now, lifetime, contract)
+        until = expiry(now, lifetime, contract, self._periods.lifetime)
         dialog._operations.append(Begin(to, contract.name, -1 if until >= NEVER else until - now))  # noqa: SLF001 - same module
         return dialog
 
@@ -362,9 +370,8 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             raise NotInContract(
                 f"the target may not send {', '.join(sorted(names - contract.by_target.keys()))} in {contract.name!r}"
             )
-        micros(timeout, "timeout")
-        lifetime = max(timeout, REQUEST_LIFETIME)
-        dialog = self.begin_dialog(to, contract, id=_draw_for(host), lifetime=lifetime)
+        lifetime = max(micros(timeout, "timeout"), self._periods.request_lifetime)
+        dialog = self.begin_dialog(to, contract, id=_draw_for(host), lifetime=timedelta(microseconds=lifetime))
         dialog.__enter__()  # left by Pending, which waits for more than Kafka's confirmation
         dialog.send(body)
         pending: Pending[Any] = Pending(dialog.id, dialog._append, names, timeout, host, to)  # noqa: SLF001 - same module

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any
 
 from conversations.brake import Brake
+from conversations.periods import Periods
 from conversations.protocol.limits import BODY_BYTES
 from conversations.protocol.topics import DEFAULT_NAMESPACE
 
 _BRAKE = Brake()
+_PERIODS = Periods()
 
 
 @dataclass(frozen=True)
@@ -79,5 +81,16 @@ class WorkerSettings:
     brake: Brake | None = _BRAKE
     """When so many dialogs fail that nothing more is given up on; None: never."""
     limits: Limits = Limits()
+    periods: Periods = _PERIODS
+    """Those of all workers, clients and topics of the namespace."""
     slot: str | None = None
     """Names this worker across restarts, so that a restart ends the transaction its predecessor left open."""
+
+    def scaled(self, factor: float) -> WorkerSettings:
+        """Return the same with all periods shorter by a factor, and the brake's times; handlers get no less time.
+
+        Raises:
+            ValueError: as ``Periods.scaled``.
+        """
+        periods = self.periods.scaled(factor)  # checks the factor
+        return replace(self, periods=periods, brake=None if self.brake is None else self.brake.scaled(factor))

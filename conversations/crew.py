@@ -12,6 +12,7 @@ from conversations.config import Kafka, WorkerSettings
 from conversations.errors import ConversationError
 from conversations.lanes import Threads
 from conversations.memory.store import MemoryStores
+from conversations.periods import Periods
 from conversations.ports import Stores
 from conversations.service import Service
 from conversations.worker import Worker
@@ -43,20 +44,20 @@ def kafka_worker(
 
     return Worker(
         service,
-        lambda: KafkaLog(kafka, service.name, slot=settings.slot),
-        _stores(state_directory),
+        lambda: KafkaLog(kafka, service.name, slot=settings.slot, periods=settings.periods),
+        _stores(state_directory, settings.periods),
         settings=settings,
         scheduler=Threads(settings.concurrency, service.name, loop=loop),
         namespace=kafka.namespace,
     )
 
 
-def _stores(directory: Path | None) -> Stores:
+def _stores(directory: Path | None, periods: Periods) -> Stores:
     if directory is None:
         return MemoryStores()
     from conversations.kafka.store import RocksStores
 
-    return RocksStores(directory)
+    return RocksStores(directory, periods=periods)
 
 
 class Crew:

@@ -70,6 +70,10 @@ class Room(Protocol):
     def now(self) -> int:
         """Time of the step, microseconds since the epoch."""
 
+    @property
+    def lifetime(self) -> int:
+        """Of dialogs whose contract names none, microseconds."""
+
     def new_party(self, opener: Party, to: str, contract: Contract, expires_at: int, related: bool) -> Party:
         """Make the initiator endpoint of a new dialog; it is not known to anybody before the draft is applied."""
 
@@ -365,7 +369,8 @@ class Group(Generic[S]):
             raise UnknownContract(
                 f"the service does not initiate contract {contract.name!r}: add it to initiates=[...] (8425)"
             )
-        party = room.new_party(self._party, to, contract, expiry(room.now, lifetime, contract), related)
+        until = expiry(room.now, lifetime, contract, room.lifetime)
+        party = room.new_party(self._party, to, contract, until, related)
         self._draft.asks.append(Ask(Verb.BEGIN, party, related))
         return Dialog(self._draft, party)
 

@@ -14,6 +14,7 @@ from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.log import MemoryLog
 from conversations.memory.store import MemoryStores
+from conversations.periods import Periods
 from conversations.ports import CommandSink, Log
 from conversations.protocol.contract import Contract
 from conversations.protocol.topics import COMMANDS
@@ -46,8 +47,10 @@ class MemoryCommands:
 class LocalClient(Client):
     """A client whose commands go where the services of ``local`` read them."""
 
-    def __init__(self, service: Service[Any], kafka: Kafka, sink: CommandSink | None) -> None:
-        super().__init__(service, kafka)
+    def __init__(
+        self, service: Service[Any], kafka: Kafka, sink: CommandSink | None, periods: Periods | None = None
+    ) -> None:
+        super().__init__(service, kafka, periods=periods)
         if sink is not None:
             self._sinks[self.service_name] = sink
 
@@ -79,6 +82,7 @@ def local(
     """
     client_service = _client_service(services, initiates, name)
     everyone = (*services, client_service)
+    settings = settings or WorkerSettings()
     if kafka is None:
         address, broker = Kafka("memory"), MemoryBroker(SystemClock())
         for service in everyone:
@@ -86,14 +90,14 @@ def local(
         sink: CommandSink | None = MemoryCommands(broker, name)
         open_log = _in_memory(broker)
     else:
-        address, sink, open_log = kafka, None, _on_kafka(kafka, everyone)
+        address, sink, open_log = kafka, None, _on_kafka(kafka, everyone, settings.periods)
     workers = [
         Worker(service, open_log(service.name), MemoryStores(), settings=settings, namespace=address.namespace)
         for service in everyone
     ]
     with Crew(workers, address) as crew:
         crew.await_ready(START_SECONDS)
-        with LocalClient(client_service, address, sink) as client:
+        with LocalClient(client_service, address, sink, settings.periods) as client:
             yield client
 
 
@@ -113,9 +117,9 @@ def _in_memory(broker: MemoryBroker) -> Callable[[str], Callable[[], Log]]:
     return lambda service: lambda: MemoryLog(broker, service)
 
 
-def _on_kafka(kafka: Kafka, services: tuple[Service[Any], ...]) -> Callable[[str], Callable[[], Log]]:
+def _on_kafka(kafka: Kafka, services: tuple[Service[Any], ...], periods: Periods) -> Callable[[str], Callable[[], Log]]:
     from conversations.kafka.admin import apply
     from conversations.kafka.log import KafkaLog
 
-    apply(kafka, [service.declaration() for service in services])
-    return lambda service: lambda: KafkaLog(kafka, service)
+    apply(kafka, [service.declaration() for service in services], periods=periods)
+    return lambda service: lambda: KafkaLog(kafka, service, periods=periods)

@@ -28,6 +28,7 @@ from conversations.errors import DeclarationError, KafkaUnreachable, LogError, S
 from conversations.service import Service
 from conversations.worker import Worker
 from ops import log_lines, slots
+from ops.shortened import worker_settings
 from ops.targets import HandlerLoop, entered
 
 log = logging.getLogger("conversations.run")
@@ -148,7 +149,7 @@ def main(descriptor: int) -> int:
     reports = Reports(descriptor)
     spec = Spec(**json.loads(source.readline()))
     log_lines.configure(spec.base, level=spec.log_level, as_json=spec.log_json)
-    settings = WorkerSettings(concurrency=spec.concurrency)
+    settings = worker_settings(concurrency=spec.concurrency)
     orders = Orders(source, grace(settings.revocation))
     orders.listen()
     for number in (signal.SIGTERM, signal.SIGINT):

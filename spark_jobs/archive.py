@@ -27,7 +27,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.errors import DeclarationError, LogError
 from conversations.kafka.ends import Extent, Place, extents_of
+from conversations.periods import milliseconds
 from ops.printable import one_line
+from ops.shortened import periods
 from spark_jobs import archive_log as log
 from spark_jobs.archived import MESSAGE, newest_commit, read_archived_dialog, read_parts
 from spark_jobs.command_line import Exit, Result, carry_out, kafka_of, parser_of
@@ -44,7 +46,7 @@ FILE_BYTES = 128 << 20
 """Size of compacted files, about."""
 SHOWN = 200
 """Characters of a body that are shown."""
-_STALE = 24 * 3_600_000
+_STALE = milliseconds(periods().archive_stale)
 """Milliseconds after which what an interrupted write left is nobody's any more."""
 _FOLDERS = ["set_aside", "of", "day", "batch"]
 _ORDER = [*_FOLDERS, "conversation_id", "to_target", "sequence", "offset"]

@@ -60,6 +60,7 @@ from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import COMMANDS as COMMANDS_TOPIC
 from conversations.protocol.topics import check_name, service_topic
+from ops.shortened import periods
 from spark_jobs.checkpoints import claim
 from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of
 from spark_jobs.contracts import find_contract
@@ -69,11 +70,11 @@ from spark_jobs.wire import Wire
 
 NAMESPACE = UUID("8d2f6c1e-5b0a-5c3f-9e47-0a61d4b7c2f8")
 """What the ids of all spoken dialogs are made in."""
-KNOWN = timedelta(hours=23)
-"""How long a row that is written again is surely known: a day of the log, less what its way there may take."""
-AHEAD = timedelta(minutes=10)
-"""How far a row's time may be ahead of this machine's clock."""
-_MICROSECOND = timedelta(microseconds=1)
+PERIODS = periods()
+KNOWN = PERIODS.spoken_known
+"""How long, in microseconds, a row that is written again is surely known: a day of the log, less what its way there may take."""
+AHEAD = PERIODS.spoken_ahead
+"""How far, in microseconds, a row's time may be ahead of this machine's clock."""
 _JSON_TIMES = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -134,8 +135,8 @@ def speak(
         job,
         _lifetime(now, lifetime, contract),
         count,
-        now - KNOWN // _MICROSECOND,
-        now + AHEAD // _MICROSECOND,
+        now - KNOWN,
+        now + AHEAD,
     )
     base = base_of(kafka.namespace, service, job, to_service, contract.name)
     commands = transform(batch, base, speech, now).persist()
@@ -258,10 +259,10 @@ def _partitions(kafka: Kafka, service: str, contract: Contract, to_service: str)
 
 def _lifetime(now: int, lifetime: timedelta | None, contract: Contract) -> int:
     """Say a lifetime as a command does, the same in every run."""
-    if expiry(now, lifetime, contract) >= NEVER:
+    if expiry(now, lifetime, contract, PERIODS.lifetime) >= NEVER:
         return -1
-    chosen = contract.lifetime if lifetime is None else lifetime
-    return min((chosen or timedelta()) // timedelta(microseconds=1), 1 << 62)
+    chosen = contract.lives(PERIODS.lifetime) if lifetime is None else lifetime // timedelta(microseconds=1)
+    return min(chosen or 0, 1 << 62)
 
 
 def _check(commands: DataFrame) -> None:

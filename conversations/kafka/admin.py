@@ -20,6 +20,7 @@ from conversations.kafka.clients import (
     make_admin,
     translated,
 )
+from conversations.periods import Periods, milliseconds
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import (
     COMMANDS,
@@ -36,12 +37,11 @@ from conversations.protocol.topics import (
     service_topic,
 )
 
-DAY = 24 * 3600 * 1000
 DEFAULT_PARTITIONS = 12
 """Partitions of a new service: fixed for its life, and the most workers that can share it."""
 CONTROL_PARTITIONS = 1
 """Partitions of the catalog (which must have one, to have one order), of the events and the metrics."""
-_INBOX = {"cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime", "retention.ms": 7 * DAY}
+_INBOX = {"cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime"}
 # Delete by time only, longer than any lifetime plus grace; the broker's clock dates the records, so that a dialog's
 # last moment does not depend on anybody's wrong clock.
 _ORIGINALS = {"max.message.bytes": 2 * 1024 * 1024}
@@ -49,20 +49,30 @@ _ORIGINALS = {"max.message.bytes": 2 * 1024 * 1024}
 SETTINGS: Mapping[str, Mapping[str, object]] = {
     QUEUE: _INBOX,
     COMMANDS: _INBOX,
-    DEAD_LETTER: {"cleanup.policy": "delete", "retention.ms": 90 * DAY, **_ORIGINALS},
+    DEAD_LETTER: {"cleanup.policy": "delete", **_ORIGINALS},
     STATE: {
         "cleanup.policy": "compact",
-        "segment.ms": 10 * 60 * 1000,
         "segment.bytes": 64 * 1024 * 1024,
         "min.cleanable.dirty.ratio": 0.2,
         **_ORIGINALS,
     },
-    RETRY: {"cleanup.policy": "delete", "retention.ms": 7 * DAY, **_ORIGINALS},
+    RETRY: {"cleanup.policy": "delete", **_ORIGINALS},
     "catalog": {"cleanup.policy": "compact"},
-    "events": {"cleanup.policy": "delete", "retention.ms": 30 * DAY},
+    "events": {"cleanup.policy": "delete"},
     # A minute that is computed again takes the place of what it was; each is a key of its own, so that they must go too.
-    "metrics": {"cleanup.policy": "compact,delete", "retention.ms": 30 * DAY},
+    "metrics": {"cleanup.policy": "compact,delete"},
 }
+TIMES: Mapping[str, Mapping[str, str]] = {
+    QUEUE: {"retention.ms": "inbox_kept"},
+    COMMANDS: {"retention.ms": "inbox_kept"},
+    DEAD_LETTER: {"retention.ms": "letter_life"},
+    STATE: {"segment.ms": "state_segment", "delete.retention.ms": "deletes_kept"},
+    RETRY: {"retention.ms": "retries_kept"},
+    "catalog": {},
+    "events": {"retention.ms": "events_kept"},
+    "metrics": {"retention.ms": "metrics_kept"},
+}
+"""Which period each setting that is one has."""
 APPEAR = 20.0
 """Seconds a created topic may take to be known to the cluster."""
 
@@ -73,12 +83,14 @@ def apply(
     partitions: int | None = None,
     replication: int = -1,
     schemas: Mapping[str, str] | None = None,
+    periods: Periods | None = None,
 ) -> list[str]:
     """Create what is missing of the namespace and of each service's topics, and write the catalog.
 
     Returns a line for each thing that was created or changed; none when everything was there. Without ``partitions``
     a service keeps its count, a new one gets ``DEFAULT_PARTITIONS``; ``replication`` -1 is the cluster's default.
-    ``schemas`` are Avro schema texts by fingerprint in hex, written before the services that use them.
+    ``schemas`` are Avro schema texts by fingerprint in hex, written before the services that use them; ``periods``
+    those of the namespace's workers.
 
     Raises:
         DeclarationError: a service exists with another partition count, or a name cannot be a topic's.
@@ -105,13 +117,13 @@ def apply(
     existing = describe_topics(admin, kafka, list(wanted))
     _refuse_other_counts(kafka, counts, (catalog, existing))
     missing = {name: wanted[name] for name, topic in existing.items() if topic is None}
-    _create(kafka, admin, missing, replication)
+    _create(kafka, admin, missing, replication, periods)
     lines = [f"created topic {name} ({_times(count, 'partition')})" for name, (_, count) in missing.items()]
     lines += [line for d in declarations for line in _unused(kafka, d, catalog)]
     return lines + _write(kafka, catalog, [(d, counts[d.name]) for d in declarations], schemas or {})
 
 
-def create_metrics_topic(kafka: Kafka, replication: int = -1) -> str:
+def create_metrics_topic(kafka: Kafka, replication: int = -1, periods: Periods | None = None) -> str:
     """Create the namespace's topic of metrics when it is missing, and return its name.
 
     Raises:
@@ -120,7 +132,7 @@ def create_metrics_topic(kafka: Kafka, replication: int = -1) -> str:
     """
     admin, name = make_admin(kafka), metrics_topic(kafka.namespace)
     if describe_topics(admin, kafka, [name])[name] is None:
-        _create(kafka, admin, {name: ("metrics", CONTROL_PARTITIONS)}, replication)
+        _create(kafka, admin, {name: ("metrics", CONTROL_PARTITIONS)}, replication, periods)
     return name
 
 
@@ -160,11 +172,17 @@ def _refuse_other_counts(
                 )
 
 
-def _create(kafka: Kafka, admin: AdminClient, missing: Mapping[str, tuple[str, int]], replication: int) -> None:
+def _create(
+    kafka: Kafka,
+    admin: AdminClient,
+    missing: Mapping[str, tuple[str, int]],
+    replication: int,
+    periods: Periods | None,
+) -> None:
     if not missing:
         return
     new = [
-        NewTopic(name, count, replication, config={key: str(value) for key, value in _settings(kind, replication)})
+        NewTopic(name, count, replication, config=_settings(kind, replication, periods or Periods()))
         for name, (kind, count) in missing.items()
     ]
     for name, future in admin.create_topics(new, request_timeout=REQUEST_TIMEOUT).items():
@@ -176,10 +194,16 @@ def _create(kafka: Kafka, admin: AdminClient, missing: Mapping[str, tuple[str, i
     _await_topics(kafka, admin, list(missing))
 
 
-def _settings(kind: str, replication: int) -> list[tuple[str, object]]:
+def settings(kind: str, periods: Periods) -> dict[str, str]:
+    """Return what a kind of topic is created with, as Kafka writes it."""
+    times = {name: milliseconds(getattr(periods, period)) for name, period in TIMES[kind].items()}
+    return {name: str(value) for name, value in {**SETTINGS[kind], **times}.items()}
+
+
+def _settings(kind: str, replication: int, periods: Periods) -> dict[str, str]:
     # Three copies and no demand for two of them would lose acknowledged records with one broker.
-    durable = {"min.insync.replicas": 2} if replication >= 3 else {}
-    return list({**SETTINGS[kind], **durable}.items())
+    durable = {"min.insync.replicas": "2"} if replication >= 3 else {}
+    return settings(kind, periods) | durable
 
 
 def _await_topics(kafka: Kafka, admin: AdminClient, names: list[str]) -> None:

@@ -16,6 +16,7 @@ from conversations.kafka.consumer import Inputs
 from conversations.kafka.restore import KafkaRestore
 from conversations.kafka.transactions import Group, Transactions
 from conversations.kafka.watch import Watch
+from conversations.periods import SECOND, Periods
 from conversations.ports import Listener, Positions, Produced, Record
 from conversations.protocol.topics import COMMANDS, QUEUE, SERVICE_TOPICS, STATE, service_topic
 
@@ -37,9 +38,11 @@ class KafkaLog:
         *,
         slot: str | None = None,
         protocol: Literal["consumer", "classic"] = "consumer",
+        periods: Periods | None = None,
     ) -> None:
         self.kafka, self.service = kafka, service
         self._protocol = protocol
+        self._look_every = (periods or Periods()).topics_looked_at / SECOND
         self._group = f"{kafka.namespace}.{service}"
         # A configured slot names the same id after a restart, so that the start ends what a crash left open.
         self._transactional_id = f"{self._group}.{slot if slot is not None else token_hex(8)}"
@@ -62,7 +65,7 @@ class KafkaLog:
         """
         self._owner = get_ident()
         topics = self._own_topics()
-        self._watch = Watch(self.kafka, self._admin, topics)
+        self._watch = Watch(self.kafka, self._admin, topics, self._look_every)
         inputs = Inputs(self.kafka, (self._queue, self._commands), self._group, self._protocol)
         group = Group(self._queue, self._state, inputs.metadata)
         look_up = partial(self._describe, timeout=LOOK_UP)  # in the middle of a commit: not for long

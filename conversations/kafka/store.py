@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from datetime import timedelta
 from itertools import takewhile
 from pathlib import Path
 from time import time
@@ -23,6 +22,7 @@ from rocksdict import (
 )
 
 from conversations.errors import LogError
+from conversations.periods import SECOND, Periods
 
 CACHE = 64 * 1024 * 1024
 """Bytes of blocks kept in memory, shared by all partitions of a process."""
@@ -30,8 +30,6 @@ WRITE_BUFFER = 8 * 1024 * 1024
 """Bytes of writes that one partition keeps in memory until it makes a file of them."""
 WRITE_BUFFERS = 64 * 1024 * 1024
 """The same for all partitions of a process: beyond it they make smaller files."""
-DELETES_KEPT = timedelta(hours=24)
-"""Kafka's default ``delete.retention.ms``: so long a compacted topic shows that a row was deleted."""
 
 _META = b"\x00"
 """First byte of our own keys; no row's key begins with it."""
@@ -129,7 +127,7 @@ class RocksStores:
         self,
         directory: Path | str,
         *,
-        deletes_kept: timedelta = DELETES_KEPT,
+        periods: Periods | None = None,
         state_start: Callable[[int], int] | None = None,
         clock: Callable[[], float] = time,
     ) -> None:
@@ -137,12 +135,12 @@ class RocksStores:
 
         Args:
             directory: where the copies live; of one worker alone.
-            deletes_kept: ``delete.retention.ms`` of the state topic.
+            periods: those that the service's topics were made with.
             state_start: tells the first offset of a state partition; without it that is not checked.
             clock: seconds since the epoch.
         """
         self._directory = Path(directory)
-        self._oldest = deletes_kept.total_seconds() / 2
+        self._oldest = (periods or Periods()).deletes_kept / SECOND / 2
         self._state_start, self._clock = state_start, clock
         self._memory = Memory(Cache(CACHE), WriteBufferManager(WRITE_BUFFERS, False))
 

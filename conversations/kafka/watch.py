@@ -14,14 +14,11 @@ from conversations.config import Kafka
 from conversations.errors import InputLost, LogError
 from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, log, topic_of
 
-EVERY = 30.0
-"""Seconds between two looks."""
-
 
 class Watch:
     """Compares a service's topics with what they were at the start, without ever waiting for the answer."""
 
-    def __init__(self, kafka: Kafka, admin: Admin, topics: Mapping[str, Topic], every: float = EVERY) -> None:
+    def __init__(self, kafka: Kafka, admin: Admin, topics: Mapping[str, Topic], every: float) -> None:
         self._kafka, self._admin, self._topics, self._every = kafka, admin, dict(topics), every
         self._asked: Mapping[str, Future[Any]] | None = None
         self._client: AdminClient | None = None

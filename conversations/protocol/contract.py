@@ -12,6 +12,7 @@ from conversations.protocol.topics import check_name
 M = TypeVar("M")
 
 DEFAULT_LIFETIME = timedelta(days=1)
+"""Stands for the period that the settings have for it; a day where nobody shortened that."""
 _NAME_ATTRIBUTE = "__message_type_name__"
 
 
@@ -95,6 +96,16 @@ class Contract:
 
     def __repr__(self) -> str:
         return f"Contract({self.name!r})"
+
+    def lives(self, default: int) -> int | None:
+        """Return how long a dialog lives when its beginner says nothing, in microseconds; None is for ever.
+
+        Args:
+            default: for a contract that says nothing either.
+        """
+        if self.lifetime is DEFAULT_LIFETIME:
+            return default
+        return None if self.lifetime is None else self.lifetime // timedelta(microseconds=1)
 
     def sendable(self, from_initiator: bool) -> Mapping[str, MessageType]:
         """Return the message types one side may send, by name."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.group import Member
 from conversations.memory.transactions import Transaction
+from conversations.periods import Periods
 from conversations.ports import Clock, Out, Produced
 from conversations.protocol.envelope import HEADER_NAME
 from conversations.protocol.topics import DEAD_LETTER, DEFAULT_NAMESPACE, QUEUE, STATE, service_topic
@@ -39,8 +40,12 @@ class StepTransaction(Transaction):
 class FaultyBroker(MemoryBroker):
     """A broker whose way to the queues may duplicate and re-order, as forwarders between clusters do."""
 
-    def __init__(self, clock: Clock, chance: Chance, namespace: str = DEFAULT_NAMESPACE) -> None:
+    def __init__(
+        self, clock: Clock, chance: Chance, namespace: str = DEFAULT_NAMESPACE, periods: Periods | None = None
+    ) -> None:
         super().__init__(clock, namespace)
+        self.periods = periods or Periods()
+        """Those of the services."""
         self.chance = chance
         self.ledger = Ledger()
         self.late: list[Out] = []

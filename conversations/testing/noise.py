@@ -6,14 +6,11 @@ from collections.abc import Callable
 from random import Random
 
 from conversations.memory.record import MemoryRecord
+from conversations.periods import milliseconds
 from conversations.ports import Out
 from conversations.protocol.envelope import HEADER_NAME, decode
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
 from conversations.testing.broker import FaultyBroker
-from conversations.worker.partition import GRACE
-
-RECENT = 1_800_000
-"""Milliseconds: half of what a dialog is remembered for at least."""
 
 
 def make(broker: FaultyBroker) -> None:
@@ -22,7 +19,7 @@ def make(broker: FaultyBroker) -> None:
     service = random.choice(sorted(broker.services))
     queue = service_topic(broker.namespace, service, QUEUE)
     # Of a dialog that may be forgotten a record is not known to be in the wrong place.
-    recent = broker.clock.now() // 1_000 - RECENT
+    recent = milliseconds(broker.clock.now() - broker.periods.start_within // 2)
     known = [
         record
         for records in broker.topics[queue]
@@ -37,7 +34,7 @@ def make(broker: FaultyBroker) -> None:
         out = Out(commands, partition, b"k", random.randbytes(random.randrange(40)))
     else:
         kind, record = random.choice(_KINDS), random.choice(known)
-        if not _is_remembered(record, broker.clock.now()):
+        if not _is_remembered(record, broker):
             return  # nobody knows any more where it belongs
         out = kind(record, random)
         if out.partition >= broker.services[service]:
@@ -45,9 +42,9 @@ def make(broker: FaultyBroker) -> None:
     broker.disturb(service, out)
 
 
-def _is_remembered(record: MemoryRecord, now: int) -> bool:
+def _is_remembered(record: MemoryRecord, broker: FaultyBroker) -> bool:
     """Say whether the dialog of a record is known to its service, as an endpoint or a tombstone."""
-    return now < decode(record.value() or b"").prefix.accept_until + GRACE
+    return broker.clock.now() < decode(record.value() or b"").prefix.accept_until + broker.periods.grace
 
 
 def _torn(record: MemoryRecord, random: Random) -> Out:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from conversations.bodies import codec_of
 from conversations.checks import check_error, expiry, micros
+from conversations.config import WorkerSettings
 from conversations.dialog import Dialog
 from conversations.errors import DialogEnded, PeerError
 from conversations.memory.broker import MemoryBroker
@@ -31,6 +32,7 @@ class World(Protocol):
     """What a peer needs of its simulation."""
 
     chance: Chance
+    settings: WorkerSettings
 
     @property
     def broker(self) -> MemoryBroker:
@@ -203,7 +205,7 @@ class Peer:
         broker, chance = self._world.broker, self._world.chance
         now = broker.clock.now()
         drawn = uuid7(now, chance.random.getrandbits(RANDOM_BITS))
-        until = expiry(now, lifetime, contract)
+        until = expiry(now, lifetime, contract, self._world.settings.periods.lifetime)
         dialog = PeerDialog(self, drawn.bytes, True, str(drawn), contract)
         self._dialogs[_entry_name(dialog.id, True)] = dialog
         begin = Begin(to, contract.name, -1 if until >= NEVER else until - now)

@@ -27,8 +27,6 @@ from conversations.worker import Worker
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PARTITIONS = 3
-STRIDE = 3_600_000_000
-"""Microseconds that ``advance`` passes at a time at most while tombstones wait for time to pass."""
 ANY = 1_000_000
 """Deaths of a worker here are no message's fault."""
 ENDLESS = 100_000
@@ -68,9 +66,9 @@ class Simulation(AbstractContextManager["Simulation"]):
     ) -> None:
         self.clock = ManualClock((now - _EPOCH) // timedelta(microseconds=1))
         self.chance = Chance(faults)
-        self.broker = FaultyBroker(self.clock, self.chance)
         # Nothing runs beside the step, so there is nothing to wait for.
         self.settings = settings or WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=ANY)
+        self.broker = FaultyBroker(self.clock, self.chance, periods=self.settings.periods)
         self._invariants = invariants.Invariants(self.broker, self.settings.limits.held_messages)
         self._partitions = partitions
         self._workers = workers
@@ -191,7 +189,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         while (now := self.clock.now()) < until:
             runners = self._everyone()
             soonest = min((runner.next_deadline() for runner in runners), default=NEVER)
-            stride = now + STRIDE if any(runner.remembers() for runner in runners) else NEVER
+            stride = now + self.settings.periods.tick_after if any(runner.remembers() for runner in runners) else NEVER
             self.clock.advance(max(min(soonest, stride, until) - now, 0))
             self.chance.renew(LATER)
             done += self._run()

@@ -1,22 +1,22 @@
-"""Keys to be forgotten, by the minute of log time: one byte string per minute, not one object per key."""
+"""Keys to be forgotten, by intervals of log time: one byte string per interval, not one object per key."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-MINUTE = 60_000_000
 KEY_SIZE = 18
 """All keys have this length: one letter and an identity, or one letter, a digest and a zero."""
 
 
 class Buckets:
-    """Forgetting times of rows, rounded up to whole minutes."""
+    """Forgetting times of rows, rounded up to whole steps of ``step`` microseconds."""
 
-    def __init__(self) -> None:
-        self._minutes: dict[int, bytearray] = {}
+    def __init__(self, step: int) -> None:
+        self._step = step
+        self._intervals: dict[int, bytearray] = {}
 
     def __len__(self) -> int:
-        return sum(len(keys) for keys in self._minutes.values()) // KEY_SIZE
+        return sum(len(keys) for keys in self._intervals.values()) // KEY_SIZE
 
     def add(self, at: int, key: bytes) -> None:
         """Forget ``key`` once log time has passed ``at`` (microseconds).
@@ -26,17 +26,17 @@ class Buckets:
         """
         if len(key) != KEY_SIZE:
             raise ValueError(f"a key of {len(key)} bytes; all have {KEY_SIZE}")
-        self._minutes.setdefault(at // MINUTE + 1, bytearray()).extend(key)
+        self._intervals.setdefault(at // self._step + 1, bytearray()).extend(key)
 
     def take(self, log_time: int, limit: int) -> Iterator[bytes]:
         """Take out at most ``limit`` keys whose time has passed."""
-        for minute in sorted(m for m in self._minutes if m * MINUTE <= log_time):
-            keys = self._minutes[minute]
+        for interval in sorted(it for it in self._intervals if it * self._step <= log_time):
+            keys = self._intervals[interval]
             while keys and limit > 0:
                 yield bytes(keys[-KEY_SIZE:])
                 del keys[-KEY_SIZE:]
                 limit -= 1
             if not keys:
-                del self._minutes[minute]
+                del self._intervals[interval]
             if limit <= 0:
                 return

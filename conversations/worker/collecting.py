@@ -12,13 +12,12 @@ from conversations.protocol.states import State
 from conversations.protocol.topics import key_in
 from conversations.worker import groups, letters, parking, speaking
 from conversations.worker.active import NO_ROW, Flight, Item, Lane
-from conversations.worker.partition import SECOND, Partition
+from conversations.worker.partition import Partition
 from conversations.worker.records import encode_item
 from conversations.worker.working import waiting_key
 
 SWEEP = 2_000
 """Rows forgotten per step at most."""
-TICK_AFTER = 3_600 * SECOND
 
 
 def collect(partition: Partition) -> bool:
@@ -224,14 +223,14 @@ def _sweep(partition: Partition) -> None:
 
 
 def _tick(partition: Partition) -> None:
-    """Ask for a tick on a queue that has been idle for an hour while tombstones wait for time to pass."""
+    """Ask for a tick on a queue that has been idle for long while tombstones wait for time to pass."""
     now = partition.owner.now
     last = max(partition.row.queue_time, partition.ticked)
-    if not len(partition.tombstones) or (last and now - last < TICK_AFTER):
+    if not len(partition.tombstones) or (last and now - last < partition.owner.periods.tick_after):
         return
     partition.ticked = now
     if last == 0:
-        return  # nobody ever wrote to this queue: its hour begins
+        return  # nobody ever wrote to this queue: its idleness begins
     owner = partition.owner
     key = key_in(partition.number, owner.destinations.partitions(owner.name) or 1)
     command = Command(owner.new_conversation(), bytes(16), True, key, "", owner.name, now, (Tick(),))

@@ -1,13 +1,12 @@
-"""When endpoints want to be looked at: exact for the next minutes, by the minute and packed in bytes for later."""
+"""When endpoints want to be looked at: exact for what is near, by intervals and packed in bytes for later."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
 
-MINUTE = 60_000_000
-NEAR = 2 * MINUTE
-"""Microseconds ahead for which deadlines are kept in exact order."""
+NEAR = 2
+"""Intervals ahead for which deadlines are kept in exact order."""
 ENTRY = 25
 """Bytes of one deadline that is far: eight of time, 17 of identity."""
 MOVED = 20_000
@@ -22,17 +21,21 @@ class Deadlines:
 
     Nearly all are ends of lifetimes hours ahead: an object for each of a million open dialogs would take most of a
     worker's memory.
+
+    Args:
+        step: microseconds of an interval.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, step: int) -> None:
+        self._step = step
         self._near: list[tuple[int, bytes]] = []
         self._far: dict[int, bytearray] = {}
-        self._minutes: list[int] = []
+        self._intervals: list[int] = []
         """The keys of ``_far``, as a heap."""
         self._horizon = 0
         self._gone = 0
         self._to_trim: list[tuple[int, int]] = []
-        """Minutes, and how many bytes of each are not looked at yet."""
+        """Intervals, and how many bytes of each are not looked at yet."""
 
     def __len__(self) -> int:
         return len(self._near) + sum(map(len, self._far.values())) // ENTRY
@@ -42,18 +45,18 @@ class Deadlines:
         if at < self._horizon:
             heapq.heappush(self._near, (at, own))
             return
-        minute = at // MINUTE
-        entries = self._far.get(minute)
+        interval = at // self._step
+        entries = self._far.get(interval)
         if entries is None:
-            entries = self._far[minute] = bytearray()
-            heapq.heappush(self._minutes, minute)
+            entries = self._far[interval] = bytearray()
+            heapq.heappush(self._intervals, interval)
         entries += at.to_bytes(8, "big")
         entries += own
 
     def next(self) -> int | None:
         """When something may be due, None when nothing ever is."""
         near = self._near[0][0] if self._near else None
-        far = self._minutes[0] * MINUTE if self._minutes else None
+        far = self._intervals[0] * self._step if self._intervals else None
         if near is None or far is None:
             return far if near is None else near
         return min(near, far)
@@ -66,10 +69,10 @@ class Deadlines:
             yield heapq.heappop(self._near)[1]
 
     def _approach(self, now: int) -> None:
-        self._horizon = max(self._horizon, now // MINUTE * MINUTE + NEAR)
+        self._horizon = max(self._horizon, (now // self._step + NEAR) * self._step)
         budget = MOVED
-        while self._minutes and self._minutes[0] * MINUTE < self._horizon and budget > 0:
-            entries = self._far[self._minutes[0]]
+        while self._intervals and self._intervals[0] * self._step < self._horizon and budget > 0:
+            entries = self._far[self._intervals[0]]
             moved = entries[-budget * ENTRY :]
             del entries[-budget * ENTRY :]
             budget -= len(moved) // ENTRY
@@ -77,7 +80,7 @@ class Deadlines:
                 near = int.from_bytes(moved[at : at + 8], "big"), bytes(moved[at + 8 : at + ENTRY])
                 heapq.heappush(self._near, near)
             if not entries:
-                del self._far[heapq.heappop(self._minutes)]
+                del self._far[heapq.heappop(self._intervals)]
 
     def forget_one(self) -> None:
         """Take note that an endpoint is gone whose deadline is still here."""
@@ -89,9 +92,9 @@ class Deadlines:
             if self._gone < WORTH_TRIMMING or self._gone * 2 < len(self):
                 return
             self._gone = 0
-            self._to_trim = [(minute, len(entries)) for minute, entries in self._far.items()]
-        minute, left = self._to_trim.pop()
-        entries = self._far.get(minute)
+            self._to_trim = [(interval, len(entries)) for interval, entries in self._far.items()]
+        interval, left = self._to_trim.pop()
+        entries = self._far.get(interval)
         if entries is None:
             return
         looked_at = entries[: min(left, TRIMMED * ENTRY)]
@@ -100,4 +103,4 @@ class Deadlines:
             if alive(bytes(looked_at[at + 8 : at + ENTRY])):
                 entries += looked_at[at : at + ENTRY]
         if left > len(looked_at):
-            self._to_trim.append((minute, left - len(looked_at)))
+            self._to_trim.append((interval, left - len(looked_at)))

@@ -17,7 +17,7 @@ from conversations.protocol.envelope import (
     decode_tail,
     header_matches,
 )
-from conversations.protocol.limits import DAY, KEY_BYTES, NAME, RECORD_BYTES
+from conversations.protocol.limits import KEY_BYTES, NAME, RECORD_BYTES
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import partition_of
 from conversations.worker import letters
@@ -131,7 +131,10 @@ def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encode
         raise Unbelievable("misrouted: the key is not that of the endpoint")
     if active.exists:
         _check_prefix(active, prefix)
-    elif active.tombstone is None and prefix.accept_until > record.timestamp()[1] * MILLISECOND + DAY:
+    elif (
+        active.tombstone is None
+        and prefix.accept_until > record.timestamp()[1] * MILLISECOND + owner.periods.clock_ahead
+    ):
         # Its tombstone would have to be kept as long: for ever, if the sender says so.
         raise Unbelievable("the dialog's first message could be sent again more than a day from now")
     active.learn(prefix, encoded)

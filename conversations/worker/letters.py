@@ -9,7 +9,7 @@ from conversations.bodies import said
 from conversations.ports import Headers, Produced, Record
 from conversations.protocol import rows
 from conversations.protocol.identifiers import uuid_text
-from conversations.protocol.limits import DAY, KEY_BYTES, RECORD_BYTES, sendable
+from conversations.protocol.limits import KEY_BYTES, RECORD_BYTES, sendable
 from conversations.protocol.rows import ParkRow
 from conversations.worker.active import Item
 from conversations.worker.partition import Partition
@@ -41,8 +41,6 @@ HELD = "dl.held"
 """The letter is open: its message is still the head of its dialog, which waits until an operator decides."""
 DUE = "dl.due"
 """On a retry topic: when it is tried again, microseconds since 1970."""
-LETTER_LIFE = 90 * DAY
-"""Log time for which a letter is open, as long as its topic keeps it."""
 KEPT_BYTES = 256_000_000
 """Most that is kept of one record, or its letter would not fit a transaction; ``dl.size`` tells what it was."""
 PART = "dl.part"
@@ -118,7 +116,7 @@ def set_aside(partition: Partition, record: Record, why: str) -> None:
 def _open(partition: Partition, topic: str, offset: int) -> None:
     """Note that a letter is open: nobody has said yet what is to become of it, and no dialog waits for that."""
     key = rows.letter_key(topic, offset)
-    until = max(partition.row.queue_time, partition.owner.now) + LETTER_LIFE
+    until = max(partition.row.queue_time, partition.owner.now) + partition.owner.periods.letter_life
     partition.write(key, until.to_bytes(8, "big"))
     partition.letters.add(until, key)
 

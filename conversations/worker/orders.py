@@ -38,7 +38,7 @@ from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.states import Event
 from conversations.worker import letters, resolving, settling, speaking, switching
 from conversations.worker.active import Active, Item
-from conversations.worker.partition import COMMAND_LIFE, Partition
+from conversations.worker.partition import Partition
 from conversations.worker.room import Room
 
 _REPEATED = 8413  # Service Broker's "conversation handle in use" family: a begin with this id had another content
@@ -151,8 +151,8 @@ def _begun(partition: Partition, known: Active, command: Command, begin: Begin) 
     if lifetime < -1:
         raise LocalError(f"a lifetime is more than zero, not {lifetime} microseconds (8411)", code=8411)
     if lifetime == 0:
-        default = side.contract.lifetime
-        lifetime = -1 if default is None else int(default.total_seconds() * 1_000_000)
+        lives = side.contract.lives(owner.periods.lifetime)
+        lifetime = -1 if lives is None else lives
     endpoint = Endpoint(
         command.conversation_id,
         initiator=True,
@@ -206,11 +206,12 @@ def _ask(draft: Draft, active: Active, operation: object) -> None:
 
 
 def _check_age(partition: Partition, item: Item, command: Command) -> None:
-    oldest = max(item.log_time, partition.row.queue_time) - COMMAND_LIFE
+    life = partition.owner.periods.command_life
+    oldest = max(item.log_time, partition.row.queue_time) - life
     drawn = drawn_at(command.conversation_id) if isinstance(command.operations[0], Begin) else None
     if command.issued_at < oldest or (drawn is not None and drawn < oldest):
         raise LocalError("the command is more than a day old: whether it took effect is not known any more", code=8426)
-    if max(command.issued_at, drawn or 0) > item.log_time + COMMAND_LIFE:
+    if max(command.issued_at, drawn or 0) > item.log_time + life:
         # Once its row is forgotten nothing would tell its repetition from it.
         raise LocalError("the command is from more than a day ahead", code=8426)
 
@@ -218,7 +219,7 @@ def _check_age(partition: Partition, item: Item, command: Command) -> None:
 def _remember(partition: Partition, command: Command) -> None:
     """Keep what makes a repetition harmless, for a day of log time."""
     for key in _keys(command):
-        until = max(partition.row.queue_time, partition.owner.now) + COMMAND_LIFE
+        until = max(partition.row.queue_time, partition.owner.now) + partition.owner.periods.command_life
         partition.write(key, until.to_bytes(8, "big") + _content(command))
         partition.commands.add(until, key)
 

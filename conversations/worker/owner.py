@@ -13,6 +13,7 @@ from typing import Any
 from conversations.config import WorkerSettings
 from conversations.handlers import Side
 from conversations.lanes import Scheduler
+from conversations.periods import Periods
 from conversations.poison import waits
 from conversations.ports import Clock, Log
 from conversations.presence import Watcher
@@ -34,10 +35,6 @@ from conversations.worker.braking import Braking
 from conversations.worker.suspicion import PROCESS, Stage
 
 log = logging.getLogger("conversations.worker")
-
-SECOND = 1_000_000
-FIRST_BACKOFF = 4 * SECOND
-LAST_BACKOFF = 64 * SECOND
 
 
 @dataclass(slots=True)
@@ -67,9 +64,10 @@ class Counts:
 class Destinations:
     """Where envelopes to other services go, and which topics cannot take any now."""
 
-    def __init__(self, namespace: str, count: Callable[[str], int | None]) -> None:
+    def __init__(self, namespace: str, count: Callable[[str], int | None], periods: Periods) -> None:
         self._namespace = namespace
         self._count = count
+        self._first, self._last = periods.blocked_first, periods.blocked_last
         self._known: dict[str, int] = {}
         self.blocked: dict[str, int] = {}
         """Topics that take no records, and when to try again."""
@@ -91,7 +89,7 @@ class Destinations:
     def block(self, topic: str, now: int) -> None:
         """Send nothing to a topic for a while: 4, 8, 16, 32, then always 64 seconds, until it has been well for longer."""
         last, wait = self._waits.get(topic, (0, 0))
-        wait = FIRST_BACKOFF if now - last > 2 * LAST_BACKOFF else min(2 * wait, LAST_BACKOFF)
+        wait = self._first if now - last > 2 * self._last else min(2 * wait, self._last)
         self._waits[topic] = (now, wait)
         self.blocked[topic] = now + wait
 
@@ -125,6 +123,7 @@ class Owner:
         self.clock = clock
         self.scheduler = scheduler
         self.settings = settings
+        self.periods = settings.periods
         self.namespace = namespace
         self.lock = threading.RLock()
         self.counts = Counts()
@@ -141,7 +140,7 @@ class Owner:
         """A bug in a lane's own code, to be raised by the polling thread."""
         self.failed_in = NONE
         """The partition that lane is of."""
-        self.destinations = Destinations(namespace, self._count_partitions)
+        self.destinations = Destinations(namespace, self._count_partitions, self.periods)
         self.watchers: dict[bytes, Watcher] = {}
         """Requests of this process that wait for what arrives on a conversation."""
         self.queue_topic = service_topic(namespace, service.name, QUEUE)

@@ -24,11 +24,6 @@ from conversations.worker.suspicion import Suspicion
 
 R = TypeVar("R")
 
-SECOND = 1_000_000
-GRACE = 600 * SECOND
-"""Log time a tombstone outlives what could revive its dialog."""
-COMMAND_LIFE = 86_400 * SECOND
-"""Log time for which a command is known to have taken effect."""
 FIRST_ROW = 1 << 40
 """Number of the first waiting row: rows are added behind, and now and then in front."""
 
@@ -50,13 +45,14 @@ class Partition:
         """Lanes at work when the last step was committed."""
         self.running: list[Run] = []
         """Runs started in this step."""
-        self.deadlines = Deadlines()
+        step = owner.periods.step
+        self.deadlines = Deadlines(step)
         self.dirty: list[Active] = []
         self.flight = Flight()
         self.flying: Flight | None = None
         self.moved = False
         """The position moved, or the row must be written for another reason."""
-        self.tombstones, self.commands, self.letters = Buckets(), Buckets(), Buckets()
+        self.tombstones, self.commands, self.letters = Buckets(step), Buckets(step), Buckets(step)
         """Rows to be forgotten when log time has passed: of closed dialogs, of commands that took effect, of open letters."""
         self.delayed: dict[bytes, int] = {}
         """Endpoints with envelopes kept as rows because their destination cannot take them, and how many."""

@@ -18,7 +18,7 @@ from conversations.protocol.sequencing import NONE, Inbound
 from conversations.protocol.states import State
 from conversations.worker import groups, letters, parking, speaking
 from conversations.worker.active import Active, Item, Park
-from conversations.worker.partition import GRACE, Partition
+from conversations.worker.partition import Partition
 from conversations.worker.records import encode_item, item_of
 
 Finish = Callable[[Partition, Active], None]
@@ -361,7 +361,8 @@ def _refuse(partition: Partition, item: Item, active: Active, envelope: Envelope
 
 def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int, *, dead_lettered: int = 0) -> None:
     """Remember that there is no such dialog, as long as its first message could still begin one."""
-    forget_at = max(envelope.prefix.accept_until, partition.row.queue_time, partition.owner.now) + GRACE
+    owner = partition.owner
+    forget_at = max(envelope.prefix.accept_until, partition.row.queue_time, owner.now) + owner.periods.grace
     numbers = Inbound()
     if envelope.seq != NONE:
         numbers.late(envelope.seq, partition.owner.settings.limits.held_messages)

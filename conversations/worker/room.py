@@ -29,6 +29,11 @@ class Room:
         """Time of the step, microseconds since the epoch."""
         return self._partition.owner.now
 
+    @property
+    def lifetime(self) -> int:
+        """Of dialogs whose contract names none, microseconds."""
+        return self._partition.owner.periods.lifetime
+
     def new_party(self, opener: Party, to: str, contract: Contract, expires_at: int, related: bool) -> Active:
         """Make the initiator endpoint of a new dialog, unknown to anybody before the draft is applied."""
         owner = self._partition.owner

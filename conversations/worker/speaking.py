@@ -28,10 +28,7 @@ from conversations.protocol.states import State
 from conversations.protocol.topics import partition_of
 from conversations.worker import groups, parking
 from conversations.worker.active import Active
-from conversations.worker.partition import GRACE, SECOND, Partition
-
-START_WITHIN = 3_600 * SECOND
-"""Log time within which the first message creates the peer's endpoint, unless the lifetime is shorter."""
+from conversations.worker.partition import Partition
 
 
 def apply(partition: Partition, draft: Draft) -> None:
@@ -174,7 +171,8 @@ def remember(partition: Partition, active: Active, *, told: bool = True) -> None
     endpoint = active.endpoint
     partition.touch(active)
     if endpoint.state is State.CLOSED and active.tombstone is None:
-        forget_at = max(endpoint.started_until, partition.row.queue_time, partition.owner.now) + GRACE
+        owner = partition.owner
+        forget_at = max(endpoint.started_until, partition.row.queue_time, owner.now) + owner.periods.grace
         active.tombstone = rows.Tombstone(
             endpoint.key, endpoint.origin, forget_at, endpoint.inbound.accepted, endpoint.next_out - 1,
             endpoint.discarded, endpoint.dead_lettered, told=told, code=endpoint.error.code if endpoint.error else 0,
@@ -195,7 +193,7 @@ def remember(partition: Partition, active: Active, *, told: bool = True) -> None
 def _first_transmission(partition: Partition, active: Active) -> None:
     endpoint = active.endpoint
     now = partition.owner.now
-    endpoint.started_until = now + min(START_WITHIN, endpoint.expires_at - now)
+    endpoint.started_until = now + min(partition.owner.periods.start_within, endpoint.expires_at - now)
     active.out = active.constant = b""
 
 

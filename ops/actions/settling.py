@@ -17,12 +17,12 @@ from conversations.kafka.follow import Follower
 from conversations.protocol.command import Begin, Command, End, Operation, Report, Send, Settle, Source, to_partition
 from conversations.protocol.envelope import Prefix
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7, uuid_text
-from conversations.protocol.limits import DAY
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import events_topic
 from ops.actions.asking import Refused, answers, ask
 from ops.queries.letters import Letter
 from ops.queries.state import PATIENCE
+from ops.shortened import periods
 
 RESUBMITTING = "RESUBMITTING"
 TOGETHER = 500
@@ -153,7 +153,7 @@ def _begun(kafka: Kafka, made: Resubmission, request: Request, now: int) -> byte
     for event in before:
         if not open_still & set(event["letters"]):
             continue  # of other letters of that dialog
-        if now - event["at"] > DAY // 2:
+        if now - event["at"] > periods().command_life // 2:
             raise DeclarationError(
                 f"it was begun on {event['dialog']} more than half a day ago: look there, and discard what is left"
             )

@@ -14,6 +14,7 @@ from conversations.handlers import Handler, Side
 from conversations.service import Service
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
 from ops.cli.output import EXIT_CODES, Json, failures, show
+from ops.shortened import periods
 from ops.targets import HandlerLoop, entered
 
 app = typer.Typer()
@@ -65,7 +66,9 @@ def apply(
 
         for service in services:
             service.check()
-        changes = admin.apply(kafka, [service.declaration() for service in services], partitions, replication)
+        changes = admin.apply(
+            kafka, [service.declaration() for service in services], partitions, replication, periods=periods()
+        )
         names = ", ".join(service.name for service in services)
         show(
             {"services": [service.name for service in services], "changes": changes},

@@ -9,8 +9,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
+from conversations.periods import milliseconds
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
 from conversations.worker import letters as names
+from ops.shortened import periods
 from spark_jobs.audit.faults import RECORD_FAULTS
 from spark_jobs.audit.inputs import Inputs
 
@@ -19,7 +21,8 @@ FAILED = (names.HANDLER_FAILED, names.SKIPPED, names.PARKED_AT_END)
 """Reasons of final letters of messages that were accepted, and are counted before their dialog is closed."""
 COUNTED = (*FAILED, names.AFTER_END, names.HELD_AT_END)
 """Reasons of letters of messages that an endpoint counts; a refusal counts too, whatever it refused."""
-LIFE = f"INTERVAL {names.LETTER_LIFE // 86_400_000_000 - 1} DAYS"
+PERIODS = periods()
+LIFE = f"INTERVAL {milliseconds(PERIODS.letter_life - PERIODS.clock_ahead) / 1_000} SECONDS"
 """After so long a letter may be closed because its time has passed; a day is left to clocks that disagree."""
 
 

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
-from conversations.worker.partition import GRACE
+from ops.shortened import periods
 from spark_jobs.envelopes import decode
 from spark_jobs.partitioning import partition_of
 from spark_jobs.rows import fields_of, instant_of, is_tombstone
@@ -233,7 +233,7 @@ def kept(rows: DataFrame, writers: Mapping[bytes, str], places: DataFrame) -> Da
     )  # fmt: skip
 
 
-GRACE_TIME = GRACE
+GRACE_TIME = periods().grace
 """Log time in microseconds that a tombstone outlives what could revive its dialog."""
 
 

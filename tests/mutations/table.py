@@ -172,6 +172,10 @@ MUTATIONS = (
         f"{_MODES}an_async_handler_is_done_before_the_next_of_its_dialog_begins[threaded]",
     ),
     Mutation("95-letters-outlive-their-bytes", f"{_MODES}a_letter_is_not_open_longer_than_its_bytes_are_there"),
+    Mutation(
+        "170-periods-that-contradict-each-other",
+        "tests/periods/test_periods.py::test_periods_that_contradict_each_other_are_refused[inbox_kept-86400000000]",
+    ),
     Mutation("96-deadlines-entered-again", f"{_MEMORY}deadlines_of_a_dialog_that_lives_long_do_not_pile_up"),
     Mutation("80-duplicates-taken-again", _CHECKED),
     Mutation("81-position-of-what-was-read", _CHECKED),

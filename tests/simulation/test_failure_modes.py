@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from conversations import Brake, Dialog, Limits, PoisonPolicy, Service, Then, WorkerSettings, local
-from conversations.kafka.admin import SETTINGS
+from conversations.kafka.admin import SETTINGS, settings
+from conversations.periods import Periods, milliseconds
 from conversations.protocol import rows
 from conversations.protocol.command import Action
 from conversations.protocol.topics import DEAD_LETTER, RETRY
 from conversations.testing import Faults, Simulation, reading
 from conversations.testing.reading import visible
-from conversations.worker import letters
 from ops.redrive.plan import Care, freeze
 from ops.redrive.selection import Selector
 from tests.simulation.services import ECHO, Say
@@ -31,6 +31,7 @@ from tests.simulation.test_parking import SECOND, SLOW, Moody, texts
 
 ROOT = Path(__file__).resolve().parents[2]
 HOLD = PoisonPolicy(delays=[])
+PERIODS = Periods()
 ELSEWHERE = {
     "state is rebuilt for some seconds, not to its end": "tests/rules/test_restoring.py::"
     "test_a_restore_waits_for_the_rows_of_an_open_transaction",
@@ -161,7 +162,7 @@ def test_what_is_parked_does_not_expire() -> None:
 
 def test_a_letter_is_not_open_longer_than_its_bytes_are_there() -> None:
     """An operator decides about a letter, and what it was is gone."""
-    assert SETTINGS[DEAD_LETTER]["retention.ms"] == letters.LETTER_LIFE // 1_000
+    assert int(settings(DEAD_LETTER, PERIODS)["retention.ms"]) == milliseconds(PERIODS.letter_life)
 
 
 @pytest.mark.parametrize(

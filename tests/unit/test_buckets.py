@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.worker.buckets import KEY_SIZE, MINUTE, Buckets
+from conversations.periods import MINUTE
+from conversations.worker.buckets import KEY_SIZE, Buckets
 
 
 def key(number: int) -> bytes:
@@ -14,7 +15,7 @@ def key(number: int) -> bytes:
 @given(st.lists(st.integers(0, 20 * MINUTE), max_size=30), st.integers(0, 25 * MINUTE))
 def test_a_key_is_forgotten_within_a_minute_after_its_time_and_never_before(times: list[int], log_time: int) -> None:
     """Minutes are rounded up: too late by less than one, too early never."""
-    buckets = Buckets()
+    buckets = Buckets(MINUTE)
     for number, at in enumerate(times):
         buckets.add(at, key(number))
     taken = set(buckets.take(log_time, 1000))
@@ -26,7 +27,7 @@ def test_a_key_is_forgotten_within_a_minute_after_its_time_and_never_before(time
 @given(st.integers(1, 30), st.integers(0, 10))
 def test_no_more_than_asked_for_are_taken_and_the_rest_stays(count: int, limit: int) -> None:
     """Sweeping is done in slices; every key is taken once."""
-    buckets = Buckets()
+    buckets = Buckets(MINUTE)
     for number in range(count):
         buckets.add(number * MINUTE // 3, key(number))
     taken = list(buckets.take(1000 * MINUTE, limit))
@@ -38,4 +39,4 @@ def test_no_more_than_asked_for_are_taken_and_the_rest_stays(count: int, limit: 
 def test_keys_have_one_length() -> None:
     """They are kept as one string per minute."""
     with pytest.raises(ValueError, match="all have 18"):
-        Buckets().add(0, b"short")
+        Buckets(MINUTE).add(0, b"short")

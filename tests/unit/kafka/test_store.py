@@ -1,11 +1,13 @@
 import subprocess
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from conversations.kafka.store import RocksStores, StoreInUse
+from conversations.periods import HOUR, Periods
+
+PERIODS = Periods(deletes_kept=24 * HOUR)
 
 
 class Clock:
@@ -70,7 +72,7 @@ def test_a_copy_older_than_half_of_what_deletes_are_told_comes_back_empty(
     tmp_path: Path, hours: int, kept: bool
 ) -> None:
     clock = Clock()
-    stores = RocksStores(tmp_path, deletes_kept=timedelta(hours=24), clock=clock)
+    stores = RocksStores(tmp_path, periods=PERIODS, clock=clock)
     first = stores.open(0, "topic")
     first.apply([(b"A", b"1")], 5)
     first.close()

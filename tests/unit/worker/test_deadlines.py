@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conversations.periods import MINUTE
 from conversations.worker import deadlines
-from conversations.worker.deadlines import MINUTE, Deadlines
+from conversations.worker.deadlines import Deadlines
 
 HOURS = 5 * 60 * MINUTE
 
@@ -17,7 +18,7 @@ def own(number: int) -> bytes:
 def test_what_is_due_is_taken_exactly_once_and_nothing_before_its_time(
     deadlines_at: list[int], steps: list[int]
 ) -> None:
-    kept, now, waiting = Deadlines(), 0, dict(enumerate(deadlines_at))
+    kept, now, waiting = Deadlines(MINUTE), 0, dict(enumerate(deadlines_at))
     for number, at in list(waiting.items())[::2]:
         kept.add(at, own(number))
     first = True
@@ -41,14 +42,14 @@ def test_what_is_due_is_taken_exactly_once_and_nothing_before_its_time(
 
 
 def test_only_so_many_are_taken_at_a_time() -> None:
-    kept = Deadlines()
+    kept = Deadlines(MINUTE)
     for number in range(10):
         kept.add(number, own(number))
     assert [len(list(kept.take(MINUTE, 4))) for _ in range(4)] == [4, 4, 2, 0]
 
 
 def test_deadlines_of_endpoints_that_are_gone_are_dropped_in_slices() -> None:
-    kept, count = Deadlines(), 2 * deadlines.WORTH_TRIMMING
+    kept, count = Deadlines(MINUTE), 2 * deadlines.WORTH_TRIMMING
     for number in range(count):
         kept.add(HOURS + number % 7 * MINUTE, own(number))
     for _ in range(count - 10):
@@ -64,7 +65,7 @@ def test_deadlines_of_endpoints_that_are_gone_are_dropped_in_slices() -> None:
 
 
 def test_nothing_is_trimmed_while_most_are_alive() -> None:
-    kept = Deadlines()
+    kept = Deadlines(MINUTE)
     for number in range(1_000):
         kept.add(HOURS, own(number))
         kept.forget_one()

@@ -1,0 +1,67 @@
+"""Durations of more than ten seconds that are no period of the group, each with its reason."""
+
+MACHINE = "a wait for a real Kafka, process or disk, which do not go faster when time is compressed"
+OPTION = "given by whoever uses it; this is only what it is if nobody says"
+EMBEDDED = "of the broker for tests and demos"
+DEMO = "of the demo"
+UNIT = "no duration: a unit, a count, a code or a word"
+
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("conversations/brake.py", "window"): f"{OPTION}: `Brake(window=)`; shortened with `WorkerSettings.scaled`",
+    ("conversations/client.py", "DEFAULT_TIMEOUT"): f"{OPTION}: `Client(timeout=)`, {MACHINE}",
+    ("conversations/config.py", "time_limit"): "already a setting: real work of a handler",
+    ("conversations/kafka/admin.py", "APPEAR"): MACHINE,
+    ("conversations/kafka/commands.py", "DELIVERY_TIMEOUT"): MACHINE,
+    ("conversations/kafka/embedded/broker.py", "FORMAT_TIMEOUT"): EMBEDDED,
+    ("conversations/kafka/embedded/broker.py", "START_TIMEOUT"): EMBEDDED,
+    ("conversations/kafka/embedded/broker.py", "oldest"): EMBEDDED,
+    ("conversations/kafka/embedded/java.py", "VERSION_TIMEOUT"): EMBEDDED,
+    ("conversations/kafka/embedded/maven.py", "REQUEST_TIMEOUT"): EMBEDDED,
+    ("conversations/kafka/embedded/named.py", "STOP_TIMEOUT"): EMBEDDED,
+    ("conversations/kafka/embedded/server.py", "SETTINGS"): EMBEDDED,
+    ("conversations/kafka/ends.py", "OPEN_FOR"): MACHINE,
+    ("conversations/kafka/replay.py", "CONFIRMED_WITHIN"): MACHINE,
+    ("conversations/kafka/restore.py", "STUCK_AFTER"): MACHINE,
+    ("conversations/kafka/together.py", "PATIENCE"): MACHINE,
+    ("conversations/kafka/transactions.py", "COMMIT_PATIENCE"): MACHINE,
+    ("conversations/kafka/transactions.py", "POLL_EVERY"): UNIT,
+    ("conversations/local.py", "START_SECONDS"): MACHINE,
+    ("conversations/poison.py", "LONGEST"): "a bound on what a policy may declare, which is the application's own",
+    ("conversations/protocol/contract.py", "DEFAULT_LIFETIME"): "stands for the period `lifetime`",
+    ("conversations/protocol/endpoint.py", "ACK_EVERY"): UNIT,
+    ("conversations/protocol/endpoint.py", "SECOND"): UNIT,
+    ("conversations/protocol/topics.py", "_UNITS"): UNIT,
+    ("conversations/service.py", "DEFAULT_TIME_LIMIT"): f"{OPTION}: `time_limit=` of a handler, real work",
+    ("conversations/worker/intake.py", "MILLISECOND"): UNIT,
+    ("conversations/worker/resolving.py", "NOT_WAITING"): UNIT,
+    ("ops/cli/dead_letters.py", "wait"): f"{OPTION}: `--wait`, {MACHINE}",
+    ("ops/cli/queue.py", "wait"): f"{OPTION}: `--wait`, {MACHINE}",
+    ("ops/cli/settling.py", "wait"): f"{OPTION}: `--wait`, {MACHINE}",
+    ("ops/demo/aircraft_log.py", "gap"): DEMO,
+    ("ops/demo/expected.py", "gaps"): DEMO,
+    ("ops/demo/mending.py", "TIMEOUT"): DEMO,
+    ("ops/demo/pipeline.py", "PATIENCE"): DEMO,
+    ("ops/demo/run.py", "SETTLING"): DEMO,
+    ("ops/demo/run.py", "STANDSTILL"): DEMO,
+    ("ops/demo/workers.py", "START_TIMEOUT"): DEMO,
+    ("ops/queries/state.py", "PATIENCE"): MACHINE,
+    ("ops/redrive/drive.py", "PATIENCE"): MACHINE,
+    ("ops/redrive/plan.py", "rate"): UNIT,
+    ("ops/restarts.py", "HEALTHY"): "how long a real process has lived when its next death is a first one",
+    ("ops/supervisor.py", "ALONE"): MACHINE,
+    ("ops/supervisor.py", "STUCK"): MACHINE,
+    ("spark_jobs/archive.py", "LOOK_BACK"): f"{OPTION}: `--look-back`, in days",
+    ("spark_jobs/archive_log.py", "KEPT"): UNIT,
+    ("spark_jobs/command_line.py", "ENDING"): MACHINE,
+    ("spark_jobs/dead_letter_triage.py", "HOUR"): f"{OPTION}: `--range` of what is shown",
+    ("spark_jobs/dialog_metrics.py", "RANGE"): f"{OPTION}: what is shown",
+    ("spark_jobs/dialog_metrics.py", "SETTLED"): MACHINE,
+    ("spark_jobs/dialogs.py", "REMEMBERED"): f"{OPTION}: `remember=`",
+    (
+        "spark_jobs/stuck_dialogs.py",
+        "(DAY, HOUR, PATIENCE)",
+    ): f"{OPTION}: `--older-than`, `--waiting-for`: what is shown",
+    ("spark_jobs/times.py", "MINUTE"): UNIT,
+    ("spark_jobs/times.py", "_SECONDS"): UNIT,
+}
+"""By the file and the name."""

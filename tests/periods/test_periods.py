@@ -1,0 +1,124 @@
+"""Every period is a setting, all of them can be shortened together, and none contradicts another."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from conversations import Contract, WorkerSettings
+from conversations.errors import DeclarationError
+from conversations.kafka.admin import TIMES, settings
+from conversations.periods import DAY, SECOND, Periods
+from conversations.protocol.contract import DEFAULT_LIFETIME
+from ops import shortened
+from tests.periods import document, scan
+from tests.periods.exceptions import EXCEPTIONS
+
+
+def test_no_duration_was_left_out() -> None:
+    """A new one belongs into ``Periods``; the few others are listed with their reasons."""
+    assert {(it.path, it.name): it.line for it in scan.durations() if (it.path, it.name) not in EXCEPTIONS} == {}
+
+
+def test_no_exception_is_left_over() -> None:
+    assert EXCEPTIONS.keys() - {(it.path, it.name) for it in scan.durations()} == set()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "LOOK = timedelta(minutes=1)",
+        "LOOK_EVERY = 30.0",
+        'LOOK = 30.0\n"""Seconds between two looks."""',
+        'LOOK = 20_000\n"""Milliseconds between two looks."""',
+        "X = {'retention.ms': 7 * 24 * 3600 * 1000}",
+        "X = {'session.timeout.ms': '45000'}",
+        "def look(timeout: float = 60): ...",
+        "look(timeout=60)",
+        "thread.join(60)",
+        "until = now + 86_400_000_000",
+        "class A:\n    window: timedelta = timedelta(seconds=60)",
+        "rows.withWatermark('at', '10 minutes')",
+    ],
+)
+def test_a_duration_is_found_however_it_is_written(code: str) -> None:
+    assert list(scan.durations_in(code, "x.py"))
+
+
+@pytest.mark.parametrize("code", ["POLL_EVERY = 5.0", "LIMIT = 1_000", "timedelta(seconds=1)", "look(timeout=5)"])
+def test_what_is_short_or_no_duration_is_not(code: str) -> None:
+    assert not list(scan.durations_in(code, "x.py"))
+
+
+def test_the_page_is_fresh() -> None:
+    """Make it anew: python -m tests.periods.document."""
+    assert document.page() == Path(document.PAGE).read_text(encoding="utf-8")
+
+
+# -- together --------------------------------------------------------------------------------------------------------------
+
+
+def test_all_are_shortened_in_one_proportion() -> None:
+    whole, short = Periods(), Periods().scaled(1_000)
+    for name in (it.name for it in fields(Periods)):
+        assert getattr(short, name) * 1_000 == getattr(whole, name), name
+
+
+@pytest.mark.parametrize("factor", [0, -1, float("nan"), 1e9])
+def test_a_factor_that_leaves_nothing_is_refused(factor: float) -> None:
+    with pytest.raises(ValueError, match="divided by"):
+        Periods().scaled(factor)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("grace", 2 * DAY), ("inbox_kept", 1 * DAY), ("deletes_kept", 5 * SECOND), ("letter_life", 6 * DAY), ("tick_after", 60 * SECOND),
+        ("spoken_known", 1 * DAY), ("blocked_last", 1 * SECOND), ("lifetime", 0),
+    ],
+)  # fmt: skip
+def test_periods_that_contradict_each_other_are_refused(name: str, value: int) -> None:
+    """Records that are deleted before their dialogs are over would be lost without a word."""
+    with pytest.raises(ValueError, match=name):
+        replace(Periods(), **{name: value})
+
+
+def test_settings_are_shortened_with_their_brake() -> None:
+    whole = WorkerSettings()
+    short = whole.scaled(60)
+    assert short.periods == Periods().scaled(60)
+    assert short.brake is not None
+    assert whole.brake is not None
+    assert short.brake.window * 60 == whole.brake.window
+    assert replace(whole, brake=None).scaled(60).brake is None
+
+
+# -- everywhere ------------------------------------------------------------------------------------------------------------
+
+
+def test_topics_get_them() -> None:
+    short = Periods().scaled(1_440)
+    for kind in TIMES:
+        for name, value in settings(kind, short).items():
+            if name in TIMES[kind]:
+                assert int(value) == int(settings(kind, Periods())[name]) // 1_440, (kind, name)
+
+
+def test_a_contract_that_names_no_lifetime_has_that_of_the_settings() -> None:
+    assert Contract("C", sent_by_initiator=[int]).lives(5) == 5
+    assert Contract("C", sent_by_initiator=[int], lifetime=DEFAULT_LIFETIME * 2).lives(5) == 2 * DAY
+    assert Contract("C", sent_by_initiator=[int], lifetime=None).lives(5) is None
+
+
+def test_processes_read_the_proportion_from_their_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(shortened.VARIABLE, raising=False)
+    assert shortened.periods() == Periods()
+    monkeypatch.setenv(shortened.VARIABLE, "720")
+    assert shortened.periods() == Periods().scaled(720)
+
+
+@pytest.mark.parametrize("said", ["fast", "0", "-3", "inf", "nan", "1e30"])
+def test_an_environment_that_says_nonsense_is_told_so(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    monkeypatch.setenv(shortened.VARIABLE, said)
+    with pytest.raises(DeclarationError, match=shortened.VARIABLE):
+        shortened.periods()
