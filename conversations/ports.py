@@ -87,7 +87,14 @@ class Listener(Protocol):
 
 
 class Log(Protocol):
-    """One worker's connection to the topics of its service. Only the polling thread calls it."""
+    """One worker's connection to the topics of its service. Only the polling thread, which joined, calls it.
+
+    Any thread may ask for ``partitions``, which lanes need to send; so they never use the consumer.
+
+    Raises:
+        LogError: it is closed, or was never joined; what asks only for topics works all the same.
+        RuntimeError: another thread calls.
+    """
 
     def join(self, listener: Listener) -> None:
         """Subscribe to the service's queue; partitions arrive through the listener, with their inputs paused."""

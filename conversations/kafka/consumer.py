@@ -119,6 +119,7 @@ class Inputs:
         """Let queue and commands of a partition flow; nothing happens when it was taken away meanwhile."""
         if partition not in self._owned:
             return
+        self._forget_ends({partition})  # what was read before says nothing of what flows from another position
         inputs = [
             TopicPartition(self._queue, partition, _start(positions.queue)),
             TopicPartition(self._commands, partition, _start(positions.commands)),
@@ -150,8 +151,7 @@ class Inputs:
         if partition not in self._open:
             return
         self._open.discard(partition)
-        for topic in (self._queue, self._commands):
-            self._ends.pop((topic, partition), None)
+        self._forget_ends({partition})
         # Not unassigned: librdkafka may have heard of a revocation we have not been told yet, and takes any unassign, an
         # empty one too, for our answer: the next owner would go to work while we could still commit.
         self._consumer.pause(self._assigned({partition}))
@@ -184,7 +184,12 @@ class Inputs:
         finally:
             self._owned -= set(numbers)
             self._open -= set(numbers)
+            self._forget_ends(set(numbers))
             self._answer(set(numbers))
+
+    def _forget_ends(self, numbers: set[int]) -> None:
+        for place in [(topic, number) for topic in (self._queue, self._commands) for number in numbers]:
+            self._ends.pop(place, None)
 
     def _assigned(self, numbers: set[int]) -> list[TopicPartition]:
         return [where for where in self._consumer.assignment() if where.partition in numbers]

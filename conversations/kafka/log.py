@@ -62,7 +62,10 @@ class KafkaLog:
         Raises:
             KafkaUnreachable: no broker answered within 10 s.
             LogError: the service's topics are missing or differ from the catalog, or rights are missing.
+            RuntimeError: it joined already.
         """
+        if self._inputs is not None:
+            raise RuntimeError(f"the log of {self.service!r} has joined already: close it first")
         self._owner = get_ident()
         topics = self._own_topics()
         self._watch = Watch(self.kafka, self._admin, topics, self._look_every)
@@ -204,9 +207,9 @@ class KafkaLog:
             return describe_topics(client, self.kafka, names, timeout)
 
     def _joined(self) -> Inputs:
-        self._check_thread()
         if self._inputs is None:
             raise LogError(f"the log of {self.service!r} is closed: join first")
+        self._check_thread()
         return self._inputs
 
     def _check_thread(self) -> None:

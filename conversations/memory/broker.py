@@ -38,6 +38,24 @@ def _size(out: Produced) -> int:
     return len(key or b"") + len(value or b"") + sum(len(name) + len(content) for name, content in headers or ())
 
 
+def _check(out: Produced) -> None:
+    """Refuse what the client refuses, takes for something else, or crashes of.
+
+    Raises:
+        TypeError, ValueError: a field is of another type, a number no partition has, or a name no UTF-8.
+    """
+    topic, partition, *rest, headers = out
+    for what in rest:
+        if not isinstance(what, bytes | None):
+            raise TypeError(f"a record has bytes for a key and a value, not {type(what)}")
+    if not 0 <= partition < 1 << 31:
+        raise ValueError(f"{partition} is no partition: the client would choose one, or fail")
+    topic.encode()
+    for name, content in headers or ():
+        name.encode()
+        len(memoryview(content))
+
+
 class MemoryBroker:
     """All topics of one namespace. Thread-safe: every access holds ``changed``."""
 
@@ -100,6 +118,8 @@ class MemoryBroker:
         Raises:
             DestinationFailed: a topic or partition is missing, or a record too large; the transaction is aborted.
         """
+        for produced in outs:
+            _check(produced)
         with self.changed:
             missing = self.missing(outs)
             for produced in outs:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from threading import get_ident
 
-from conversations.errors import InputLost
+from conversations.errors import InputLost, LogError
 from conversations.memory.broker import MemoryBroker
-from conversations.memory.record import MemoryRecord
+from conversations.memory.group import Group
 from conversations.ports import Listener, Positions, Produced, Record, Restored
 from conversations.protocol.topics import COMMANDS, QUEUE, STATE, service_topic
 
@@ -48,7 +49,7 @@ class MemoryRestore:
 
 
 class _Input:
-    __slots__ = ("_broker", "_partition", "_topic", "paused", "position", "records")
+    __slots__ = ("_broker", "_partition", "_topic", "end", "paused", "position", "records")
 
     def __init__(self, broker: MemoryBroker, topic: str, partition: int, position: int) -> None:
         self._broker = broker
@@ -56,40 +57,71 @@ class _Input:
         self._partition = partition
         self.records = broker.topics[topic][partition]
         self.position = position
+        self.end = 0
+        """Where its end was when a poll reached it last, and found nothing more."""
         self.paused = False
 
-    def take(self, limit: int) -> list[MemoryRecord]:
+    def take(self, limit: int) -> list[Record]:
         if self.paused:
             return []
         if len(self.records) <= self.position:
+            self.end = self.position
             return []
         taken = self.records[self.position : self._broker.stable_end(self._topic, self._partition)][:limit]
+        if not taken:
+            self.end = self.position
         self.position += len(taken)
-        return [record for record in taken if record.visible]
+        return [record.delivered() for record in taken if record.visible]
 
 
 class MemoryLog:
-    """One worker's connection to the topics of its service."""
+    """One worker's connection to the topics of its service, as strict as the one to Kafka.
+
+    Only the thread that joined may poll, open, pause, commit and close, and nobody before it joined or after it closed.
+    """
 
     def __init__(self, broker: MemoryBroker, service: str) -> None:
         self.broker = broker
         self.service = service
         self.owned: set[int] = set()
         self.epoch = 0
+        self.broken = False
+        """True when it cannot commit any more: partitions that go are lost, not revoked."""
         self._inputs: dict[tuple[int, str], _Input] = {}
         self._listener: Listener | None = None
-        self._group = broker.groups[service]
+        self._thread = 0
+
+    @property
+    def _group(self) -> Group:
+        return self.broker.groups[self.service]
 
     def join(self, listener: Listener) -> None:
-        """Enter the group; partitions arrive with ``poll``."""
+        """Enter the group; partitions arrive with ``poll``.
+
+        Raises:
+            LogError: there is no such service.
+            RuntimeError: it joined already.
+        """
+        if self._listener is not None:
+            raise RuntimeError(f"the log of {self.service!r} has joined already: close it first")
         with self.broker.changed:
-            self._listener = listener
+            if self.service not in self.broker.services:
+                raise LogError(f"topics are missing: those of {self.service}")
+            self._thread, self._listener, self.broken = get_ident(), listener, False
             self._group.join(self)
             self.broker.changed.notify_all()
 
+    def _joined(self) -> Listener:
+        listener = self._listener
+        if listener is None:
+            raise LogError(f"the log of {self.service!r} is closed: join first")
+        if get_ident() != self._thread:
+            raise RuntimeError("only the thread that joined may use the log")
+        return listener
+
     def poll(self, timeout: float, limit: int) -> Sequence[Record]:
         """Serve changes of ownership, then return the records at hand; wait only when there are none."""
-        self._rebalance()
+        self._rebalance(self._joined())
         with self.broker.changed:
             records = self._take(limit)
             if not records and timeout > 0:
@@ -105,10 +137,7 @@ class MemoryLog:
             taken += source.take(limit - len(taken))
         return taken
 
-    def _rebalance(self) -> None:
-        listener = self._listener
-        if listener is None:
-            return
+    def _rebalance(self, listener: Listener) -> None:
         group = self._group
         gone = sorted(p for p in self.owned if group.owners.get(p) is not self)
         if gone:
@@ -131,7 +160,7 @@ class MemoryLog:
 
     def _give_up(self, partitions: list[int]) -> None:
         if self._listener is not None:
-            self._listener.revoked(partitions)
+            (self._listener.lost if self.broken else self._listener.revoked)(partitions)
         with self.broker.changed:
             for partition in partitions:
                 if self._group.owners.get(partition) is self:
@@ -142,14 +171,17 @@ class MemoryLog:
     def _forget(self, partitions: Iterable[int]) -> None:
         for partition in partitions:
             self.owned.discard(partition)
-            self.drop(partition)
+            self._stop(partition)
 
     def restore(self, partition: int, since: int | None) -> MemoryRestore:
         """Begin reading the state partition."""
         return MemoryRestore(self.broker, self.service, partition, since)
 
     def open(self, partition: int, positions: Positions) -> None:
-        """Let queue and commands of a partition flow."""
+        """Let queue and commands of a partition flow; nothing happens when it was taken away meanwhile."""
+        self._joined()
+        if partition not in self.owned:
+            return
         for kind, position in ((QUEUE, positions.queue), (COMMANDS, positions.commands)):
             topic = service_topic(self.broker.namespace, self.service, kind)
             source = _Input(self.broker, topic, partition, position or 0)
@@ -158,20 +190,31 @@ class MemoryLog:
             self._inputs[partition, kind] = source
 
     def pause(self, partition: int) -> None:
-        """Hold back the queue input."""
-        self._inputs[partition, QUEUE].paused = True
+        """Hold back the queue input; nothing happens when it does not flow."""
+        self._hold_back(partition, paused=True)
 
     def resume(self, partition: int) -> None:
-        """Let the queue input flow again."""
-        self._inputs[partition, QUEUE].paused = False
+        """Let the queue input flow again; nothing happens when it is not open."""
+        self._hold_back(partition, paused=False)
+
+    def _hold_back(self, partition: int, *, paused: bool) -> None:
+        self._joined()
+        source = self._inputs.get((partition, QUEUE))
+        if source is not None:
+            source.paused = paused
 
     def drop(self, partition: int) -> None:
         """Stop both inputs."""
+        self._joined()
+        self._stop(partition)
+
+    def _stop(self, partition: int) -> None:
         self._inputs.pop((partition, QUEUE), None)
         self._inputs.pop((partition, COMMANDS), None)
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
         """Append and move offsets together; see ``ports.Log``."""
+        self._joined()
         return self.broker.commit(self.service, self, outs, offsets)
 
     def partitions(self, service: str) -> int | None:
@@ -180,7 +223,9 @@ class MemoryLog:
 
     def topic_ids(self) -> Mapping[str, str]:
         """Identities of the service's own topics."""
-        names = (service_topic(self.broker.namespace, self.service, kind) for kind in (QUEUE, COMMANDS, STATE))
+        names = [service_topic(self.broker.namespace, self.service, kind) for kind in (QUEUE, COMMANDS, STATE)]
+        if missing := sorted(set(names) - self.broker.ids.keys()):
+            raise LogError(f"topics are missing: {', '.join(missing)}")
         return {name: self.broker.ids[name] for name in names}
 
     def existing(self, topics: Sequence[str]) -> set[str]:
@@ -188,7 +233,7 @@ class MemoryLog:
         return self.broker.topics.keys() & set(topics)
 
     def queue_read_to(self, partition: int) -> int:
-        """Offset of the queue up to which everything was given out."""
+        """Offset of the queue up to which everything was given out, known once its end was reached; 0 before."""
         return self._read_to(partition, QUEUE)
 
     def commands_read_to(self, partition: int) -> int:
@@ -196,20 +241,31 @@ class MemoryLog:
         return self._read_to(partition, COMMANDS)
 
     def _read_to(self, partition: int, kind: str) -> int:
+        self._joined()
         source = self._inputs.get((partition, kind))
-        return 0 if source is None else source.position
+        return 0 if source is None else source.end
 
     def queue_end(self, partition: int) -> int:
         """End offset of the queue partition."""
-        return len(self.broker.queue(self.service)[partition])
+        return self._end(QUEUE, partition)
 
     def commands_end(self, partition: int) -> int:
         """End offset of the commands partition."""
-        return len(self.broker.topics[service_topic(self.broker.namespace, self.service, COMMANDS)][partition])
+        return self._end(COMMANDS, partition)
+
+    def _end(self, kind: str, partition: int) -> int:
+        topic = service_topic(self.broker.namespace, self.service, kind)
+        partitions = self.broker.topics.get(topic, ())
+        if not 0 <= partition < len(partitions):
+            raise LogError(f"offsets of {topic} cannot be listed: it has no partition {partition}")
+        return len(partitions[partition])
 
     def close(self) -> None:
-        """Leave the group after a last ``revoked``."""
-        if self._listener is not None and self.owned:
+        """Leave the group after a last ``revoked``; harmless when already closed."""
+        if self._listener is None:
+            return
+        self._joined()
+        if self.owned:
             self._give_up(sorted(self.owned))
         self.vanish()
 
@@ -218,4 +274,5 @@ class MemoryLog:
         with self.broker.changed:
             self._group.release(self)
             self._listener = None
+            self._inputs.clear()
             self.broker.changed.notify_all()

@@ -54,8 +54,6 @@ class FaultyLog(MemoryLog):
         self._slot = slot
         self._meanwhile = meanwhile
         self._lanes = lanes
-        self._broken = False
-        """After a commit in doubt: only another connection can commit."""
         self.page = Page()
 
     # -- partitions move ------------------------------------------------------------------------------------------
@@ -122,13 +120,16 @@ class FaultyLog(MemoryLog):
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
         """Commit, unless something goes wrong before, in the middle of it or after it."""
-        if self._broken:
+        self._joined()
+        if not offsets:
+            raise ValueError("a commit without offsets is not fenced")
+        if self.broken:
             raise InDoubt("the producer was given up after a failure")
         self.page.flies(offsets)
         try:
             done = self._commit_by_chance(outs, offsets)
         except InDoubt:
-            self._broken = True
+            self.broken = True
             raise
         self.page.landed()
         return done

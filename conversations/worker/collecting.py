@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from conversations.errors import KafkaUnreachable
 from conversations.protocol import rows
 from conversations.protocol.command import Command, Tick, encode_command
 from conversations.protocol.envelope import Kind
@@ -23,6 +24,7 @@ SWEEP = 2_000
 def collect(partition: Partition) -> bool:
     """Close the step's flight; False when there is nothing to commit. What failed to commit before goes first."""
     _note_slow(partition)
+    _hear_tick(partition)
     _sweep(partition)
     _pass_bound(partition)
     if partition.suspicion is not None and partition.suspicion.announce():
@@ -220,6 +222,20 @@ def _sweep(partition: Partition) -> None:
             partition.write(key, None)
     partition.deadlines.trim(partition.is_open)
     _tick(partition)
+
+
+def _hear_tick(partition: Partition) -> None:
+    """Let log time pass on a queue nobody writes to: counts only when everything in the queue was read."""
+    heard, partition.tick = partition.tick, 0
+    if heard <= partition.row.queue_time:
+        return
+    try:
+        end = partition.owner.log.queue_end(partition.number)
+    except KafkaUnreachable:
+        return  # another tick follows in an hour
+    if end <= partition.read_to():
+        partition.row.queue_time = heard
+        partition.moved = True
 
 
 def _tick(partition: Partition) -> None:

@@ -11,7 +11,6 @@ from conversations.errors import (
     BodyTooLarge,
     DialogEnded,
     InvalidBody,
-    KafkaUnreachable,
     LocalError,
     UnknownContract,
 )
@@ -106,14 +105,8 @@ def _switch(partition: Partition, command: Command, operation: Switch) -> None:
 
 
 def tick(partition: Partition, item: Item) -> None:
-    """Let log time pass on a queue nobody writes to: counts only when everything in the queue was read."""
-    try:
-        end = partition.owner.log.queue_end(partition.number)
-    except KafkaUnreachable:
-        return  # another tick follows in an hour
-    if end <= partition.read_to():
-        partition.row.queue_time = max(partition.row.queue_time, item.log_time)
-        partition.moved = True
+    """Note that log time may pass on a queue nobody writes to: only the polling thread can say whether all of it was read."""
+    partition.tick = max(partition.tick, item.log_time)
 
 
 def _draft(partition: Partition, command: Command) -> Draft:

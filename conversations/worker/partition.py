@@ -68,11 +68,10 @@ class Partition:
         """Parked dialogs whose next message is to be taken up by the next step."""
         self.slice_left = 0
         """How many parked records this step may still take up."""
-        self.parked_bytes = 0
-        self.counted_bytes = 0
-        """Those of them that a limit counts."""
-        self.ticked = 0
-        """When time was last asked to pass on this partition."""
+        self.parked_bytes = self.counted_bytes = 0
+        """Bytes that are parked, and those of them that a limit counts."""
+        self.ticked = self.tick = 0
+        """When time was last asked to pass here; log time of a tick that has come and was not looked at yet, or 0."""
         self.commands_bound = 0
         """Offset of the commands up to which a crash may lie; of the queue it is ``row.bound``."""
         self.opened_at = 0

@@ -1,12 +1,13 @@
 """What a worker may expect of ``ports.Log`` and ``ports.Store``; every shell passes the same suite."""
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
 
-from conversations.errors import DestinationFailed, Fenced, InputLost
+from conversations.errors import DestinationFailed, Fenced, InputLost, LogError
 from conversations.ports import Log, Out, Positions, Record, Restore, Store, Stores
 from tests import waiting
 
@@ -83,8 +84,8 @@ class World(ABC):
     """A fresh namespace with the services "orders" and "billing"."""
 
     @abstractmethod
-    def open_log(self) -> Log:
-        """Make another connection to the topics of "orders"."""
+    def open_log(self, service: str = "orders") -> Log:
+        """Make another connection to the topics of a service."""
 
     @abstractmethod
     def open_mortal_log(self) -> Log:
@@ -99,6 +100,10 @@ class World(ABC):
         """Append records with key "k" to a topic of "orders"."""
 
     @abstractmethod
+    def append_unreadable(self, kind: str, partition: int) -> None:
+        """Append a record with key "k" and value "v" whose only header has the bytes ff fe for a name."""
+
+    @abstractmethod
     def read(self, service: str, kind: str, partition: int) -> list[bytes]:
         """What a consumer of committed records sees of a topic."""
 
@@ -111,6 +116,46 @@ class World(ABC):
 
     def state(self, key: bytes, value: bytes | None, partition: int = 0) -> Out:
         return Out(self.topic("state"), partition, key, value)
+
+
+ONE_THREAD: dict[str, Callable[[Log], object]] = {
+    "poll": lambda log: log.poll(0, 1),
+    "open": lambda log: log.open(0, START),
+    "pause": lambda log: log.pause(0),
+    "resume": lambda log: log.resume(0),
+    "drop": lambda log: log.drop(0),
+    "commit": lambda log: log.commit([], {0: 0}),
+    "queue_read_to": lambda log: log.queue_read_to(0),
+    "commands_read_to": lambda log: log.commands_read_to(0),
+}
+"""What only the thread that joined may call, and nobody before it joined or after it closed."""
+ANY_THREAD: dict[str, Callable[[Log], object]] = {
+    "partitions": lambda log: log.partitions("billing"),
+    "topic_ids": lambda log: log.topic_ids(),
+    "existing": lambda log: log.existing([]),
+    "queue_end": lambda log: log.queue_end(0),
+    "commands_end": lambda log: log.commands_end(0),
+}
+"""What asks for topics only."""
+
+
+def elsewhere(call: Callable[[], object]) -> BaseException | None:
+    """What a call raises in another thread."""
+    raised: list[BaseException | None] = []
+
+    def run() -> None:
+        try:
+            call()
+        except (LogError, RuntimeError) as failure:
+            raised.append(failure)
+        else:
+            raised.append(None)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(PATIENCE)
+    (failure,) = raised
+    return failure
 
 
 class LogContract:
@@ -377,6 +422,143 @@ class LogContract:
         until(lambda: (member.poll(), member.log.commands_read_to(0) == member.log.commands_end(0))[1])
         assert member.log.commands_read_to(0) >= 1
         assert member.log.queue_read_to(0) == 0
+        member.log.close()
+
+    # -- restrictions -------------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("name", ONE_THREAD)
+    def test_only_the_thread_that_joined_uses_the_log(self, member: Member, name: str) -> None:
+        """The client's consumer stands still behind a poll in another thread: a mistake is told, not waited for."""
+        member.log.open(0, START)
+        failure = elsewhere(lambda: ONE_THREAD[name](member.log))
+        assert isinstance(failure, RuntimeError)
+        assert "thread" in str(failure)
+        member.log.close()
+
+    def test_only_the_thread_that_joined_closes_the_log(self, member: Member) -> None:
+        """It is still a member then; closed, it may be closed by anybody."""
+        assert isinstance(elsewhere(member.log.close), RuntimeError)
+        member.poll()
+        member.log.close()
+        assert elsewhere(member.log.close) is None
+
+    @pytest.mark.parametrize("name", ANY_THREAD)
+    def test_topics_are_asked_for_in_any_thread_joined_or_not(self, world: World, member: Member, name: str) -> None:
+        """Handlers need the partitions of others to send to them."""
+        assert elsewhere(lambda: ANY_THREAD[name](member.log)) is None
+        member.log.close()
+        ANY_THREAD[name](member.log)
+        ANY_THREAD[name](world.open_log())
+
+    @pytest.mark.parametrize("name", ONE_THREAD)
+    def test_nothing_is_done_before_a_log_joined_or_after_it_closed(
+        self, world: World, member: Member, name: str
+    ) -> None:
+        """It says what to do."""
+        with pytest.raises(LogError, match="join first"):
+            ONE_THREAD[name](world.open_log())
+        member.log.close()
+        with pytest.raises(LogError, match="join first"):
+            ONE_THREAD[name](member.log)
+
+    def test_a_log_joins_once_and_again_when_it_was_closed(self, member: Member) -> None:
+        """A second connection of one object would never be closed."""
+        with pytest.raises(RuntimeError, match="joined already"):
+            member.log.join(member)
+        member.log.close()
+        member.log.join(member)
+        member.owns()
+        member.log.close()
+
+    def test_a_service_without_topics_is_not_joined(self, world: World) -> None:
+        """Nor described."""
+        log = world.open_log("nobody")
+        with pytest.raises(LogError, match="nobody"):
+            Member(log)
+        with pytest.raises(LogError, match="nobody"):
+            log.topic_ids()
+        with pytest.raises(LogError):
+            log.queue_end(0)
+        log.close()
+
+    def test_what_is_not_owned_is_not_opened(self, world: World, member: Member) -> None:
+        """It was taken away since its state was asked for; its heir reads it."""
+        second = world.member()
+        until(lambda: (member.poll(), second.poll(), len(second.owned) == 2)[2])
+        moved = min(second.owned)
+        member.log.open(moved, START)
+        second.log.open(moved, START)
+        world.append("queue", moved, b"for the heir")
+        second.awaits(b"for the heir")
+        member.stays_quiet()
+        second.log.close()
+        member.log.close()
+
+    def test_what_is_not_open_is_paused_resumed_and_dropped_without_harm(self, world: World, member: Member) -> None:
+        """Also what is dropped, and then let flow again."""
+        for call in (member.log.pause, member.log.resume, member.log.drop):
+            call(0)
+        member.log.open(0, START)
+        member.log.drop(0)
+        for call in (member.log.pause, member.log.resume, member.log.drop):
+            call(0)
+        world.append("queue", 0, b"1")
+        member.stays_quiet()
+        member.log.close()
+
+    def test_a_partition_flows_again_from_wherever_it_is_opened(self, world: World, member: Member) -> None:
+        """Dropped or not, paused or not, and though more of it was fetched before."""
+        values = [b"%d" % n for n in range(50)]
+        world.append("queue", 0, *values)
+        world.append("commands", 0, b"c0", b"c1", b"c2")
+        for position, drop in ((0, False), (7, True), (3, True), (9, False)):
+            member.log.open(0, Positions(position, position and 2))
+            until(lambda: (member.poll(limit=5), len(member.got) >= 2)[1])
+            if drop:
+                member.log.drop(0)
+                member.stays_quiet()
+            else:
+                member.log.pause(0)
+            member.got.clear()
+        member.log.open(0, Positions(20, 1))
+        until(lambda: (member.poll(), len(member.got) >= 32)[1])
+        member.stays_quiet()
+        found = [(record.topic(), record.value()) for record in member.got]
+        assert [value for topic, value in found if topic == world.topic("queue")] == values[20:]
+        assert [value for topic, value in found if topic == world.topic("commands")] == [b"c1", b"c2"]
+        member.log.close()
+
+    def test_what_was_read_is_not_known_before_the_end_was_reached(self, world: World, member: Member) -> None:
+        """Nor, when it is opened anew, of what flows from there."""
+        world.append("queue", 0, b"0", b"1")
+        assert member.log.queue_read_to(0) == 0
+        for _ in range(2):
+            member.log.open(0, START)
+            assert member.log.queue_read_to(0) == 0
+            member.awaits(b"0", b"1")
+            until(lambda: (member.poll(), member.log.queue_read_to(0) == 2)[1])
+            member.got.clear()
+        member.log.drop(0)
+        assert member.log.queue_read_to(0) == 0
+        member.log.close()
+
+    def test_a_record_too_large_to_be_sent_names_its_topic(self, world: World, member: Member) -> None:
+        """The rest commits without it."""
+        topic = world.topic("queue", "billing")
+        with pytest.raises(DestinationFailed) as failed:
+            member.log.commit([Out(topic, 0, b"k", bytes(2_000_001)), world.state(b"a", b"1")], {0: 1})
+        assert failed.value.topics.keys() == {topic}
+        member.log.commit([world.state(b"a", b"1")], {0: 1})
+        assert restored(member.log.restore(0, None)) == [(b"a", b"1")]
+        member.log.close()
+
+    def test_headers_that_cannot_be_read_raise_when_they_are_asked_for(self, world: World, member: Member) -> None:
+        """And only once: the second question ends the process. The rest of the record is there."""
+        member.log.open(0, START)
+        world.append_unreadable("queue", 0)
+        member.awaits(b"v")
+        with pytest.raises(SystemError):
+            member.got[0].headers()
         member.log.close()
 
 

@@ -13,6 +13,7 @@ from conversations.kafka.store import RocksStores
 from conversations.ports import Log, Stores
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import service_topic
+from tests.bad_input import raw_headers
 from tests.contracts.log_contract import PARTITIONS, LogContract, Member, StoreContract, World
 
 
@@ -21,8 +22,8 @@ class KafkaWorld(World):
         self.kafka = kafka
         apply(kafka, [ServiceDeclaration("orders"), ServiceDeclaration("billing")], PARTITIONS, 1)
 
-    def open_log(self) -> Log:
-        return KafkaLog(self.kafka, "orders")
+    def open_log(self, service: str = "orders") -> Log:
+        return KafkaLog(self.kafka, service)
 
     def open_mortal_log(self) -> Log:
         settings = {"max.poll.interval.ms": 4000}
@@ -36,6 +37,9 @@ class KafkaWorld(World):
         for value in values:
             producer.produce(self.topic(kind), value, b"k", partition)
         assert producer.flush(10) == 0
+
+    def append_unreadable(self, kind: str, partition: int) -> None:
+        raw_headers.produce(self.kafka.bootstrap, (self.topic(kind), partition), b"k", b"v", [(b"\xff\xfe", b"x")])
 
     def read(self, service: str, kind: str, partition: int) -> list[bytes]:
         consumer = Consumer({

@@ -20,8 +20,8 @@ class MemoryWorld(World):
         for service in ("orders", "billing"):
             broker.create_service(service, PARTITIONS)
 
-    def open_log(self) -> Log:
-        return MemoryLog(self.broker, "orders")
+    def open_log(self, service: str = "orders") -> Log:
+        return MemoryLog(self.broker, service)
 
     def open_mortal_log(self) -> Log:
         return self.open_log()
@@ -33,6 +33,9 @@ class MemoryWorld(World):
     def append(self, kind: str, partition: int, *values: bytes) -> None:
         for value in values:
             self.broker.append(Out(self.topic(kind), partition, b"k", value))
+
+    def append_unreadable(self, kind: str, partition: int) -> None:
+        self.broker.append(Out(self.topic(kind), partition, b"k", b"v", [("\udcff\udcfe", b"x")]))
 
     def read(self, service: str, kind: str, partition: int) -> list[bytes]:
         records = self.broker.topics[self.topic(kind, service)][partition]
@@ -47,8 +50,8 @@ class FaultyWorld(MemoryWorld):
         super().__init__(broker)
         self.faulty = broker
 
-    def open_log(self) -> Log:
-        return FaultyLog(self.faulty, "orders")
+    def open_log(self, service: str = "orders") -> Log:
+        return FaultyLog(self.faulty, service)
 
 
 class TestMemoryLog(LogContract):

@@ -37,6 +37,7 @@ _RESTORING = f"{RULES}/test_restoring.py::test_"
 _COPY = f"{_RESTORING}a_stale_local_copy_is_built_anew"
 _ROUTING = f"{RULES}/test_routing.py::test_"
 _CLIENTS = f"{RULES}/test_clients.py::test_"
+_TIME = f"{RULES}/test_time.py::test_"
 
 _CHECKED = "tests/unit/chaos/test_clean_run.py::test_a_run_in_which_the_product_kept_its_promises_is_clean[0]"
 """The checker of chaos runs, which shares no code with the product, must notice too."""
@@ -231,4 +232,5 @@ MUTATIONS = (
         "134-pulled-into-a-group-by-its-name",
         f"{_GROUPS}a_peer_cannot_pull_another_ones_dialog_into_its_group[False]",
     ),
+    Mutation("100-lanes-ask-the-consumer", f"{_TIME}an_idle_queue_is_brought_forward_by_a_genuine_tick"),
 )
