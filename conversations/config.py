@@ -36,6 +36,12 @@ class Limits:
     """Largest body of one message."""
     held_messages: int = 1_000
     """Messages kept per dialog while one before them is missing."""
+    held_bytes: int = 64_000_000
+    """Bytes of such messages per partition; beyond it the dialog that another one arrives for breaks."""
+    delayed_bytes: int = 256_000_000
+    """Bytes per partition that wait for a destination that takes none; beyond it handlers that would add to it wait too."""
+    dialog_bytes: int = 16_000_000
+    """Bytes of one dialog that are held, and that are delayed: so much of it goes into one transaction when it ends."""
     waiting_bytes: int = 64_000_000
     """Bytes of waiting rows per partition at which its queue input pauses."""
     parked_messages: int = 10_000

@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol
 from typing_extensions import TypeVar
 
 from conversations.checks import check_error, check_service, expiry, later, micros, moment
-from conversations.errors import BodyTooLarge, DialogEnded, LocalError, UnknownContract
+from conversations.errors import BodyTooLarge, DialogEnded, LocalError, RetryLater, UnknownContract
 from conversations.handlers import Side
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER, Endpoint, check_timer, refuse
@@ -23,6 +23,8 @@ from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.states import OPEN_STATES, TRANSITIONS, Event, State
 
+CLOGGED = timedelta(seconds=64)
+"""After which a handler is called again whose message found no room before its destination."""
 S = TypeVar("S", default=dict[str, Any])
 
 
@@ -65,6 +67,11 @@ class Room(Protocol):
     """What a draft needs of the partition it is made on."""
 
     body_limit: int
+    delayed: dict[bytes, int]
+    """Not empty when something waits for a destination that takes none."""
+
+    def is_clogged(self, party: Party) -> bool:
+        """Say whether so much waits for the party's destination that no more is taken until that takes some."""
 
     @property
     def now(self) -> int:
@@ -268,6 +275,8 @@ class Dialog(Generic[S]):
         data = codec.encode(body)
         if len(data) > draft.room.body_limit:
             raise BodyTooLarge(f"the body has {len(data)} bytes; a message may have {draft.room.body_limit} (8459)")
+        if draft.room.delayed and draft.room.is_clogged(party):
+            raise RetryLater(CLOGGED, f"too much waits for {party.endpoint.peer}, whose queue takes nothing")
         draft.asks.append(Ask(Verb.SEND, party, codec.run, data))
 
     def end(self) -> None:

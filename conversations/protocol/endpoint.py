@@ -230,7 +230,7 @@ class Endpoint:
         if over and envelope.seq > self.inbound.next:
             if envelope.seq in self.inbound.held:
                 return Reaction.DUPLICATE  # what is held is kept when this side ends
-            if envelope.seq - self.inbound.next > 2 * held_limit:
+            if not self.inbound.believes(envelope.seq, held_limit):
                 return Reaction.DISCARD
             self.inbound.jump(envelope.seq, held_limit)
             return self._in_order(envelope.kind)

@@ -16,6 +16,8 @@ A key begins with one letter for its kind. ``identity`` is a conversation id and
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from sys import intern
 from typing import Any
@@ -27,6 +29,7 @@ from conversations.protocol.endpoint import NEVER, Endpoint, Kept
 from conversations.protocol.envelope_run import encode_text, read_text
 from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Schema
 from conversations.protocol.sequencing import Inbound
+from conversations.protocol.spans import Spans
 from conversations.protocol.topics import COMMANDS, QUEUE
 from conversations.protocol.varint import PAIR_SIZE, PAIRS, encode_long, read_long, read_pair
 
@@ -103,7 +106,7 @@ def _failure(error: Failure) -> bytes:
     return encode_long(error.code) + encode_long(len(text)) + text
 
 
-def _numbers(numbers: set[int]) -> bytes:
+def _numbers(numbers: Collection[int]) -> bytes:
     return b"".join((encode_long(len(numbers)), *(encode_long(number) for number in sorted(numbers)), b"\0"))
 
 
@@ -185,17 +188,19 @@ def _decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, b
     return endpoint, constant
 
 
-def _read_numbers(row: bytes, at: int) -> tuple[set[int], int]:
-    found: set[int] = set()
+def _read_numbers(row: bytes, at: int) -> tuple[Spans | None, int]:
+    if not row[at]:
+        return None, at + 1
+    found: list[int] = []
     while True:
         count, at = read_long(row, at)
         if count == 0:
-            return found, at
+            return Spans(found), at
         if not 0 < count <= len(row) - at:
             raise UndecodableRecord(f"an array of {count} numbers in {len(row) - at} bytes")
         for _ in range(count):
             number, at = read_long(row, at)
-            found.add(number)
+            found.append(number)
 
 
 @dataclass(slots=True)
@@ -211,13 +216,14 @@ class Tombstone:
     dead_lettered: int
     told: bool
     code: int
-    missing: list[int] = field(default_factory=list)
+    missing: AbstractSet[int] = frozenset()
     """Numbers up to ``accepted`` that never arrived."""
 
 
 def encode_tombstone(tombstone: Tombstone) -> bytes:
     """Encode a tombstone."""
-    return _TOMBSTONE.encode(_fields(tombstone) | {"forget_at": tombstone.forget_at.to_bytes(8, "big")})
+    fields = {"forget_at": tombstone.forget_at.to_bytes(8, "big"), "missing": sorted(tombstone.missing)}
+    return _TOMBSTONE.encode(_fields(tombstone) | fields)
 
 
 def decode_tombstone(row: bytes) -> Tombstone:
@@ -227,7 +233,8 @@ def decode_tombstone(row: bytes) -> Tombstone:
         UndecodableRecord: it is none.
     """
     fields = DEFAULT.decode(row, _TOMBSTONE)
-    return Tombstone(**fields | {"forget_at": int.from_bytes(fields["forget_at"], "big")})
+    missing = Spans(fields["missing"]) if fields["missing"] else frozenset()
+    return Tombstone(**fields | {"forget_at": int.from_bytes(fields["forget_at"], "big"), "missing": missing})
 
 
 # -- groups, waiting records, the partition -------------------------------------------------------------------
@@ -239,12 +246,13 @@ class GroupRow:
 
     version: int = 0
     state: bytes = b""
-    members: list[bytes] = field(default_factory=list)
+    members: dict[bytes, None] = field(default_factory=dict)
+    """In the order they joined; the values say nothing."""
 
 
 def encode_group(row: GroupRow) -> bytes:
     """Encode a group row."""
-    return _GROUP.encode({"version": row.version, "state": row.state, "members": row.members})
+    return _GROUP.encode({"version": row.version, "state": row.state, "members": list(row.members)})
 
 
 def decode_group(row: bytes) -> GroupRow:
@@ -253,7 +261,8 @@ def decode_group(row: bytes) -> GroupRow:
     Raises:
         UndecodableRecord: it is none.
     """
-    return GroupRow(**DEFAULT.decode(row, _GROUP))
+    fields = DEFAULT.decode(row, _GROUP)
+    return GroupRow(**fields | {"members": dict.fromkeys(fields["members"])})
 
 
 @dataclass(slots=True)
@@ -273,6 +282,17 @@ class WaitingRow:
 def encode_waiting(row: WaitingRow) -> bytes:
     """Encode a waiting row."""
     return _WAITING.encode(_fields(row))
+
+
+def topic_of(row: bytes) -> str:
+    """Read from a waiting row, or a held, delayed or parked one, which topic its record came from or goes to.
+
+    Raises:
+        UndecodableRecord: it is no such row.
+    """
+    if not row.startswith(_WAITING.head):
+        return decode_waiting(row).topic
+    return read_text(row, HEAD_SIZE)[0]
 
 
 def decode_waiting(row: bytes) -> WaitingRow:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableSet
 from enum import Enum
 from typing import Any
+
+from conversations.protocol.spans import Spans
 
 NONE = -1
 """The number before the first: nothing accepted, nothing sent."""
@@ -33,12 +36,12 @@ class Inbound:
 
     __slots__ = ("held", "missing", "next")
 
-    def __init__(self, next_number: int = 0, missing: set[int] | None = None) -> None:
+    def __init__(self, next_number: int = 0, missing: MutableSet[int] | None = None) -> None:
         self.next = next_number
         """The number that is accepted next; everything below it is accepted, but for ``missing``."""
         self.held: set[int] = _EMPTY
         """Numbers that arrived ahead of a gap."""
-        self.missing: set[int] = missing or _EMPTY
+        self.missing: MutableSet[int] = missing or _EMPTY
         """Numbers that were passed over at the end of a dialog and have not arrived."""
 
     def __bool__(self) -> bool:
@@ -72,15 +75,25 @@ class Inbound:
         """Return the held number that may be accepted now, if any."""
         return self.next if self.next in self.held else None
 
+    def believes(self, number: int, limit: int) -> bool:
+        """Say whether a number may be accepted without what is before it: no more than twice ``limit`` are missed."""
+        return number < self.next or number - self.next + len(self.missing) <= 2 * limit
+
     def jump(self, number: int, limit: int) -> None:
         """Accept ``number`` without what is before it, of a dialog that is over: an ERROR needs no predecessor.
 
-        What is passed over is remembered, so that each number still counts once; a number more than twice ``limit``
-        ahead is not believed and moves nothing.
+        What is passed over is remembered, so that each number still counts once; a number with which more than twice
+        ``limit`` would be missed is not believed and moves nothing.
         """
-        if self.next <= number <= self.next + 2 * limit:
-            self.missing = set(self.missing) | (set(range(self.next, number)) - self.held)
-            self.next = number + 1
+        if number < self.next or not self.believes(number, limit):
+            return
+        if number > self.next:
+            missing = self.missing if isinstance(self.missing, Spans) else Spans(self.missing)
+            missing.extend(self.next, number)
+            for held in self.held:
+                missing.discard(held)
+            self.missing = missing
+        self.next = number + 1
 
     def late(self, number: int, limit: int) -> bool:
         """Count a number of a dialog that is over; False when it was counted before.

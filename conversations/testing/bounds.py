@@ -7,6 +7,7 @@ from collections.abc import Sized
 from conversations.protocol import rows
 from conversations.protocol.states import State
 from conversations.worker import Worker
+from conversations.worker.keeping import Kept
 from conversations.worker.partition import Partition
 
 SPARE = 64
@@ -48,11 +49,25 @@ def check_at_rest(worker: Worker) -> None:
             raise AssertionError(
                 f"invariant 8 (bounded): {where} counts {partition.parked_bytes} parked bytes and keeps {parked}"
             )
+        _check_kept(partition, rows.HELD, partition.held)
+        _check_kept(partition, rows.DELAYED, partition.delayed)
         _check_parked(partition, where)
         _check_endpoints(partition, where)
         _check_deadlines(partition, where)
         if partition.paused and partition.waiting_bytes < worker.settings.limits.waiting_bytes // 2:
             raise AssertionError(f"invariant 8 (bounded): {where} stays paused with nothing that waits")
+
+
+def _check_kept(partition: Partition, kind: bytes, kept: Kept) -> None:
+    """What is counted of held and delayed rows is what there is."""
+    found: dict[bytes, int] = {}
+    for key, row in partition.scan(kind):
+        found[key[1:18]] = found.get(key[1:18], 0) + len(row)
+    if (found, sum(found.values())) != (kept.of, kept.bytes):
+        raise AssertionError(
+            f"invariant 8 (bounded): partition {partition.number} of {partition.owner.name} counts {kept.bytes} bytes of "
+            f"rows {kind!r}, {kept.of}, and keeps {found}"
+        )
 
 
 def _check_parked(partition: Partition, where: str) -> None:

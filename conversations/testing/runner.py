@@ -131,7 +131,7 @@ class Runner:
     def next_deadline(self) -> int:
         """When time alone has something for this worker to do."""
         times = [partition.next_deadline() for partition in self.worker.partitions.values()]
-        if any(partition.delayed for partition in self.worker.partitions.values()):
+        if any(len(partition.delayed) for partition in self.worker.partitions.values()):
             times += self.worker.owner.destinations.blocked.values()
         return min(times, default=NEVER)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 
 KEY_SIZE = 18
@@ -14,6 +15,8 @@ class Buckets:
     def __init__(self, step: int) -> None:
         self._step = step
         self._intervals: dict[int, bytearray] = {}
+        self._order: list[int] = []
+        """The intervals as a heap: nobody looks at months of them to find that none has passed."""
 
     def __len__(self) -> int:
         return sum(len(keys) for keys in self._intervals.values()) // KEY_SIZE
@@ -26,17 +29,21 @@ class Buckets:
         """
         if len(key) != KEY_SIZE:
             raise ValueError(f"a key of {len(key)} bytes; all have {KEY_SIZE}")
-        self._intervals.setdefault(at // self._step + 1, bytearray()).extend(key)
+        interval = at // self._step + 1
+        keys = self._intervals.get(interval)
+        if keys is None:
+            keys = self._intervals[interval] = bytearray()
+            heapq.heappush(self._order, interval)
+        keys += key
 
     def take(self, log_time: int, limit: int) -> Iterator[bytes]:
         """Take out at most ``limit`` keys whose time has passed."""
-        for interval in sorted(it for it in self._intervals if it * self._step <= log_time):
-            keys = self._intervals[interval]
+        while limit > 0 and self._order and self._order[0] * self._step <= log_time:
+            keys = self._intervals[self._order[0]]
             while keys and limit > 0:
-                yield bytes(keys[-KEY_SIZE:])
+                key = bytes(keys[-KEY_SIZE:])
                 del keys[-KEY_SIZE:]
                 limit -= 1
+                yield key
             if not keys:
-                del self._intervals[interval]
-            if limit <= 0:
-                return
+                del self._intervals[heapq.heappop(self._order)]

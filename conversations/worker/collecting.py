@@ -34,6 +34,7 @@ def collect(partition: Partition) -> bool:
     flight = partition.flight
     _spill(partition)
     parking.encode_changed(partition)
+    groups.encode_changed(partition)
     _encode_endpoints(partition)
     flight.rows[rows.PARTITION] = rows.encode_partition(partition.row)
     flight.queue = partition.row.queue
@@ -266,7 +267,7 @@ def _evict(partition: Partition, limit: int) -> None:
     if len(partition.actives) <= limit:
         return
     lanes: dict[Lane, list[bytes]] = {}
-    busy = set()
+    busy = {*partition.regrouped}
     for peer, active in partition.actives.items():
         lanes.setdefault(active.lane, []).append(peer)
         if active.dirty or (active.exists and active.endpoint.ack_at < 1 << 61):

@@ -23,11 +23,18 @@ def group_of(partition: Partition, lane: Lane) -> GroupRow:
 
 
 def save(partition: Partition, lane: Lane) -> None:
-    """Write the group's row with the next transaction."""
+    """Write the group's row with the next transaction, once, whatever else changes in it until then."""
     group = group_of(partition, lane)
     if not group.members:
-        group.members += _implied(partition, lane)
-    partition.write(rows.group_key(*lane.name), rows.encode_group(group))
+        group.members.update(dict.fromkeys(_implied(partition, lane)))
+    partition.regrouped.add(lane)
+
+
+def encode_changed(partition: Partition) -> None:
+    """Put the rows of the groups that changed into the next transaction."""
+    for lane in partition.regrouped:
+        partition.write(rows.group_key(*lane.name), rows.encode_group(group_of(partition, lane)))
+    partition.regrouped.clear()
 
 
 def join(partition: Partition, active: Active) -> None:
@@ -40,9 +47,8 @@ def join(partition: Partition, active: Active) -> None:
     if not group.members and uuid_text(active.identity[:16]) == lane.name[1]:
         return
     if not group.members:
-        group.members += _implied(partition, lane)
-    if active.identity not in group.members:
-        group.members.append(active.identity)
+        group.members.update(dict.fromkeys(_implied(partition, lane)))
+    group.members[active.identity] = None
     save(partition, lane)
 
 
@@ -55,12 +61,12 @@ def leave(partition: Partition, origin: str, key: str, own: bytes) -> None:
     """Take a forgotten endpoint out of its group; the last one takes the group's state with it."""
     lane = partition.lane(origin, key)
     group = group_of(partition, lane)
-    if own in group.members:
-        group.members.remove(own)
+    group.members.pop(own, None)
     if group.members:
         save(partition, lane)
         return
     lane.group = None
+    partition.regrouped.discard(lane)
     if partition.read(rows.group_key(origin, key)) is not None:
         partition.write(rows.group_key(origin, key), None)
     partition.forget_lane(lane)
@@ -69,7 +75,7 @@ def leave(partition: Partition, origin: str, key: str, own: bytes) -> None:
 def members(partition: Partition, active: Active) -> list[Active]:
     """Endpoints of the group that are not closed, the one that opened it first."""
     group = group_of(partition, active.lane)
-    names = group.members or _implied(partition, active.lane) or [active.identity]
+    names = list(group.members) or _implied(partition, active.lane) or [active.identity]
     found = [partition.find(rows.other_side(own), "", "") for own in names]
     return [member for member in found if member.exists and member.endpoint.state is not State.CLOSED]
 
@@ -77,7 +83,7 @@ def members(partition: Partition, active: Active) -> list[Active]:
 def opener(partition: Partition, active: Active) -> Active:
     """The endpoint that opened the group; the given one when that is forgotten."""
     group = group_of(partition, active.lane)
-    names = group.members or _implied(partition, active.lane)
+    names = list(group.members) or _implied(partition, active.lane)
     first = partition.find(rows.other_side(names[0]), "", "") if names else active
     return first if first.exists else active
 

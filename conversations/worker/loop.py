@@ -218,13 +218,13 @@ class Worker:
 
     def _wake(self) -> None:
         owner = self.owner
-        again = owner.destinations.try_again(owner.now)
+        owner.destinations.try_again(owner.now)
         owner.braking.wake(self.partitions.values(), owner.now)
         for partition in self.partitions.values():
             parking.wake(partition)
             if partition.paused:
                 collecting.pace(partition)
-            if partition.delayed and (again or not owner.destinations.blocked):
+            if partition.delayed.to:
                 speaking.release_delayed(partition)
 
     def _start(self) -> Mark:

@@ -41,6 +41,7 @@ from conversations.worker.partition import Partition
 from conversations.worker.room import Room
 
 _REPEATED = 8413  # Service Broker's "conversation handle in use" family: a begin with this id had another content
+_CLOGGED = 8462  # as what breaks a dialog for want of room: there is no number for a transmission queue that is full
 
 
 class _Repeated(Exception):
@@ -174,6 +175,8 @@ def _ask(draft: Draft, active: Active, operation: object) -> None:
                 raise InvalidBody(
                     f"the content type of {message_type} is {expected!r}, not {content_type!r:.200} (9615)"
                 )
+            if draft.room.delayed and draft.room.is_clogged(active):
+                raise LocalError(f"too much waits for {active.endpoint.peer}, whose queue takes nothing", code=_CLOGGED)
             draft.move(active, Event.SEND)
             draft.asks.append(Ask(Verb.SEND, active, message_run(message_type, content_type), body))
         case End():

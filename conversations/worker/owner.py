@@ -36,6 +36,9 @@ from conversations.worker.suspicion import PROCESS, Stage
 
 log = logging.getLogger("conversations.worker")
 
+REMEMBERED = 1_000
+"""Topics whose last pause is remembered before those that are well again are forgotten."""
+
 
 @dataclass(slots=True)
 class Counts:
@@ -88,17 +91,17 @@ class Destinations:
 
     def block(self, topic: str, now: int) -> None:
         """Send nothing to a topic for a while: 4, 8, 16, 32, then always 64 seconds, until it has been well for longer."""
+        if len(self._waits) >= REMEMBERED and topic not in self._waits:
+            self._waits = {name: it for name, it in self._waits.items() if now - it[0] <= 2 * self._last}
         last, wait = self._waits.get(topic, (0, 0))
         wait = self._first if now - last > 2 * self._last else min(2 * wait, self._last)
         self._waits[topic] = (now, wait)
         self.blocked[topic] = now + wait
 
-    def try_again(self, now: int) -> bool:
-        """Unblock the topics whose pause is over; False when there are none."""
-        due = [topic for topic, at in self.blocked.items() if at <= now]
-        for topic in due:
+    def try_again(self, now: int) -> None:
+        """Unblock the topics whose pause is over."""
+        for topic in [topic for topic, at in self.blocked.items() if at <= now]:
             del self.blocked[topic]
-        return bool(due)
 
 
 class Owner:

@@ -19,6 +19,7 @@ from conversations.protocol.states import State
 from conversations.worker.active import Active, Flight, Item, Lane, Park
 from conversations.worker.buckets import Buckets
 from conversations.worker.deadlines import Deadlines
+from conversations.worker.keeping import Delayed, Kept
 from conversations.worker.owner import Owner
 from conversations.worker.suspicion import Suspicion
 
@@ -54,8 +55,8 @@ class Partition:
         """The position moved, or the row must be written for another reason."""
         self.tombstones, self.commands, self.letters = Buckets(step), Buckets(step), Buckets(step)
         """Rows to be forgotten when log time has passed: of closed dialogs, of commands that took effect, of open letters."""
-        self.delayed: dict[bytes, int] = {}
-        """Endpoints with envelopes kept as rows because their destination cannot take them, and how many."""
+        self.held, self.delayed = Kept(), Delayed()
+        """What is kept as rows: messages before which one is missing, envelopes that their destination cannot take."""
         self.next_waiting = self.first_waiting = FIRST_ROW
         self.waiting_bytes = 0
         self.parks: dict[bytes, Park] = {}
@@ -64,6 +65,8 @@ class Partition:
         """Handlers without a message that failed and are tried again later, by identity and ``rows.TIMER`` or ``ERROR``."""
         self.changed: set[bytes] = set()
         """Keys of the rows of these that are to be written."""
+        self.regrouped: set[Lane] = set()
+        """Lanes whose group's row is to be written."""
         self.draining: list[tuple[bytes, Park]] = []
         """Parked dialogs whose next message is to be taken up by the next step."""
         self.slice_left = 0
@@ -78,9 +81,8 @@ class Partition:
         """When it was opened: deadlines up to here are from before."""
         self.suspicion: Suspicion | None = None
         """What may run, since an unclean start; None: anything."""
-        self.paused = False
-        self.gone = False
-        """Belongs to somebody else: whatever still runs for it is refused."""
+        self.paused = self.gone = False
+        """Gone, it belongs to somebody else: whatever still runs for it is refused."""
 
     # -- reading --------------------------------------------------------------------------------------
 
@@ -365,8 +367,10 @@ class Partition:
                 declared.add(side)
             if wake != NEVER:
                 self.deadlines.add(wake, key[1:])
-        for key, _ in self.store.scan(rows.DELAYED):
-            self.delayed[key[1:18]] = self.delayed.get(key[1:18], 0) + 1
+        for key, row in self.store.scan(rows.HELD):
+            self.held.count(key[1:18], len(row))
+        for key, row in self.store.scan(rows.DELAYED):
+            self.delayed.add(key[1:18], rows.topic_of(row), len(row))
             self.next_waiting = max(self.next_waiting, int.from_bytes(key[-8:], "big") + 1)
         for kind, passing in ((rows.COMMAND, self.commands), (rows.LETTER, self.letters)):
             for key, row in self.store.scan(kind):
@@ -402,7 +406,9 @@ class Partition:
     def pending(self) -> bool:
         """True when the next transaction has something of this partition to carry."""
         flight = self.flight
-        return bool(self.moved or self.dirty or self.changed or flight.rows or flight.outs or flight.notices)
+        return bool(
+            self.moved or self.dirty or self.changed or self.regrouped or flight.rows or flight.outs or flight.notices
+        )
 
     def forget_lane(self, lane: Lane) -> None:
         """Drop an idle lane from memory."""

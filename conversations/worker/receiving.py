@@ -10,13 +10,12 @@ from conversations.errors import InvalidBody
 from conversations.handlers import Handler, Side
 from conversations.protocol import codes, rows
 from conversations.protocol.codes import Code
-from conversations.protocol.effects import Due, Failure, Reaction, Transmit
-from conversations.protocol.endpoint import NEVER, Endpoint
-from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
+from conversations.protocol.effects import Due, Failure, Reaction
+from conversations.protocol.endpoint import Endpoint
+from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.identifiers import uuid_text
-from conversations.protocol.sequencing import NONE, Inbound
 from conversations.protocol.states import State
-from conversations.worker import groups, letters, parking, speaking
+from conversations.worker import letters, parking, speaking, strangers
 from conversations.worker.active import Active, Item, Park
 from conversations.worker.partition import Partition
 from conversations.worker.records import encode_item, item_of
@@ -42,21 +41,24 @@ def receive(partition: Partition, item: Item, active: Active, envelope: Envelope
     parked = partition.parks.get(active.identity) if partition.parks and item.park is None else None
     if item.accepted:
         if not active.exists:
-            _left_behind(partition, item, active, envelope)
+            strangers.left_behind(partition, item, active, envelope)
             return None
         if parked is not None:
             return _wait_behind(partition, item, active, parked)
         return deliver(partition, item, active, envelope)
     if active.tombstone is not None:
-        _late(partition, item, active, envelope)
+        strangers.late(partition, item, active, envelope)
         return None
-    if not active.exists and not _admit(partition, item, active, envelope):
+    if not active.exists and not strangers.admit(partition, item, active, envelope):
         return None
     endpoint = active.endpoint
     if parked is not None and envelope.kind is Kind.END and envelope.seq == endpoint.inbound.next:
         return _wait_behind(partition, item, active, parked)
     acked = endpoint.acked
-    reaction = endpoint.receive(envelope, partition.owner.now, partition.owner.settings.limits.held_messages)
+    limit = partition.owner.settings.limits.held_messages
+    if partition.held.bytes and _holds_enough(partition, active, envelope):
+        limit = min(limit, len(endpoint.inbound.held))
+    reaction = endpoint.receive(envelope, partition.owner.now, limit)
     if not active.dirty:
         partition.touch(active)
     if endpoint.acked != acked and partition.owner.watchers:
@@ -90,7 +92,9 @@ def _react(partition: Partition, item: Item, active: Active, reaction: Reaction)
         parking.close_park(partition, active)
         return broken(partition, active)
     if reaction is Reaction.HOLD:
-        partition.write(rows.numbered(rows.HELD, active.identity, _number(item)), encode_item(item))
+        row = encode_item(item)
+        partition.write(rows.numbered(rows.HELD, active.identity, _number(item)), row)
+        partition.held.count(active.identity, len(row))
     elif reaction is Reaction.DUPLICATE:
         partition.owner.counts.duplicates += 1
     elif reaction is Reaction.OVERFLOW:
@@ -102,6 +106,14 @@ def _react(partition: Partition, item: Item, active: Active, reaction: Reaction)
     if endpoint.state is State.CLOSED:
         close(partition, active)
     return None
+
+
+def _holds_enough(partition: Partition, active: Active, envelope: Envelope) -> bool:
+    """Say whether a message ahead of a gap is one too many: no more bytes may be held of its dialog, or in the partition."""
+    limits, held = partition.owner.settings.limits, partition.held
+    if active.endpoint.state not in (State.STARTED_INBOUND, State.CONVERSING) or envelope.kind > Kind.END:
+        return False
+    return held.bytes >= limits.held_bytes or held.of.get(active.identity, 0) >= limits.dialog_bytes
 
 
 def _overflow(partition: Partition, item: Item, active: Active) -> Task | None:
@@ -234,15 +246,14 @@ def close(partition: Partition, active: Active) -> None:
         if row is None:
             continue
         partition.write(key, None)
+        partition.held.count(active.identity, -len(row))
         item = item_of(active, partition.decoded(key, rows.decode_waiting, row))
         if item.envelope is None or number < endpoint.inbound.next:
             _keep_held(partition, item, active)  # an ERROR has passed it
         elif endpoint.receive(item.envelope, partition.owner.now, limit) is Reaction.DISCARD:
             _keep_held(partition, item, active)
     if active.tombstone is not None and held:
-        active.tombstone.accepted, active.tombstone.missing = (
-            endpoint.inbound.accepted, sorted(endpoint.inbound.missing)
-        )  # fmt: skip
+        active.tombstone.accepted, active.tombstone.missing = endpoint.inbound.accepted, endpoint.inbound.missing
     speaking.remember(partition, active)
 
 
@@ -300,133 +311,6 @@ def timer(active: Active) -> Task | None:
 def _fired(partition: Partition, active: Active) -> None:
     active.endpoint.fired()
     partition.touch(active)
-
-
-# -- endpoints that do not exist -------------------------------------------------------------------------------------
-
-
-def _admit(partition: Partition, item: Item, active: Active, envelope: Envelope) -> bool:
-    """Create the target endpoint a record asks for, or refuse it."""
-    if envelope.kind not in (Kind.MESSAGE, Kind.END):
-        _unheard(partition, item, active, envelope)
-        return False
-    prefix = envelope.prefix
-    side = partition.owner.sides.get((prefix.contract, False)) if prefix.from_initiator else None
-    if not prefix.from_initiator or item.log_time >= prefix.accept_until:
-        _refuse(partition, item, active, envelope, codes.NOT_CONVERSING)
-        return False
-    if side is None:
-        _refuse(partition, item, active, envelope, codes.CONTRACT_NOT_ACCEPTED)
-        return False
-    if groups.is_full(partition, active.lane):
-        _refuse(partition, item, active, envelope, codes.NOT_CONVERSING)
-        return False
-    endpoint = Endpoint(
-        prefix.conversation_id,
-        initiator=False,
-        contract=prefix.contract,
-        service=partition.owner.name,
-        peer=prefix.from_service,
-        key=item.key.decode(),
-        peer_key=prefix.reply_key,
-        expires_at=NEVER if prefix.expires_at < 0 else prefix.expires_at,
-    )
-    endpoint.started_until = prefix.accept_until
-    active.place(endpoint, side, prefix)
-    groups.join(partition, active)
-    partition.owner.counts.accepted += 1
-    return True
-
-
-def _unheard(partition: Partition, item: Item, active: Active, envelope: Envelope) -> None:
-    """Take what is never answered for a conversation nobody knows."""
-    if envelope.kind is Kind.ERROR and envelope.prefix.from_initiator and item.log_time < envelope.prefix.accept_until:
-        # It overtook the dialog's first message: what follows belongs to a dialog that is over.
-        _entomb(partition, active, envelope, envelope.code)
-        if envelope.seq != NONE:
-            _answer(partition, item, envelope.prefix, Transmit(Kind.ACK), ack=envelope.seq)
-        return
-    partition.owner.counts.set_aside += 1
-    letters.dead_letter(partition, item, letters.SET_ASIDE)
-    why = f"{envelope.kind.name} for a conversation that is not known"
-    letters.event(partition, "SET_ASIDE", topic=item.topic, offset=item.offset, why=why)
-
-
-def _refuse(partition: Partition, item: Item, active: Active, envelope: Envelope, code: Code) -> None:
-    """Answer with one error per conversation, keep the bytes, and remember the refusal by a tombstone."""
-    _entomb(partition, active, envelope, code.number, dead_lettered=1)
-    letters.dead_letter(partition, item, letters.REFUSED, code=code.number)
-    _answer(partition, item, envelope.prefix, _error(code))
-
-
-def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int, *, dead_lettered: int = 0) -> None:
-    """Remember that there is no such dialog, as long as its first message could still begin one."""
-    owner = partition.owner
-    forget_at = max(envelope.prefix.accept_until, partition.row.queue_time, owner.now) + owner.periods.grace
-    numbers = Inbound()
-    if envelope.seq != NONE:
-        numbers.late(envelope.seq, partition.owner.settings.limits.held_messages)
-    active.tombstone = rows.Tombstone(
-        active.key.decode(), envelope.prefix.from_service if envelope.prefix.from_initiator else "", forget_at,
-        numbers.accepted, NONE, 0, dead_lettered, told=True, code=code, missing=sorted(numbers.missing),
-    )  # fmt: skip
-    _write_tombstone(partition, active)
-    partition.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
-
-
-def _late(partition: Partition, item: Item, active: Active, envelope: Envelope) -> None:
-    """A record for a closed dialog: its bytes are kept once; a peer that does not know of the end is told."""
-    tombstone = active.tombstone
-    if tombstone is None or envelope.kind not in (Kind.MESSAGE, Kind.END):
-        return
-    numbers = Inbound(tombstone.accepted + 1, set(tombstone.missing))
-    if not numbers.late(envelope.seq, partition.owner.settings.limits.held_messages):
-        partition.owner.counts.duplicates += 1
-        return
-    tombstone.accepted, tombstone.missing = numbers.accepted, sorted(numbers.missing)
-    if envelope.kind is Kind.MESSAGE:
-        tombstone.dead_lettered += 1
-        letters.dead_letter(partition, item, letters.AFTER_END)
-    if not tombstone.told:
-        tombstone.told = True
-        _answer(partition, item, envelope.prefix, _error(codes.NOT_CONVERSING))
-    _write_tombstone(partition, active)
-
-
-def _left_behind(partition: Partition, item: Item, active: Active, envelope: Envelope) -> None:
-    """A row of a message whose dialog was closed in front of it, by a process that died before it came to the message."""
-    if envelope.kind is not Kind.MESSAGE:
-        return
-    letters.dead_letter(partition, item, letters.AFTER_END)
-    if active.tombstone is not None:
-        active.tombstone.dead_lettered += 1
-        _write_tombstone(partition, active)
-
-
-def _write_tombstone(partition: Partition, active: Active) -> None:
-    if active.tombstone is not None:
-        partition.write(rows.ENDPOINT + active.identity, rows.encode_tombstone(active.tombstone))
-
-
-def _error(code: Code) -> Transmit:
-    return Transmit(Kind.ERROR, NONE, code.number, code.description)
-
-
-def _answer(partition: Partition, item: Item, prefix: Prefix, said: Transmit, ack: int = NONE) -> None:
-    """Send a system ERROR, or an ACK, for a conversation that has no endpoint here."""
-    owner = partition.owner
-    count = owner.destinations.partitions(prefix.from_service)
-    if count is None:
-        letters.event(partition, "UNANSWERABLE", service_named=prefix.from_service, code=said.code)
-        return
-    answer = Envelope(
-        Prefix(
-            prefix.conversation_id, not prefix.from_initiator, prefix.contract, owner.name, prefix.from_service,
-            item.key.decode(), False, 0, prefix.expires_at,
-        ),
-        said.kind, NONE, ack, NONE, sent_at=owner.now, code=said.code, description=said.description,
-    )  # fmt: skip
-    speaking.produce_envelope(partition, prefix.from_service, count, prefix.reply_key.encode(), encode(answer))
 
 
 def _tell_acknowledged(partition: Partition, endpoint: Endpoint) -> None:

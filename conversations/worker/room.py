@@ -18,11 +18,12 @@ from conversations.worker.partition import Partition
 class Room:
     """The partition, as a draft sees it. Used by handlers' threads; what they share is read under the owner's lock."""
 
-    __slots__ = ("_partition", "body_limit")
+    __slots__ = ("_partition", "body_limit", "delayed")
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
         self.body_limit = partition.owner.settings.limits.body_bytes
+        self.delayed = partition.delayed.of
 
     @property
     def now(self) -> int:
@@ -59,6 +60,16 @@ class Room:
         active = Active(conversation + b"\1", key.encode(), lane if related else Lane(("", key)))
         active.place(endpoint, owner.sides[contract.name, True])
         return active
+
+    def is_clogged(self, party: Party) -> bool:
+        """Say whether so much waits for the party's destination that no more is taken until that takes some."""
+        partition, own = self._partition, party.identity
+        owner, delayed = partition.owner, partition.delayed
+        if delayed.of.get(own, 0) >= owner.settings.limits.dialog_bytes:
+            return True
+        destinations = owner.destinations
+        blocked = own in delayed.of or destinations.topic(party.endpoint.peer) in destinations.blocked
+        return blocked and delayed.bytes >= owner.settings.limits.delayed_bytes
 
     def members(self, party: Party) -> list[Party]:
         """Endpoints of the party's group that are not closed."""

@@ -99,7 +99,7 @@ def end(partition: Partition, active: Active) -> None:
 def end_with_error(partition: Partition, active: Active, code: int, description: str) -> None:
     """End this side with an error of the application; envelopes not transmitted yet are dropped."""
     endpoint = active.endpoint
-    if active.identity in partition.delayed:
+    if active.identity in partition.delayed.of:
         _drop_delayed(partition, active)
     said = endpoint.end_with_error(code, description)
     if said is not None:
@@ -176,7 +176,7 @@ def remember(partition: Partition, active: Active, *, told: bool = True) -> None
         active.tombstone = rows.Tombstone(
             endpoint.key, endpoint.origin, forget_at, endpoint.inbound.accepted, endpoint.next_out - 1,
             endpoint.discarded, endpoint.dead_lettered, told=told, code=endpoint.error.code if endpoint.error else 0,
-            missing=sorted(endpoint.inbound.missing),
+            missing=endpoint.inbound.missing,
         )  # fmt: skip
         partition.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
         partition.deadlines.forget_one()
@@ -202,9 +202,9 @@ def transmit(partition: Partition, active: Active, value: bytes) -> None:
     if active.out_partition < 0 and not _route(partition, active):
         _delay(partition, active, value)
         return
-    if partition.owner.destinations.blocked or partition.delayed:
+    if partition.owner.destinations.blocked or partition.delayed.of:
         blocked = active.out_topic in partition.owner.destinations.blocked
-        if blocked or active.identity in partition.delayed:
+        if blocked or active.identity in partition.delayed.of:
             _delay(partition, active, value)
             return
     header = header_of(value, len(active.out or active.out_prefix()))
@@ -242,27 +242,48 @@ def delay_row(partition: Partition, own: bytes, topic: str, key: bytes, value: b
     """Keep an envelope as a row until its destination takes records again."""
     number = partition.next_waiting
     partition.next_waiting = number + 1
-    row = rows.WaitingRow(topic, NONE, 0, accepted=False, attempts=0, key=key, header=b"", value=value)
-    partition.write(rows.numbered(rows.DELAYED, own, number), rows.encode_waiting(row))
-    partition.delayed[own] = partition.delayed.get(own, 0) + 1
+    row = rows.encode_waiting(
+        rows.WaitingRow(topic, NONE, 0, accepted=False, attempts=0, key=key, header=b"", value=value)
+    )
+    partition.write(rows.numbered(rows.DELAYED, own, number), row)
+    partition.delayed.add(own, topic, len(row))
 
 
 def release_delayed(partition: Partition) -> None:
-    """Transmit what was kept for destinations that may be tried again."""
-    owner = partition.owner
-    for own in list(partition.delayed):
-        active = partition.find(rows.other_side(own), "", "")
-        if not active.exists:
-            _release_answers(partition, own)
-            continue
-        active.out_topic = owner.destinations.topic(active.endpoint.peer)
-        if active.out_topic in owner.destinations.blocked:
-            continue
-        count = owner.destinations.partitions(active.endpoint.peer)
-        if count is None:
-            owner.destinations.block(active.out_topic, owner.now)
-            continue
+    """Transmit what was kept for destinations that may be tried again; only these are looked at."""
+    delayed, blocked = partition.delayed, partition.owner.destinations.blocked
+    for topic in [topic for topic in delayed.to if topic not in blocked]:
+        waiting = delayed.to.pop(topic)
+        while waiting and topic not in blocked:
+            own = next(iter(waiting))
+            del waiting[own]
+            if own in delayed.of:
+                _release_dialog(partition, own)
+        for own in waiting:
+            delayed.wait(own, topic)
+
+
+def _release_dialog(partition: Partition, own: bytes) -> None:
+    active = partition.find(rows.other_side(own), "", "")
+    if not active.exists:
+        _release_answers(partition, own)
+        return
+    peer = active.endpoint.peer
+    active.out_topic = partition.owner.destinations.topic(peer)
+    count = _taken_up(partition, own, active.out_topic, peer)
+    if count is not None:
         _release(partition, active, partition_of(active.out_key, count))
+
+
+def _taken_up(partition: Partition, own: bytes, topic: str, service: str) -> int | None:
+    """Return the partition count of a destination that may be tried, None when what is kept for it has to wait on."""
+    destinations = partition.owner.destinations
+    if topic not in destinations.blocked:
+        if (count := destinations.partitions(service)) is not None:
+            return count
+        destinations.block(topic, partition.owner.now)
+    partition.delayed.wait(own, topic)
+    return None
 
 
 def _release(partition: Partition, active: Active, destination: int) -> None:
@@ -279,32 +300,28 @@ def _release(partition: Partition, active: Active, destination: int) -> None:
         value = encode(envelope)
         partition.produce((active.out_topic, destination, kept.key, value, [(HEADER_NAME, header_of(value, start))]))
         partition.write(key, None)
-    del partition.delayed[active.identity]
+    partition.delayed.forget(active.identity)
 
 
 def _release_answers(partition: Partition, own: bytes) -> None:
     """Transmit what was kept for a conversation that has no endpoint here (any more)."""
-    destinations = partition.owner.destinations
     for key, row in list(partition.scan(rows.DELAYED + own)):
         kept = partition.decoded(key, rows.decode_waiting, row)
-        if kept.topic in destinations.blocked:
-            return
         service = decode(kept.value).prefix.to_service
-        count = destinations.partitions(service)
+        count = _taken_up(partition, own, kept.topic, service)
         if count is None:
-            destinations.block(kept.topic, partition.owner.now)
             return
         produce_envelope(partition, service, count, kept.key, kept.value)
         partition.write(key, None)
-    del partition.delayed[own]
+    partition.delayed.forget(own)
 
 
 def forget_delayed(partition: Partition, own: bytes) -> int:
     """Drop what could not be transmitted until nobody remembers the dialog; return how much that was."""
-    found = [key for key, _ in partition.scan(rows.DELAYED + own)] if own in partition.delayed else []
+    found = [key for key, _ in partition.scan(rows.DELAYED + own)] if own in partition.delayed.of else []
     for key in found:
         partition.write(key, None)
-    partition.delayed.pop(own, None)
+    partition.delayed.forget(own)
     return len(found)
 
 
@@ -312,7 +329,7 @@ def _drop_delayed(partition: Partition, active: Active) -> None:
     for key, _ in list(partition.scan(rows.DELAYED + active.identity)):
         partition.write(key, None)
         active.endpoint.discarded += 1
-    del partition.delayed[active.identity]
+    partition.delayed.forget(active.identity)
 
 
 def withdraw(partition: Partition, outs: list[tuple[object, ...]], topics: set[str]) -> None:

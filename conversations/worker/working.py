@@ -340,6 +340,7 @@ def _finished(partition: Partition, lane: Lane, item: Item, *, held_back: bool =
     row = partition.read(key)
     if row is not None:
         partition.write(key, None)
+        partition.held.count(active.identity, -len(row))
         lane.items.appendleft(item_of(active, partition.decoded(key, rows.decode_waiting, row)))
 
 

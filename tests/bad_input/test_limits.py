@@ -122,6 +122,7 @@ def test_a_group_takes_only_so_many_dialogs_of_a_peer(place: Memory, monkeypatch
 
 def test_a_full_group_fits_its_row() -> None:
     """With state as large as it may be."""
-    row = encode_group(GroupRow(1, bytes(1_000_000), [bytes(17)] * GROUP_MEMBERS))
+    members = dict.fromkeys(number.to_bytes(17, "big") for number in range(GROUP_MEMBERS))
+    row = encode_group(GroupRow(1, bytes(1_000_000), members))
     assert len(row) < 1_500_000
     assert len(decode_group(row).members) == GROUP_MEMBERS

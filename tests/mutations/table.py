@@ -52,6 +52,7 @@ _SWITCH = "tests/simulation/test_queue_switch.py::test_"
 _BRAKING = "tests/simulation/test_braking.py::test_"
 _LETTERS = "tests/simulation/test_letters.py::test_"
 _LIMITS = "tests/bad_input/test_limits.py::test_"
+_BOUNDS = "tests/simulation/test_bounds.py::test_"
 _MODES = "tests/simulation/test_failure_modes.py::test_"
 _TEXT = "tests/hostile/test_text.py::test_"
 _ROWS = "tests/simulation/test_waiting_rows.py::test_"
@@ -233,4 +234,10 @@ MUTATIONS = (
         f"{_GROUPS}a_peer_cannot_pull_another_ones_dialog_into_its_group[False]",
     ),
     Mutation("100-lanes-ask-the-consumer", f"{_TIME}an_idle_queue_is_brought_forward_by_a_genuine_tick"),
+    Mutation("141-held-without-end", f"{_BOUNDS}a_dialog_holds_only_so_many_bytes_behind_a_gap[False]"),
+    Mutation("142-missing-without-end", f"{_BOUNDS}a_dialog_that_is_over_misses_only_so_many_numbers[True]"),
+    Mutation(
+        "143-delayed-without-end",
+        f"{_BOUNDS}answers_wait_for_a_queue_that_takes_none_up_to_a_limit_and_then_their_questions_do",
+    ),
 )

@@ -1,0 +1,141 @@
+"""Records of dialogs that have no endpoint here: not yet, not any more, or never."""
+
+from __future__ import annotations
+
+from conversations.protocol import codes, rows
+from conversations.protocol.codes import Code
+from conversations.protocol.effects import Transmit
+from conversations.protocol.endpoint import NEVER, Endpoint
+from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
+from conversations.protocol.sequencing import NONE, Inbound
+from conversations.protocol.spans import Spans
+from conversations.worker import groups, letters, speaking
+from conversations.worker.active import Active, Item
+from conversations.worker.partition import Partition
+
+BEFORE_THE_FIRST = 16
+"""Twice so many numbers at most are remembered as missing of a dialog that never was: what is larger is not believed."""
+
+
+def admit(partition: Partition, item: Item, active: Active, envelope: Envelope) -> bool:
+    """Create the target endpoint a record asks for, or refuse it."""
+    if envelope.kind not in (Kind.MESSAGE, Kind.END):
+        _unheard(partition, item, active, envelope)
+        return False
+    prefix = envelope.prefix
+    side = partition.owner.sides.get((prefix.contract, False)) if prefix.from_initiator else None
+    if not prefix.from_initiator or item.log_time >= prefix.accept_until:
+        _refuse(partition, item, active, envelope, codes.NOT_CONVERSING)
+        return False
+    if side is None:
+        _refuse(partition, item, active, envelope, codes.CONTRACT_NOT_ACCEPTED)
+        return False
+    if groups.is_full(partition, active.lane):
+        _refuse(partition, item, active, envelope, codes.NOT_CONVERSING)
+        return False
+    endpoint = Endpoint(
+        prefix.conversation_id,
+        initiator=False,
+        contract=prefix.contract,
+        service=partition.owner.name,
+        peer=prefix.from_service,
+        key=item.key.decode(),
+        peer_key=prefix.reply_key,
+        expires_at=NEVER if prefix.expires_at < 0 else prefix.expires_at,
+    )
+    endpoint.started_until = prefix.accept_until
+    active.place(endpoint, side, prefix)
+    groups.join(partition, active)
+    partition.owner.counts.accepted += 1
+    return True
+
+
+def _unheard(partition: Partition, item: Item, active: Active, envelope: Envelope) -> None:
+    """Take what is never answered for a conversation nobody knows."""
+    if envelope.kind is Kind.ERROR and envelope.prefix.from_initiator and item.log_time < envelope.prefix.accept_until:
+        # It overtook the dialog's first message: what follows belongs to a dialog that is over.
+        _entomb(partition, active, envelope, envelope.code)
+        if envelope.seq != NONE:
+            _answer(partition, item, envelope.prefix, Transmit(Kind.ACK), ack=envelope.seq)
+        return
+    partition.owner.counts.set_aside += 1
+    letters.dead_letter(partition, item, letters.SET_ASIDE)
+    why = f"{envelope.kind.name} for a conversation that is not known"
+    letters.event(partition, "SET_ASIDE", topic=item.topic, offset=item.offset, why=why)
+
+
+def _refuse(partition: Partition, item: Item, active: Active, envelope: Envelope, code: Code) -> None:
+    """Answer with one error per conversation, keep the bytes, and remember the refusal by a tombstone."""
+    _entomb(partition, active, envelope, code.number, dead_lettered=1)
+    letters.dead_letter(partition, item, letters.REFUSED, code=code.number)
+    _answer(partition, item, envelope.prefix, _error(code))
+
+
+def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int, *, dead_lettered: int = 0) -> None:
+    """Remember that there is no such dialog, as long as its first message could still begin one."""
+    owner = partition.owner
+    forget_at = max(envelope.prefix.accept_until, partition.row.queue_time, owner.now) + owner.periods.grace
+    numbers = Inbound()
+    if envelope.seq != NONE:
+        numbers.late(envelope.seq, BEFORE_THE_FIRST)
+    active.tombstone = rows.Tombstone(
+        active.key.decode(), envelope.prefix.from_service if envelope.prefix.from_initiator else "", forget_at,
+        numbers.accepted, NONE, 0, dead_lettered, told=True, code=code, missing=numbers.missing,
+    )  # fmt: skip
+    _write_tombstone(partition, active)
+    partition.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
+
+
+def late(partition: Partition, item: Item, active: Active, envelope: Envelope) -> None:
+    """A record for a closed dialog: its bytes are kept once; a peer that does not know of the end is told."""
+    tombstone = active.tombstone
+    if tombstone is None or envelope.kind not in (Kind.MESSAGE, Kind.END):
+        return
+    numbers = Inbound(tombstone.accepted + 1, Spans(tombstone.missing))
+    if not numbers.late(envelope.seq, partition.owner.settings.limits.held_messages):
+        partition.owner.counts.duplicates += 1
+        return
+    tombstone.accepted, tombstone.missing = numbers.accepted, numbers.missing
+    if envelope.kind is Kind.MESSAGE:
+        tombstone.dead_lettered += 1
+        letters.dead_letter(partition, item, letters.AFTER_END)
+    if not tombstone.told:
+        tombstone.told = True
+        _answer(partition, item, envelope.prefix, _error(codes.NOT_CONVERSING))
+    _write_tombstone(partition, active)
+
+
+def left_behind(partition: Partition, item: Item, active: Active, envelope: Envelope) -> None:
+    """A row of a message whose dialog was closed in front of it, by a process that died before it came to the message."""
+    if envelope.kind is not Kind.MESSAGE:
+        return
+    letters.dead_letter(partition, item, letters.AFTER_END)
+    if active.tombstone is not None:
+        active.tombstone.dead_lettered += 1
+        _write_tombstone(partition, active)
+
+
+def _write_tombstone(partition: Partition, active: Active) -> None:
+    if active.tombstone is not None:
+        partition.write(rows.ENDPOINT + active.identity, rows.encode_tombstone(active.tombstone))
+
+
+def _error(code: Code) -> Transmit:
+    return Transmit(Kind.ERROR, NONE, code.number, code.description)
+
+
+def _answer(partition: Partition, item: Item, prefix: Prefix, said: Transmit, ack: int = NONE) -> None:
+    """Send a system ERROR, or an ACK, for a conversation that has no endpoint here."""
+    owner = partition.owner
+    count = owner.destinations.partitions(prefix.from_service)
+    if count is None:
+        letters.event(partition, "UNANSWERABLE", service_named=prefix.from_service, code=said.code)
+        return
+    answer = Envelope(
+        Prefix(
+            prefix.conversation_id, not prefix.from_initiator, prefix.contract, owner.name, prefix.from_service,
+            item.key.decode(), False, 0, prefix.expires_at,
+        ),
+        said.kind, NONE, ack, NONE, sent_at=owner.now, code=said.code, description=said.description,
+    )  # fmt: skip
+    speaking.produce_envelope(partition, prefix.from_service, count, prefix.reply_key.encode(), encode(answer))
