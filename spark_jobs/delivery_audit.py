@@ -30,10 +30,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from ops.printable import one_line
-from spark_jobs.audit import numbers, sources, state
+from spark_jobs.audit import numbers, reports, sources, state
 from spark_jobs.audit.directions import COUNTS, directions
 from spark_jobs.audit.inputs import Inputs, read_inputs
-from spark_jobs.audit.partitions import partition_faults
+from spark_jobs.audit.partitions import lost, partition_faults
 from spark_jobs.command_line import Exit, Result, carry_out, kafka_of, parser_of
 from spark_jobs.wire import Moment, Wire
 
@@ -73,11 +73,12 @@ def transform(inputs: Inputs) -> Audit:
     kept = state.kept(inputs.rows, inputs.writers, places)
     sides = state.sides(inputs.rows, kept, places, inputs.rules.partitions)
     found = sources.facts(inputs, places)
-    for more in (numbers.kept_facts(kept), numbers.side_facts(inputs.rows)):
+    for more in (numbers.kept_facts(kept), numbers.side_facts(inputs.rows), reports.facts(inputs, kept, places)):
         found = found.unionByName(more, allowMissingColumns=True)
     judged = numbers.judged(numbers.numbers(found, sides))
     times = places.groupBy("service").agg(F.max("queue_time").alias("latest"))
-    return Audit(directions(judged, inputs.rules.services, times), partition_faults(inputs.rows, places))
+    found = directions(judged, inputs.rules.services, times, lost(places))
+    return Audit(found, partition_faults(inputs.rows, places))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -122,13 +123,17 @@ def report(audit: Audit, most: int) -> Result:
     dialogs = audit.directions.where("conversation_id is not null")
     totals = dialogs.agg(
         F.count_distinct("conversation_id").alias("dialogs"), F.count("*").alias("directions"), *sums,
-        F.count_if("cut").alias("cut"), F.count_if("forgotten").alias("forgotten"),
+        F.count_if("cut").alias("cut"), F.count_if("forgotten").alias("forgotten"), F.sum("follow").alias("follow"),
     ).collect()[0]  # fmt: skip
     faults = audit.faults()
     grouped = faults.groupBy("fault").agg(F.sum("count").alias("count"), F.count("*").alias("lines")).collect()
     by_name = {row["fault"]: row["count"] for row in grouped}
     listed = (
-        faults.orderBy("conversation_id", "to_target", "fault", "partition").limit(most).collect() if by_name else []
+        faults.orderBy(F.col("conversation_id").isNotNull(), "conversation_id", "to_target", "fault", "partition")
+        .limit(most)
+        .collect()
+        if by_name
+        else []
     )
     sizes = {name: totals[name] or 0 for name in totals.asDict()}
     data = {
@@ -162,6 +167,10 @@ def _lines(data: Mapping[str, Any], listed: Sequence[Row]) -> list[str]:
     lines.append(
         f"{data['faults']:,} faults: " + ", ".join(f"{count:,} {name}" for name, count in data["by_name"].items())
     )
+    if totals["follow"]:
+        lines.append(
+            f"{totals['follow']:,} more in dialogs of partitions whose row is missing are not listed: they may follow from that"
+        )
     lines += [_line(row) for row in listed]
     return [
         *lines,

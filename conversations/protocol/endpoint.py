@@ -69,8 +69,8 @@ class Endpoint:
 
     __slots__ = (
         "ack_at", "acked", "asked", "contract", "conversation", "dead_lettered", "discarded", "end_seq", "error",
-        "expires_at", "firing", "inbound", "initiator", "key", "next_out", "origin", "peer", "peer_key", "recover", "resend_at", "resends",
-        "service", "started_until", "state", "timer", "told",
+        "expires_at", "firing", "handled", "inbound", "initiator", "key", "next_out", "origin", "peer", "peer_key", "recover", "resend_at", "resends",
+        "service", "started_until", "state", "stateful", "timer", "told",
     )  # fmt: skip
 
     def __init__(
@@ -118,6 +118,10 @@ class Endpoint:
         self.error: Failure | None = None
         self.discarded = 0
         self.dead_lettered = 0
+        self.handled = 0
+        """Accepted messages whose handler has finished; negative: an older release began the dialog and did not count."""
+        self.stateful = False
+        """A handler of this side has written its group's state."""
 
     def restore(self, inbound: Inbound, kept: Kept) -> None:
         """Take up where a state row left off.
@@ -203,6 +207,11 @@ class Endpoint:
         if self.firing:
             self.timer = NEVER
             self.firing = False
+
+    def finished(self) -> None:
+        """Count a message whose handler has finished."""
+        if self.handled >= 0:
+            self.handled += 1
 
     def end_waits(self, number: int, now: int) -> None:
         """The peer's END is here, and waits for its turn without having been accepted: no gap is before it."""

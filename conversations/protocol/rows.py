@@ -51,6 +51,9 @@ _ENDPOINT, _TOMBSTONE, _GROUP, _WAITING, _PARK, _PARTITION = (
     Schema(schemas.load(name, schemas.newest(name)))
     for name in ("endpoint", "tombstone", "group", "waiting", "park", "partition")
 )
+_UNCOUNTED = Schema(schemas.load("endpoint", 1)).head
+"""How an endpoint's row of an older release begins: it lacks the two fields at the end."""
+_HEADS = (_ENDPOINT.head, _UNCOUNTED)
 
 
 def identity(conversation: bytes, initiator: bool) -> bytes:
@@ -98,6 +101,7 @@ def encode_endpoint(endpoint: Endpoint, constant: bytes) -> bytes:
         number(len(endpoint.inbound.held)), number(endpoint.discarded), number(endpoint.dead_lettered),
         b"\0\0" if error is None else _failure(error),
         b"\0" if not endpoint.inbound.missing else _numbers(endpoint.inbound.missing),
+        number(endpoint.handled), b"\1" if endpoint.stateful else b"\0",
     ))  # fmt: skip
 
 
@@ -126,7 +130,7 @@ def contract_of(row: bytes) -> bytes:
     Raises:
         UndecodableRecord: it is no endpoint row.
     """
-    if not row.startswith(_ENDPOINT.head):
+    if not row.startswith(_HEADS):
         raise _foreign(row)
     size, at = read_long(row, _CONSTANT)
     return row[at : at + size]
@@ -140,7 +144,7 @@ def decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, by
     Raises:
         UndecodableRecord: it is no endpoint row.
     """
-    if not row.startswith(_ENDPOINT.head) or len(name) != IDENTITY_SIZE:
+    if not row.startswith(_HEADS) or len(name) != IDENTITY_SIZE:
         raise _foreign(row)
     try:
         return _decode_endpoint(name, row, service)
@@ -176,6 +180,10 @@ def _decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, b
             numbers.append(number)
     description, at = read_text(row, at)
     missing, at = _read_numbers(row, at)
+    handled, stateful = -1, 0
+    if not row.startswith(_UNCOUNTED):
+        handled, at = read_long(row, at)
+        stateful, at = row[at], at + 1
     if at != len(row):
         raise UndecodableRecord(f"{len(row) - at} bytes behind an endpoint row")
     endpoint = Endpoint(
@@ -184,6 +192,7 @@ def _decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, b
     )  # fmt: skip
     endpoint.origin = intern(origin)
     endpoint.started_until = started_until
+    endpoint.handled, endpoint.stateful = handled, stateful == 1
     endpoint.restore(Inbound(numbers[1], missing), Kept._make((*numbers, description)))
     return endpoint, constant
 

@@ -225,8 +225,22 @@ def _accounted(facts: Facts) -> None:
                 raise AssertionError(
                     f"invariant 5 (nothing lost): message {number} of {name_of(direction[0])} to {message.service} {problem}"
                 )
+    finished = Counter((conversation, to_initiator) for conversation, to_initiator, _ in facts.handled.elements())
     for (conversation, initiator), (service, found) in facts.ends.items():
+        if isinstance(found, Endpoint) and found.handled >= 0:
+            _check_handled(facts, service, found, finished[conversation, initiator])
         _check_sum(facts, service, (conversation, not initiator), found)
+
+
+def _check_handled(facts: Facts, service: str, found: Endpoint, finished: int) -> None:
+    """What a receiver's row counts as handled is what handlers finished, and what it receives without a handler."""
+    direction = found.conversation, found.initiator
+    ignored = sum(facts.ignored(sent, found.initiator) for sent in facts.sent.get(direction, {}).values())
+    if not finished <= found.handled <= finished + ignored:
+        raise AssertionError(
+            f"invariant 5 (nothing lost): {service} counts {found.handled} messages of {name_of(found.conversation)} as "
+            f"handled, {finished} handlers finished, {ignored} messages need none"
+        )
 
 
 def _check_sum(facts: Facts, service: str, direction: Direction, found: Endpoint | rows.Tombstone) -> None:

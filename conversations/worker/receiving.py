@@ -178,6 +178,9 @@ def _ignored(partition: Partition, item: Item, active: Active, codec: BodyCodec)
 def handled(partition: Partition, item: Item, active: Active, body: object) -> None:
     """A message is settled: tell a request that waits for it, which may end the dialog."""
     partition.owner.counts.handled += 1
+    active.endpoint.finished()
+    if not active.dirty:
+        partition.touch(active)
     if not partition.owner.watchers:
         return
     watcher = partition.owner.watchers.get(active.identity[:16])

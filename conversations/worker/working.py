@@ -200,6 +200,8 @@ def _keep_state(partition: Partition, active: Active, state: object) -> BaseExce
         group.state, group.version = data, codec.version
         partition.row.state_version = max(partition.row.state_version, codec.version)
         groups.save(partition, active.lane)
+        active.endpoint.stateful = True
+        partition.touch(active)
     return None
 
 

@@ -15,15 +15,23 @@ COUNTS = (
     "reordered", "unaccounted",
 )  # fmt: skip
 """Columns that are counts of numbers; ``duplicates`` are further records with a number."""
-_CONSTANT = ("from_service", "to_service", "contract", "accept_until", "queue_time", "ack", "ack_early")
+_CONSTANT = (
+    "from_service", "to_service", "contract", "accept_until", "queue_time", "ack", "ack_early", "queue_partition"
+)  # fmt: skip
 
 
-def directions(judged: DataFrame, services: tuple[str, ...], times: DataFrame) -> DataFrame:
-    """Sum numbers up; ``times`` has the latest log time that each service has read: service, ``latest``.
+def directions(
+    judged: DataFrame, services: tuple[str, ...], times: DataFrame, lost: frozenset[tuple[str, int]]
+) -> DataFrame:
+    """Sum numbers up.
+
+    ``times`` has the latest log time that each service has read: service, ``latest``. ``lost`` names the partitions whose
+    row is missing: (service, partition). Nothing that is found in their dialogs is told from what follows from that.
 
     Columns: conversation_id, to_target (both null for what is of no dialog), from_service, to_service, contract, those of
     ``COUNTS``, ``gaps`` (array of ``{first, last}``), ``cut`` (its beginning may be gone: only what is left is judged),
-    ``forgotten`` (its receiver's side, in time) and ``faults``: an array of ``{fault, number, count, what}``.
+    ``forgotten`` (its receiver's side, in time), ``faults``: an array of ``{fault, number, count, what}``, and ``follow``:
+    how many more may follow from a partition in ``lost``.
     """
     dialog = Window.partitionBy("dialog")
     found = _summed(judged)
@@ -35,7 +43,20 @@ def directions(judged: DataFrame, services: tuple[str, ...], times: DataFrame) -
         found = found.select("*", *(column.alias(name) for name, column in step.items()))
     tests = _tests(services) | _parks() | _history()
     found = found.select("*", *(F.coalesce(tests[name], F.lit(False)).alias(f"is {name}") for name in SIDE_FAULTS))
-    return _shown(found)
+    return _shown(found.select("*", _is_of(lost, dialog).alias("of_lost")))
+
+
+def _is_of(lost: frozenset[tuple[str, int]], dialog: WindowSpec) -> Column:
+    """Say whether a side of the dialog, or its queue, is in one of the partitions."""
+    names = [f"{service} {partition}" for service, partition in sorted(lost)]
+    places = (
+        ("r.end.service", "r.end.partition"),
+        ("s.end.service", "s.end.partition"),
+        ("to_service", "queue_partition"),
+    )
+    if not names:
+        return F.lit(False)
+    return F.max(F.greatest(*(F.concat_ws(" ", *place).isin(names) for place in places))).over(dialog)
 
 
 def _opposite(name: str, dialog: WindowSpec) -> Column:
@@ -75,12 +96,14 @@ def _places() -> dict[str, Column]:
     kept = some["waiting"] | some["parked"]
     flying = inside & ~accepted & ~kept & ~some["held"] & (~F.col("read") | (F.col("pending") > 0))
     owed = inside & F.col("first.kind").isin("MESSAGE", "END") & F.col("read") & (F.col("pending") == 0)
+    message = inside & accepted & (F.col("first.kind") == "MESSAGE")
     passed = inside & number.between(F.coalesce("floor", F.lit(0)), F.col("r.end.next_in") - 1)
     return some | {
         "sent": F.col("sent"), "accepted": inside & accepted, "settled": inside & accepted & ~kept,
         "letters": F.col("letter") & (number >= 0), "delayed": some["delayed"] & ~inside, "in_flight": flying,
         "reordered": inside & (F.col("later") < F.col("first.offset")), "owed": owed, "passed": passed,
-        "late_numbers": passed & F.col("passed_over"),
+        "late_numbers": passed & F.col("passed_over"), "messages": message, "kept_messages": message & kept,
+        "lettered": message & ~kept & F.col("letter"), "lettered_early": message & ~kept & F.col("early_final"),
     }  # fmt: skip
 
 
@@ -119,11 +142,16 @@ def _tests(services: tuple[str, ...]) -> dict[str, Column]:
     r, s, knows, counts = F.col("r.end"), F.col("s.end"), F.col("knows"), F.col("counts")
     last, told = F.coalesce("last", F.lit(-1)), F.col("back_ack_early")
     remembered = F.col("begun_until") + GRACE_TIME
+    # Derived twice: what was accepted and is not there any more, and what the receiver counted when its handlers finished.
+    summed = knows & ~F.col("cut") & (r.handled >= 0) & (F.col("unfounded") == 0) & ~r.letters_cut
+    settled, counted = F.col("messages") - F.col("kept_messages"), r.handled + F.col("lettered")
     unsent = F.when(counts, told > F.greatest(s.next_out - 1, last)).when(~F.col("cut"), told > last)
     miscounted = ((r.dead_lettered > F.col("counted")) & ~r.letters_cut) | (r.dead_lettered < F.col("counted_early"))
     return {
         "missing-on-wire": F.col("lost") > 0,
         "accepted-unsent": F.col("unfounded") > 0,
+        "accepted-unsettled": summed & (settled > counted),
+        "settled-twice": summed & (settled < r.handled + F.col("lettered_early")),
         "sent-uncounted": counts & (F.col("last_early") >= s.next_out),
         "endpoint-missing": r.next_in.isNull() & (F.col("owed") > 0) & (F.col("queue_time") < remembered)
         & F.col("to_service").isin(*services),
@@ -153,7 +181,7 @@ def _parks() -> dict[str, Column]:
 
 
 def _history() -> dict[str, Column]:
-    receiver = {name: F.col("r")[name] for name in ("accepted-fell", "revived", "forgotten-early")}
+    receiver = {name: F.col("r")[name] for name in ("accepted-fell", "revived", "forgotten-early", "group-missing")}
     return receiver | {name: F.col("s")[name] for name in ("sent-fell", "acknowledged-fell")}
 
 
@@ -170,11 +198,17 @@ def _shown(found: DataFrame) -> DataFrame:
     counts["unaccounted"] = F.size(F.filter("found", lambda it: it["fault"] == "unaccounted")) + F.greatest(
         "lost", "unfounded"
     )
-    return found.select(
+    named = found.select(
         uuid_text(F.col("dialog")).alias("conversation_id"), "to_target",
         *(column.alias(name) for name, column in (names | counts).items()), "gaps", "cut",
-        F.coalesce("forgotten", F.lit(False)).alias("forgotten"), _faults().alias("faults"),
+        F.coalesce("forgotten", F.lit(False)).alias("forgotten"), "of_lost", _faults().alias("found"),
     )  # fmt: skip
+    count = F.aggregate("found", F.lit(0).cast("long"), lambda total, it: total + it["count"])
+    none = F.filter("found", lambda _: F.lit(False))
+    roots = F.when(F.col("of_lost"), none).otherwise(F.col("found")).alias("faults")
+    return named.select("*", roots, F.when(F.col("of_lost"), count).otherwise(0).alias("follow")).drop(
+        "found", "of_lost"
+    )
 
 
 def _faults() -> Column:
@@ -201,7 +235,10 @@ def _of_sides() -> dict[str, Column]:
         "missing-on-wire": first, "sent-uncounted": F.col("last_early"), "acknowledged-unsent": F.col("back_ack_early"),
         "acknowledged-unaccepted": F.col("back_ack_early"), "acknowledged-untold": F.col("s.end.acked"),
     }  # fmt: skip
-    counts = {"missing-on-wire": F.col("lost"), "accepted-unsent": F.col("unfounded")}
+    counts = {
+        "missing-on-wire": F.col("lost"), "accepted-unsent": F.col("unfounded"),
+        "accepted-unsettled": F.col("messages") - F.col("kept_messages") - F.col("lettered") - F.col("r.end.handled"),
+    }  # fmt: skip
     nothing = F.lit(None)
     return {
         name: found(name, numbers.get(name, nothing), counts.get(name, F.lit(1)), nothing) for name in SIDE_FAULTS

@@ -30,11 +30,15 @@ NUMBER_FAULTS: Mapping[str, str] = {
     "wrong-side": "a message type that only the other side may send was accepted and handled",
     "delayed-sent": "it was transmitted, and a row keeps it for later",
     "after-end": "it was sent after the end of its direction",
+    "skip-unreported": "its sender was told that it was skipped, and no event says so",
+    "decision-unreported": "somebody decided about it, and no event says who",
 }
 """What is found at one number of a direction."""
 SIDE_FAULTS: Mapping[str, str] = {
     "missing-on-wire": "numbers that were sent are neither on the wire nor delayed",
     "accepted-unsent": "numbers were accepted that are not on the wire",
+    "accepted-unsettled": "messages were accepted, and are neither handled, nor kept as rows or dead letters",
+    "settled-twice": "more messages were handled, or are kept as rows or dead letters, than were accepted",
     "sent-uncounted": "the wire has numbers beyond those its sender counts",
     "endpoint-missing": "messages were read, and the receiver knows nothing of the dialog",
     "sender-missing": "messages are on the wire, and their sender knows nothing of the dialog",
@@ -54,6 +58,7 @@ SIDE_FAULTS: Mapping[str, str] = {
     "acknowledged-fell": "the sender's row went back to a lower acknowledged number",
     "revived": "the receiving side was closed, and has an open endpoint again",
     "forgotten-early": "the receiving side was forgotten before its time",
+    "group-missing": "the receiving side belongs to a group with state or other dialogs, and the group has no row",
 }
 """What is found when the two sides of a direction are compared with each other and with the wire."""
 PARTITION_FAULTS: Mapping[str, str] = {

@@ -37,7 +37,10 @@ from spark_jobs.wire import Moment, Wire, millis_of
 EXTENT = "service string, kind string, topic string, partition int, start long, before long, end long, oldest long"
 _FIRST_FEW = 10_000
 """Offsets at the beginning of a partition among which its oldest record is looked for: markers and what was undone have some too."""
-EVENT = "event string, service string, partition int, topic string, offset long, letters array<string>"
+EVENT = (
+    "event string, service string, partition int, topic string, offset long, letters array<string>, conversation string, "
+    "numbers array<long>, number long, action string, command string"
+)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from spark_jobs.audit.faults import NUMBER_FAULTS, RECORD_FAULTS
+from spark_jobs.audit.reports import is_unreported
 from spark_jobs.audit.sources import content_of
 from spark_jobs.audit.state import OVER
 
@@ -42,7 +43,10 @@ def side_facts(rows: DataFrame) -> DataFrame:
 
 def numbers(facts: DataFrame, sides: DataFrame) -> DataFrame:
     """Put facts together by number, beside the sides: ``r``, that of the receiver, and ``s``, of the sender."""
-    flags = ("read", "letter", "early_final", "failed", "late_refusal", "pending_error", "was_sent")
+    flags = (
+        "read", "letter", "early_final", "failed", "late_refusal", "pending_error", "was_sent", "skip_unreported",
+        "decision_unreported",
+    )  # fmt: skip
     counts = ("held", "parked", "delayed", "waiting", "pending", "counted", "counted_early", "aside")
     wire = F.col("on_wire")
     any_record = wire | F.col("aside")
@@ -61,7 +65,7 @@ def numbers(facts: DataFrame, sides: DataFrame) -> DataFrame:
         F.max(F.when(F.col("early"), F.col("ack"))).alias("ack_early"), F.max("ack").alias("ack"),
         F.max("accept_until").alias("accept_until"), F.max("queue_time").alias("queue_time"),
         F.max("from_service").alias("from_service"), F.max("to_service").alias("to_service"), F.max("contract").alias("contract"),
-        F.max("delayed_kind").alias("delayed_kind"), F.bool_or("wire_cut").alias("wire_cut"), F.min("place").alias("place"),
+        F.max("delayed_kind").alias("delayed_kind"), F.bool_or("wire_cut").alias("wire_cut"), F.max("queue_partition").alias("queue_partition"), F.min("place").alias("place"),
         *(F.count_if(name).alias(name) for name in RECORD_FAULTS),
     )  # fmt: skip
     joined = found.join(sides, "dialog", "left")
@@ -151,4 +155,5 @@ def _tests() -> dict[str, Column]:
         "delayed-sent": (F.col("delayed") > 0) & F.col("early_copy") & (number >= 0),
         "after-end": inside & (kind == "MESSAGE") & (number > F.col("end_at")),
     }  # fmt: skip
+    tests |= is_unreported(F.col("s.end"))
     return {name: tests[name] for name in NUMBER_FAULTS}

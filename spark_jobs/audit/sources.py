@@ -196,5 +196,5 @@ def _facts(placed: DataFrame) -> DataFrame:
         (lettered & F.col("counted_early")).alias("counted_early"), late.alias("late_refusal"),
         F.when(of_dialog & ~aside, F.col("ack")).alias("ack"),
         F.when(of_dialog, F.col("accept_until")).alias("accept_until"), "from_service", "to_service", "contract", "queue_time",
-        F.col("cut").alias("wire_cut"), F.when(found, F.concat_ws("-", *SOURCE)).alias("place"), *RECORD_FAULTS,
+        F.col("cut").alias("wire_cut"), F.when(of_dialog, F.col("partition")).alias("queue_partition"), F.when(found, F.concat_ws("-", *SOURCE)).alias("place"), *RECORD_FAULTS,
     )  # fmt: skip

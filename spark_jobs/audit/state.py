@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
 from ops.shortened import periods
 from spark_jobs.envelopes import decode
+from spark_jobs.identifiers import uuid_text
 from spark_jobs.partitioning import partition_of
 from spark_jobs.rows import fields_of, instant_of, is_tombstone
 
@@ -94,15 +95,13 @@ def _said() -> Column:
 def places(rows: DataFrame, extents: DataFrame) -> DataFrame:
     """One row per partition of a queue or of commands: where it begins and ends, how far it was read, what is cut.
 
-    Columns: topic, service, partition, start, before, end, oldest, position (0 when nobody ever owned it), queue_time,
-    ``cut`` (its beginning is gone), ``letters_cut`` (likewise that of the dead letters), ``is_commands``. Reads the state's
-    rows of partitions: this table is joined in many places, and would be computed in each.
+    Columns: topic, service, partition, start, before, end, oldest, position and queue_time (0 when nobody ever owned it,
+    null when its row is missing), ``cut`` (its beginning is gone), ``letters_cut`` (likewise that of the dead letters),
+    ``is_commands``. Reads the state's rows of partitions: this table is joined in many places, and would be computed in each.
     """
-    read = _read(rows.where("current and row = 'P'"), "partition")
-    owned = {
-        (it["service"], it["partition"]): (it["queue"], it["queue_time"])
-        for it in read.select("service", "partition", "partition_row.queue", "partition_row.queue_time").collect()
-    }
+    said = F.max(F.when(F.col("row") == "P", F.struct("partition_row.queue", "partition_row.queue_time"))).alias("said")
+    read = _read(rows.where("current"), "partition").groupBy(*_PLACE).agg(said)
+    owned = {(it["service"], it["partition"]): it["said"] or (None, None) for it in read.collect()}
     known = extents.collect()
     letters_cut = {(it["service"], it["partition"]): it["start"] > 0 for it in known if it["kind"] == DEAD_LETTER}
     found: list[tuple[object, ...]] = []
@@ -113,8 +112,8 @@ def places(rows: DataFrame, extents: DataFrame) -> DataFrame:
         position, time = owned.get(place, (0, 0))
         cut = letters_cut.get(place, False)
         found += [
-            (it["topic"], *place, it["start"], it["before"], it["end"], it["oldest"], position or 0, time or 0, it["start"] > 0, cut, False),
-            (stem + COMMANDS, *place, None, None, None, None, None, time or 0, True, cut, True),
+            (it["topic"], *place, it["start"], it["before"], it["end"], it["oldest"], position, time, it["start"] > 0, cut, False),
+            (stem + COMMANDS, *place, None, None, None, None, None, time, True, cut, True),
         ]  # fmt: skip
     return rows.sparkSession.createDataFrame(found, _PLACES)
 
@@ -143,7 +142,10 @@ def sides(rows: DataFrame, kept: DataFrame, places: DataFrame, partitions: Mappi
     ends, heads, shift = _ends(rows, places, partitions), _heads(rows), F.col("envelope.seq") - F.col("index")
     behind = kept.where("row = 'R'").select(F.col("of").alias("dialog"), "initiates", "index", shift.alias("shift"))
     facts = ends.unionByName(heads, allowMissingColumns=True).unionByName(behind, allowMissingColumns=True)
-    flags = [F.coalesce(F.bool_or(name), F.lit(False)).alias(name) for name in (*FALLS[:5], "has_park", "edited")]
+    flags = [
+        F.coalesce(F.bool_or(name), F.lit(False)).alias(name)
+        for name in (*FALLS[:5], "has_park", "edited", "group-missing")
+    ]
     side = facts.repartition("dialog").groupBy("dialog", "initiates").agg(
         F.max("now").alias("end"), F.count("now").alias("rows"), *flags, F.max("first").alias("first"),
         F.max("next").alias("next"), F.count("index").alias("parked"), F.min("index").alias("lowest"),
@@ -164,11 +166,12 @@ def _ends(rows: DataFrame, places: DataFrame, partitions: Mapping[str, int]) -> 
     """E rows: ``now``, of the newest ones, and what is wrong with their history."""
     queues = places.where("not is_commands").select("service", "partition", "queue_time", "cut", "letters_cut")
     found = _read(rows.where("row = 'E'"), "endpoint", "tombstone").join(F.broadcast(queues), _PLACE, "left")
-    found = _sending(found, queues, partitions)
+    found = _grouped(_sending(found, queues, partitions), rows)
     early = (F.col("forgot_at") > F.col("queue_time")) | F.array_contains("fell", "forgotten-early")
     return found.select(
         *_identity(), F.when(F.col("current"), _end()).alias("now"),
         *(F.array_contains("fell", name).alias(name) for name in FALLS[:4]), early.alias("forgotten-early"),
+        (F.col("current") & F.col("groups_row") & ~F.col("group_found")).alias("group-missing"),
     )  # fmt: skip
 
 
@@ -182,6 +185,22 @@ def _sending(ends: DataFrame, queues: DataFrame, partitions: Mapping[str, int]) 
     )
     sending = ends.select("*", peer.alias("peer"), place.alias("peer_partition"))
     return sending.join(F.broadcast(peers), ["peer", "peer_partition"], "left")
+
+
+def _grouped(ends: DataFrame, rows: DataFrame) -> DataFrame:
+    """Add whether an open endpoint's group must have a row (``groups_row``), and whether it has one (``group_found``)."""
+    end, dialog = F.col("endpoint"), uuid_text(F.substring("key", 2, 16))
+    name = F.concat(
+        F.lit("G").cast("binary"), F.encode(end.origin, "utf-8"), F.lit(bytearray(1)), F.encode(end.key, "utf-8")
+    )
+    groups = rows.where("current and row = 'G'").select(
+        *_PLACE, F.col("key").alias("group"), F.lit(True).alias("has_row")
+    )
+    named = ends.select(
+        "*", name.alias("group"), F.coalesce(end.stateful | (end.key != dialog), F.lit(False)).alias("groups_row")
+    )
+    found = named.join(groups, [*_PLACE, "group"], "left")
+    return found.select("*", F.coalesce("has_row", F.lit(False)).alias("group_found"))
 
 
 def _end() -> Column:
@@ -198,7 +217,7 @@ def _end() -> Column:
         either("state", nothing), either("next_in", stone.accepted + 1), either("next_out", stone.transmitted + 1),
         either("acked", nothing), either("told", nothing), either("discarded", stone.discarded),
         either("dead_lettered", stone.dead_lettered), either("missing", stone.missing), either("contract", nothing),
-        either("peer", nothing), "peer_cut",
+        either("peer", nothing), either("handled", nothing), "peer_cut",
     )  # fmt: skip
 
 

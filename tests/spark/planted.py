@@ -11,7 +11,7 @@ from conversations.protocol import rows
 from conversations.protocol.envelope import decode
 from conversations.protocol.registry import DEFAULT
 from tests.chaos.checker.records import Record
-from tests.spark.forging import DESK, ENDPOINT, PARTITION, WEB, Dialog
+from tests.spark.forging import DESK, ENDPOINT, PARK, PARTITION, WEB, Dialog
 from tests.spark.topics import Topics
 
 FAR = 1_000_000
@@ -118,6 +118,22 @@ def a_message_was_settled_before_one_that_waits(it: Dialog) -> None:
     it.keep(b"W" + (1 << 50).to_bytes(8, "big"), it.wire(2))
 
 
+@plant("hold", "accepted-unsettled")
+def a_whole_park_is_gone(it: Dialog) -> None:
+    it.drop(it.key(b"F"))
+    it.drop(it.key(b"R"))
+
+
+@plant("open", "accepted-unsettled")
+def fewer_were_handled_than_are_settled(it: Dialog) -> None:
+    it.lie(handled=2)
+
+
+@plant("open", "settled-twice")
+def more_were_handled_than_were_accepted(it: Dialog) -> None:
+    it.lie(handled=9)
+
+
 @plant("ended", "after-end")
 def a_message_follows_the_end(it: Dialog) -> None:
     end = it.last()
@@ -212,6 +228,11 @@ def an_error_was_not_heard(it: Dialog) -> None:
 def a_type_of_the_other_side_was_handled(it: Dialog) -> None:
     record = it.wire(1)
     it.replace(record, it.like(record, message_type="Heard")._replace(offset=record.offset))
+
+
+@plant("open", "group-missing")
+def the_state_of_a_group_is_gone(it: Dialog) -> None:
+    it.lie(stateful=True)
 
 
 # -- rows that keep what they should not ----------------------------------------------------------------------------------
@@ -350,6 +371,26 @@ def an_event_tells_of_a_letter_that_is_not_there(it: Dialog) -> None:
         "offset": record.offset, "why": "it is said",
     }  # fmt: skip
     it.topics.append(f"{it.topics.namespace}.events", 0, b"desk", json.dumps(said).encode())
+
+
+def silence(it: Dialog, event: str) -> None:
+    """Remove the events of a name that are about a dialog."""
+    said = [record for record in it.topics.records if record.topic == f"{it.topics.namespace}.events"]
+    for record in said:
+        facts = json.loads(record.value or b"")
+        if facts["event"] == event and facts.get("conversation") == it.id:
+            it.topics.records.remove(record)
+
+
+@plant("skip open", "skip-unreported")
+def nobody_reported_that_a_message_was_skipped(it: Dialog) -> None:
+    silence(it, "SKIPPED_BY_PEER")
+
+
+@plant("hold", "decision-unreported")
+def nobody_reported_who_gave_a_message_back(it: Dialog) -> None:
+    row = it.rows(it.key(b"F"))[-1]
+    it.write(it.key(b"F"), PARK.encode(DEFAULT.decode(row.value or b"", PARK) | {"returned": str(uuid4())}))
 
 
 # -- of no dialog -------------------------------------------------------------------------------------------------------------

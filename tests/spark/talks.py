@@ -157,6 +157,7 @@ class Talks:
                 self.say(client, "ended" if which % 4 == 0 else "open", *[""] * SAID)
             for _ in range(EACH):
                 self.say(client, "skip", "", "skip", "", end=True)
+                self.say(client, "skip open", "quiet", "skip", "quiet")
                 self.say(client, "end", "", "end", "", "")
                 self.say(client, "hold", "", "hold", "", "", end=True)
             for _ in range(COPIED):

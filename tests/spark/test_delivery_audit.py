@@ -23,7 +23,7 @@ from conversations.testing import Simulation
 from spark_jobs import delivery_audit
 from spark_jobs.audit.faults import FAULTS
 from spark_jobs.audit.inputs import Inputs, read_inputs
-from spark_jobs.delivery_audit import transform
+from spark_jobs.delivery_audit import report, transform
 from spark_jobs.wire import Wire
 from tests.simulation import scenarios
 from tests.simulation.services import ECHO, Say, echo
@@ -149,6 +149,25 @@ def test_every_planted_fault_is_found_by_its_name_and_no_other(
         wanted[None if own else "web", None].update(names)
     assert len({name for names in wanted.values() for name in names}) >= 40
     assert faults(spark, topics) == dict(wanted)
+
+
+def test_a_partition_without_its_row_is_one_fault_and_not_thousands(
+    spark: SparkSession, clean: tuple[Talks, Topics], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, kept = clean
+    topics = Topics(kept.namespace, kept.services, list(kept.records))
+    gone = {it.partition for it in topics.of("desk", "queue")} & {0, 1}
+    topics.records = [
+        it
+        for it in topics.records
+        if it.topic != topics.name("desk", "state") or it.key != b"P" or it.partition not in gone
+    ]
+    found = transform(inputs(spark, topics))
+    said = report(found, 100)
+    assert said.data["by_name"] == {"partition-missing": len(gone)}
+    assert found.directions.agg({"follow": "sum"}).collect()[0][0] > 0
+    assert "partition-missing: desk partition" in said.text
+    assert "may follow from that" in said.text
 
 
 def test_services_at_work_give_no_false_alarm(

@@ -39,6 +39,7 @@ def endpoints(draw: st.DrawFn) -> Endpoint:
     endpoint.timer = draw(times | st.just(NEVER))
     endpoint.asked = draw(st.integers(0, 3))
     endpoint.discarded, endpoint.dead_lettered = draw(counts), draw(counts)
+    endpoint.handled, endpoint.stateful = draw(longs), draw(st.booleans())
     code = draw(st.integers(-(1 << 31), (1 << 31) - 1).filter(bool))
     endpoint.error = draw(st.none() | st.builds(Failure, st.just(code), texts))
     return endpoint
@@ -55,14 +56,14 @@ def fields_of(endpoint: Endpoint) -> dict[str, Any]:
         "timer": -1 if endpoint.timer == NEVER else endpoint.timer, "asked": endpoint.asked,
         "held": len(endpoint.inbound.held), "discarded": endpoint.discarded,
         "dead_lettered": endpoint.dead_lettered, "code": error.code, "description": error.description,
-        "missing": sorted(endpoint.inbound.missing),
+        "missing": sorted(endpoint.inbound.missing), "handled": endpoint.handled, "stateful": endpoint.stateful,
     }  # fmt: skip
 
 
 @given(endpoints())
 def test_the_hand_written_row_is_byte_for_byte_fastavros(endpoint: Endpoint) -> None:
     """Marker, fingerprint and every field, as any Avro library would write them."""
-    source = schemas.load("endpoint", 1)
+    source = schemas.load("endpoint", 2)
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(source), fields_of(endpoint))
     row = rows.encode_endpoint(endpoint, rows.encode_constant(endpoint))
@@ -82,6 +83,20 @@ def test_an_endpoint_comes_back_from_its_row(endpoint: Endpoint) -> None:
     assert fields_of(again) | not_restored == fields_of(endpoint) | not_restored
     assert (again.conversation, again.initiator) == (endpoint.conversation, endpoint.initiator)
     assert not rows.is_tombstone(row)
+
+
+@given(endpoints())
+def test_a_row_of_an_older_release_is_read_and_does_not_count(endpoint: Endpoint) -> None:
+    source = schemas.load("endpoint", 1)
+    out = io.BytesIO()
+    known = {name: value for name, value in fields_of(endpoint).items() if name not in {"handled", "stateful"}}
+    fastavro.schemaless_writer(out, fastavro.parse_schema(source), known)
+    row = Schema(source).head + out.getvalue()
+    again, constant = rows.decode_endpoint(rows.identity(endpoint.conversation, endpoint.initiator), row, "s")
+    again.finished()
+    assert (again.handled, again.stateful, constant) == (-1, False, rows.encode_constant(endpoint))
+    assert fields_of(again) | {"held": 0, "wake": 0} == known | {"held": 0, "wake": 0, "handled": -1, "stateful": False}
+    assert rows.contract_of(row).decode() == endpoint.contract
 
 
 @given(

@@ -1,0 +1,76 @@
+"""Events that must be there: a skip that a sender was told of, and a decision that somebody took."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+
+from conversations.protocol.topics import DEAD_LETTER
+from conversations.worker import letters as names
+from spark_jobs.audit.inputs import Inputs
+from spark_jobs.identifiers import uuid_text
+from spark_jobs.rows import fields_of
+
+_DECISIONS = {names.SKIPPED: "skip", names.EDITED: "edit"}
+"""Reasons of letters that only an operator's decision writes, and what the event calls that."""
+
+
+def facts(inputs: Inputs, kept: DataFrame, places: DataFrame) -> DataFrame:
+    """One row per number that an event must tell of and none does: ``skip_unreported`` or ``decision_unreported``.
+
+    Nothing when the beginning of the events is gone. The arguments are those of ``audit.sources`` and ``audit.state``.
+    """
+    skips = _skips(inputs, kept, places)
+    decisions = _decisions(inputs)
+    found = skips.unionByName(decisions, allowMissingColumns=True)
+    return found.where(F.lit(not inputs.events_cut))
+
+
+def _skips(inputs: Inputs, kept: DataFrame, places: DataFrame) -> DataFrame:
+    """Numbers that an acknowledgement told their sender were skipped, and that no SKIPPED_BY_PEER names."""
+    e = F.col("envelope")
+    queues = places.where("not is_commands").select("topic", "service", "partition", "position")
+    told = inputs.records.where(F.col("why").isNull() & (e.kind == "ACK") & (F.size(e.skipped) > 0))
+    read = told.join(F.broadcast(queues), ["topic", "partition"]).where("offset < position")
+    waits = kept.where("row = 'W'").select("service", "partition", F.col("source").alias("offset"))
+    numbers = read.join(waits, ["service", "partition", "offset"], "left_anti").select(
+        "service", e.conversation_id.alias("dialog"), (~e.from_initiator).alias("to_target"),
+        F.explode(e.skipped).alias("number"), uuid_text(e.conversation_id).alias("conversation"),
+    )  # fmt: skip
+    reported = inputs.events.where("event = 'SKIPPED_BY_PEER'")
+    reported = reported.select("service", "conversation", F.explode("numbers").alias("number"))
+    missing = numbers.join(reported, ["service", "conversation", "number"], "left_anti")
+    return missing.select("dialog", "to_target", "number", F.lit(True).alias("skip_unreported"))
+
+
+def _decisions(inputs: Inputs) -> DataFrame:
+    """Numbers that an operator decided about, as letters and parks show, and no RESOLVED tells of the decision."""
+    resolved = inputs.events.where("event = 'RESOLVED'")
+    before = inputs.extents.where(F.col("kind") == DEAD_LETTER).select("service", "partition", "before")
+    action = F.create_map(*(F.lit(it) for pair in _DECISIONS.items() for it in pair))[F.col("reason")]
+    early = inputs.letters.join(F.broadcast(before), ["service", "partition"]).where("offset < before")
+    letters = early.where(F.col("reason").isin(*_DECISIONS) & F.col("sequence").isNotNull()).select(
+        "service", F.col("conversation_id").alias("conversation"), F.col("sequence").alias("number"),
+        action.alias("action"), F.unhex(F.translate("conversation_id", "-", "")).alias("dialog"),
+        F.col("from_initiator").alias("to_target"),
+    )  # fmt: skip
+    decided = resolved.select("service", "conversation", "number", "action")
+    untold = letters.join(decided, ["service", "conversation", "number", "action"], "left_anti")
+    parks = inputs.rows.where("current and row = 'F'").withColumn("park", fields_of("park")).select(
+        "service", F.col("park.returned").alias("command"), F.substring("key", 2, 16).alias("dialog"),
+        (F.hex(F.substring("key", 18, 1)) != "01").alias("to_target"), F.lit(-1).cast("long").alias("number"),
+    ).where("command != ''")  # fmt: skip
+    returned = parks.join(resolved.select("service", "command"), ["service", "command"], "left_anti")
+    return _unreported(untold).unionByName(_unreported(returned))
+
+
+def _unreported(found: DataFrame) -> DataFrame:
+    return found.select("dialog", "to_target", "number", F.lit(True).alias("decision_unreported"))
+
+
+def is_unreported(sender: Column) -> dict[str, Column]:
+    """Tell what is missing about a number; a sender that is over may have heard of the skip when it was."""
+    return {
+        "skip-unreported": F.col("skip_unreported") & ~F.coalesce(sender.closed, F.lit(True)),
+        "decision-unreported": F.col("decision_unreported"),
+    }
