@@ -96,7 +96,7 @@ def a_tombstone_accepted_what_nobody_sent(it: Dialog) -> None:
     it.lie(accepted=7)
 
 
-@plant("open", "unaccounted", "acknowledged-unaccepted")
+@plant("open", "unaccounted", "acknowledged-unaccepted", "settled-twice")
 def the_receiver_accepted_less_than_it_read(it: Dialog) -> None:
     it.lie(next_in=2, told=1)
 
@@ -113,12 +113,12 @@ def a_message_was_accepted_and_not_read(it: Dialog) -> None:
     it.send(record)
 
 
-@plant("open", "settled-early")
+@plant("open", "settled-early", "settled-twice")
 def a_message_was_settled_before_one_that_waits(it: Dialog) -> None:
     it.keep(b"W" + (1 << 50).to_bytes(8, "big"), it.wire(2))
 
 
-@plant("hold", "accepted-unsettled")
+@plant("hold", "accepted-unsettled", "unaccounted")
 def a_whole_park_is_gone(it: Dialog) -> None:
     it.drop(it.key(b"F"))
     it.drop(it.key(b"R"))
@@ -217,6 +217,7 @@ def an_error_was_not_heard(it: Dialog) -> None:
         "next_in": stone["accepted"] + 1,
         "next_out": stone["transmitted"] + 1,
         "dead_lettered": stone["dead_lettered"],
+        "handled": -1,
     }
     for old in it.rows(it.key(b"E", initiator=True), initiator=True)[:-1]:
         it.topics.records.remove(old)
@@ -272,7 +273,7 @@ def a_dialog_is_parked_without_a_message(it: Dialog) -> None:
     it.write(it.key(b"F"), rows.encode_park(rows.ParkRow(next=1, failure="ValueError: x")))
 
 
-@plant("hold", "parked-hole", "settled-early")
+@plant("hold", "parked-hole", "settled-early", "accepted-unsettled")
 def a_parked_message_is_missing(it: Dialog) -> None:
     it.drop(rows.numbered(b"R", it.key(b""), 1))
 
@@ -337,12 +338,12 @@ def a_tombstone_forgets_its_letters(it: Dialog) -> None:
     it.lie(dead_lettered=0)
 
 
-@plant("open", "letter-unfounded")
+@plant("open", "letter-unfounded", "settled-twice")
 def a_letter_is_of_a_record_that_was_never_there(it: Dialog) -> None:
     it.letter(it.wire(2), "after-end", offset=FAR)
 
 
-@plant("open", "letter-unread")
+@plant("open", "letter-unread", "settled-twice")
 def a_letter_is_of_a_record_that_was_not_read(it: Dialog) -> None:
     it.letter(it.send(it.wire(2)), "after-end")
 
@@ -435,6 +436,8 @@ def alone(topics: Topics, dialog: str, *, initiator: bool, **said: Any) -> str:
     """Plant an endpoint of which there is nothing else, like one of a dialog but for what is said; return its dialog's id."""
     made, it = uuid4(), Dialog(topics, dialog)
     _, fields = it.end(initiator=initiator)
-    value = ENDPOINT.encode(fields | {"next_in": 0, "next_out": 0, "told": -1, "acked": -1} | said)
+    value = ENDPOINT.encode(
+        fields | {"key": str(made), "next_in": 0, "next_out": 0, "told": -1, "acked": -1, "handled": 0} | said
+    )
     it.write(rows.ENDPOINT + rows.identity(made.bytes, initiator), value, initiator=initiator)
     return str(made)

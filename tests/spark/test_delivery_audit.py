@@ -15,9 +15,12 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from conversations import PoisonPolicy, Then
 from conversations.config import Kafka
+from conversations.protocol.command import Action
 from conversations.protocol.envelope import decode
 from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.parked import Decision
 from conversations.protocol.topics import key_in, partition_of
 from conversations.testing import Simulation
 from spark_jobs import delivery_audit
@@ -26,7 +29,8 @@ from spark_jobs.audit.inputs import Inputs, read_inputs
 from spark_jobs.delivery_audit import report, transform
 from spark_jobs.wire import Wire
 from tests.simulation import scenarios
-from tests.simulation.services import ECHO, Say, echo
+from tests.simulation.services import COUNTING, ECHO, Add, Say, counter, echo
+from tests.simulation.test_parking import Moody
 from tests.simulation.worlds import Scenario, crowded, play
 from tests.spark.forging import Dialog
 from tests.spark.planted import ELSEWHERE, PLANTS, alone
@@ -103,10 +107,11 @@ def test_a_clean_run_has_none_and_what_is_put_behind_its_back_is_found(
     ]
     assert delivery_audit.main(where) == 1
     *_, summary, listed, more = capsys.readouterr().out.splitlines()
-    assert summary == "2 faults: 1 letter-unfounded, 1 number-twice"
+    assert summary == "3 faults: 1 letter-unfounded, 1 number-twice, 1 settled-twice"
     lines = {
         f"  number-twice: {one.id} to the target, number 1: {FAULTS['number-twice']}",
         f"  letter-unfounded: {other.id} to the target, number 3: {FAULTS['letter-unfounded']}",
+        f"  settled-twice: {other.id} to the target: {FAULTS['settled-twice']}",
     }
     assert any(listed.startswith(line) for line in lines)
     assert more == "and more: 1 lines are shown, --list shows more"
@@ -148,7 +153,9 @@ def test_every_planted_fault_is_found_by_its_name_and_no_other(
         own = any(name in {"not-set-aside", "event-without-letter"} for name in names)
         wanted[None if own else "web", None].update(names)
     assert len({name for names in wanted.values() for name in names}) >= 40
-    assert faults(spark, topics) == dict(wanted)
+    found = faults(spark, topics)
+    assert {place: (found.get(place), names) for place, names in wanted.items() if found.get(place) != names} == {}
+    assert found == dict(wanted)
 
 
 def test_a_partition_without_its_row_is_one_fault_and_not_thousands(
@@ -268,6 +275,36 @@ def test_what_is_gone_altogether_is_missed_where_it_must_stand(spark: SparkSessi
     assert faults == {(lost, True, "missing-on-wire", 0, 3)}
     assert {place for place, row in found.items() if row["cut"]} == {(cut, True), (nowhere, True)}
     assert found[later.id, True]["delayed"] == 1
+
+
+def test_a_decision_and_the_state_of_a_group_are_missed_when_they_are_gone(spark: SparkSession) -> None:
+    """An operator skipped a message and edited another; the event that says so, and the rows of the groups, are removed."""
+    moody = Moody(PoisonPolicy(delays=[], then=Then.HOLD))
+    with Simulation(moody.service, counter(), raise_failures=False) as sim:
+        decided = [sim.peer("web").begin_dialog("moody", ECHO) for _ in range(2)]
+        for dialog, action in zip(decided, (Action.SKIP, Action.EDIT), strict=True):
+            for text in ("a", "b 9", "c"):
+                dialog.send(Say(text=text))
+            sim.run()
+            (it,) = sim.parked("moody")
+            sim.decide(it, Decision(action, by="operator", reason="test", body=b'{"text": "B"}'))
+            sim.run()
+        counted = sim.peer("web").begin_dialog("counter", COUNTING)
+        counted.send(Add(amount=1))
+        sim.run()
+        topics = topics_of_memory(sim.broker)
+    assert faults(spark, topics) == {}
+    topics.records = [
+        it for it in topics.records if b'"RESOLVED"' not in (it.value or b"") and (it.key or b"")[:1] != b"G"
+    ]
+    found = faults(spark, topics)
+    assert {place: names for place, names in found.items() if place[0] in {it.id for it in decided}} == {
+        (decided[0].id, True): {"decision-unreported"},
+        (decided[1].id, True): {"decision-unreported"},
+        (decided[0].id, False): {"group-missing"},
+        (decided[1].id, False): {"group-missing"},
+    }
+    assert found[counted.id, True] == found[counted.id, False] == {"group-missing"}
 
 
 WORLDS: list[tuple[Scenario, int]] = [(scenarios.parking, 16), (scenarios.replaying, 14)]
