@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECKER = ROOT / "tests" / "chaos" / "checker"
-OTHERS = {"confluent_kafka", "fastavro"}
+OTHERS = {"confluent_kafka", "fastavro", "pyarrow"}
 
 
 def imported(path: Path) -> set[str]:
@@ -26,7 +26,7 @@ def allowed(name: str) -> bool:
     return own or first in OTHERS or first in sys.stdlib_module_names
 
 
-def test_the_checker_imports_itself_the_client_and_the_avro_library_alone() -> None:
+def test_the_checker_imports_itself_the_client_and_the_libraries_of_file_formats_alone() -> None:
     used = {f"{path.name}: {name}" for path in CHECKER.glob("*.py") for name in imported(path) if not allowed(name)}
     assert used == set()
 

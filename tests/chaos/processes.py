@@ -34,6 +34,8 @@ class Process:
     def __init__(self, service: str, spec: Spec, slot: str, log: Path) -> None:
         self.service, self.spec, self.slot, self.log = service, spec, slot, log
         self.release = 1
+        self.clock = 0.0
+        """Seconds by which the clock of its processes is off, from their start on."""
         self.frozen = self.stopping = self.killed = False
         self.status: dict[str, Any] = {}
         self.end: dict[str, str] = {}
@@ -44,6 +46,16 @@ class Process:
         self._partial = b""
 
     @property
+    def name(self) -> str:
+        """Service and slot."""
+        return f"{self.service}/{self.slot}"
+
+    @property
+    def copy(self) -> Path:
+        """Directory of its local copies of state, one in it for each partition."""
+        return Path(self.spec.state or "") / self.service / self.slot
+
+    @property
     def running(self) -> bool:
         """Whether there is a process that may be harmed."""
         return self._popen is not None
@@ -52,7 +64,8 @@ class Process:
         """Start a process of the present release."""
         self._reports, theirs = os.pipe()
         os.set_blocking(self._reports, False)
-        program = f"import sys; from ops.child import main; sys.exit(main({theirs}))"
+        clock = f"from tests.chaos.clock import shift; shift({self.clock!r}); " if self.clock else ""
+        program = f"{clock}import sys; from ops.child import main; sys.exit(main({theirs}))"
         with self.log.open("ab") as log:
             self._popen = subprocess.Popen(
                 [sys.executable, "-P", "-c", program], stdin=subprocess.PIPE, stdout=log, stderr=log,
@@ -160,16 +173,27 @@ class Fleet:
         with self.log.open("a", encoding="utf-8") as log:
             log.write(f"{process.service} {process.slot} ended by itself, code {code}: {process.end}\n")
 
-    def kill(self) -> Process | None:
+    def kill(self) -> None:
         """SIGKILL a process that runs, chosen at random."""
         victims = [process for process in self.processes if process.running and not process.frozen]
-        if not victims or self._held:
-            return None
-        victim = self._random.choice(victims)
-        victim.killed = True
-        victim.signal(signal.SIGKILL)
-        self.counts["killed"] += 1
-        return victim
+        if victims and not self._held:
+            self.kill_one(self._random.choice(victims))
+
+    def kill_one(self, victim: Process) -> None:
+        """SIGKILL a process, if it runs."""
+        if victim.running:
+            victim.killed = True
+            victim.signal(signal.SIGKILL)
+            self.counts["killed"] += 1
+
+    @contextlib.contextmanager
+    def down(self, process: Process) -> Iterator[None]:
+        """SIGKILL a process and let none take its place while the block runs."""
+        self.kill_one(process)
+        while process.running:
+            process.look()
+            Event().wait(0.02)
+        yield
 
     def freeze(self, service: str) -> Process | None:
         """SIGSTOP a process of a service that owns partitions, chosen at random; None when there is none just now."""
@@ -182,10 +206,15 @@ class Fleet:
         if not victims:
             return None
         victim = self._random.choice(victims)
-        victim.frozen = True
-        victim.signal(signal.SIGSTOP)
-        self.counts["frozen"] += 1
+        self.freeze_one(victim)
         return victim
+
+    def freeze_one(self, process: Process) -> None:
+        """SIGSTOP a process, if it runs."""
+        if process.running:
+            process.frozen = True
+            process.signal(signal.SIGSTOP)
+            self.counts["frozen"] += 1
 
     def thaw(self, process: Process) -> None:
         """SIGCONT it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,14 @@ class Proof:
     """What the audit with Spark said, as it says it with ``--json``."""
 
 
-def prove(kafka: Kafka, records: Path, result: Result) -> Proof:
-    """Let the checker read everything, in a process of its own: it shares nothing with what it checks."""
+def prove(kafka: Kafka, records: Path, result: Result, copies: Mapping[str, Path] | None = None) -> Proof:
+    """Let the checker read everything, in a process of its own: it shares nothing with what it checks.
+
+    ``copies`` are directories that a reader has filled, by the checker's option that reads them.
+    """
+    read = [f"--{name}={directory}" for name, directory in (copies or {}).items()]
     command = [
-        sys.executable, "-m", "tests.chaos.checker", "--bootstrap", kafka.bootstrap, "--records", str(records), "--json",
+        sys.executable, "-m", "tests.chaos.checker", "--bootstrap", kafka.bootstrap, "--records", str(records), "--json", *read,
     ]  # fmt: skip
     facts, code, trouble = _said("the checker", command)
     if facts is None:

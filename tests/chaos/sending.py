@@ -37,12 +37,15 @@ class Sender:
         """Entries whose block was begun."""
         self.repeated = 0
         """Blocks that were not confirmed in time and sent again under the same key."""
+        self.done = False
+        """Kafka has confirmed all blocks."""
         self.failure: BaseException | None = None
 
     def _run(self) -> None:
         try:
             with Client(teller_1(), self._kafka, timeout=timedelta(seconds=35)) as client:
                 asyncio.run(self._send_all(client))
+            self.done = not self._stopping.is_set()
         except BaseException as error:  # noqa: BLE001 - carried to the thread that waits
             self.failure = error
 

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.chaos.checker.check import check
+from tests.chaos.checker.copies import Unreadable as NoCopy
+from tests.chaos.checker.copies import archived, streamed
 from tests.chaos.checker.files import Unreadable, read_notes, read_plan
 from tests.chaos.checker.reader import Unreachable, read
 from tests.chaos.checker.topics import names
@@ -24,17 +26,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--bootstrap", required=True, help="brokers, as host:port,...")
     parser.add_argument("--records", required=True, type=Path, help="directory with plan.json and the handlers' notes")
+    parser.add_argument("--archive", type=Path, help="directory of an archive that must have every message once")
+    parser.add_argument("--stream", type=Path, help="directory of a stream's batches that must have every message once")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     options = parser.parse_args(arguments)
     verdict = Verdict()
     try:
         plan = read_plan(options.records)
         notes = read_notes(options.records, plan, verdict)
+        copies = {"archive": archived(options.archive)} if options.archive else {}
+        copies |= {"stream": streamed(options.stream)} if options.stream else {}
         log = read(options.bootstrap, names(plan))
-    except (Unreadable, Unreachable) as error:
+    except (Unreadable, NoCopy, Unreachable) as error:
         sys.stderr.write(f"{error}\n")
-        return USAGE if isinstance(error, Unreadable) else KAFKA
-    check(log, plan, notes, verdict)
+        return KAFKA if isinstance(error, Unreachable) else USAGE
+    check(log, plan, notes, verdict, copies)
     text = json.dumps(verdict.plain(), indent=2) if options.json else "\n".join(verdict.lines())
     sys.stdout.write(f"{text}\n")
     return CLEAN if verdict.clean else VIOLATED

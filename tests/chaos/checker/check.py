@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tests.chaos.checker.commands import Begun, Commands
+from tests.chaos.checker.copies import Message, check_copy
 from tests.chaos.checker.dialogs import Dialog
 from tests.chaos.checker.endpoints import Endpoint
 from tests.chaos.checker.envelopes import Envelopes
@@ -14,7 +17,13 @@ from tests.chaos.checker.topics import Topics
 from tests.chaos.checker.verdict import Kind, Verdict
 
 
-def check(log: Log, plan: Plan, notes: Notes, verdict: Verdict | None = None) -> Verdict:
+def check(
+    log: Log,
+    plan: Plan,
+    notes: Notes,
+    verdict: Verdict | None = None,
+    copies: Mapping[str, list[Message]] | None = None,
+) -> Verdict:
     """Decide whether anything was lost, handled twice or out of order, or whether state disagrees with the messages.
 
     Args:
@@ -22,6 +31,7 @@ def check(log: Log, plan: Plan, notes: Notes, verdict: Verdict | None = None) ->
         plan: what was meant to happen.
         notes: what the handlers noted.
         verdict: to be added to; a new one without it.
+        copies: what readers made of the queues, by the readers' names.
     """
     verdict = verdict or Verdict()
     topics = Topics(log, plan)
@@ -43,6 +53,8 @@ def check(log: Log, plan: Plan, notes: Notes, verdict: Verdict | None = None) ->
         if stable < log.ends[place]:
             verdict.add(Kind.OPEN_TRANSACTION, str(place), f"open since offset {stable}, the end is {log.ends[place]}")
     _count(verdict, commands, envelopes, letters, rows, runs)
+    for what, there in (copies or {}).items():
+        check_copy(what, there, envelopes, verdict)
     return verdict
 
 

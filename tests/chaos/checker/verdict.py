@@ -30,6 +30,9 @@ class Kind(Enum):
     END_LOST = "END lost", Class.LOST
     LETTER_LOST = "record neither used nor set aside", Class.LOST
     LETTER_BYTES = "dead letter without the original bytes", Class.LOST
+    COPY_LACKS = "a reader lacks messages", Class.LOST
+    COPY_TWICE = "a reader has messages twice", Class.TWICE
+    COPY_INVENTS = "a reader has messages nobody sent", Class.UNACCOUNTED
     SENT_TWICE = "sent twice", Class.TWICE
     NUMBER_TWICE = "two messages with one number", Class.TWICE
     HANDLED_TWICE = "handled twice", Class.TWICE

@@ -1,0 +1,178 @@
+"""Carries a run on a cluster out: brokers, the network between all, worker processes, a plan to be sent, a plan of faults."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from time import monotonic
+
+from conversations.config import Kafka
+from conversations.errors import LogError
+from conversations.kafka.admin import apply
+from ops.demo.screen import Progress, Screen
+from tests.chaos.cluster.arrivals import Arrivals
+from tests.chaos.cluster.beside import Beside
+from tests.chaos.cluster.faults import Kind, draw
+from tests.chaos.cluster.harm import Harm
+from tests.chaos.cluster.nodes import NODES, Nodes
+from tests.chaos.cluster.proxy import Proxy
+from tests.chaos.plan import Injected, Plan
+from tests.chaos.processes import Fleet
+from tests.chaos.run import Result
+from tests.chaos.sending import Sender
+from tests.chaos.services import ledger_1, teller_1
+from tests.chaos.watch import Watch
+
+TICK = 0.05
+PROMISED = 60.0
+"""Seconds after the last fault within which everything must be done."""
+LONGER = 120.0
+"""Seconds after which nobody waits any more: what is done late is told apart from what never is."""
+QUIET = 8.0
+"""Seconds without anything new after which there will be nothing: an acknowledgement waits 5 s for something to go with."""
+BACK = 120.0
+"""Seconds brokers may take to be one cluster again."""
+AHEAD = 20
+"""Entries that may be sent before their time."""
+SETTLING = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a run is to be like."""
+
+    messages: int
+    dialogs: int
+    seconds: float
+    """How long things go wrong."""
+    kinds: tuple[Kind, ...]
+    workers: int
+    partitions: int
+    seed: int
+    spark: bool
+    """A stream and the archive run beside it."""
+
+
+class ClusterRun:
+    """One run, on nodes that are up, behind a proxy.
+
+    Args:
+        directory: for the workers' log and state, the records, and what Spark writes.
+    """
+
+    def __init__(self, options: Options, nodes: Nodes, proxy: Proxy, directory: Path, screen: Screen) -> None:
+        self.options, self._nodes, self._proxy, self._screen = options, nodes, proxy, screen
+        namespace = f"chaos{options.seed}"
+        self.kafka = Kafka(nodes.direct, namespace=namespace)
+        """Past the proxy, for whoever watches."""
+        clients = Kafka(nodes.bootstrap, namespace=namespace)
+        self.plan = Plan(options.seed, options.messages, options.dialogs, namespace, options.partitions, 0.0)
+        self.records = directory / "records"
+        self.records.mkdir()
+        self.plan.write(self.records, Injected())
+        os.environ["CHAOS_RECORDS"] = str(self.records)
+        self.fleet = Fleet(clients, directory, options.workers, Random(f"fleet {options.seed}"))
+        self.faults = draw(
+            options.seed, options.seconds, options.kinds, [process.name for process in self.fleet.processes]
+        )
+        self._log = (directory / "faults.log").open("a", encoding="utf-8", buffering=1)
+        self.harm = Harm(self.faults, nodes, proxy, self.fleet, directory / "old", self._note)
+        self.beside = Beside(clients, directory, enabled=options.spark)
+        self._clients = clients
+        self._progress: Progress | None = None
+        self.finished_after: float | None = None
+        """Seconds from the end of the last fault to the last thing that was done."""
+
+    def _note(self, line: str) -> None:
+        self._log.write(f"{line}\n")
+
+    def run(self) -> Result:
+        """Do it all, and stop the workers in order.
+
+        Raises:
+            LogError, BrokerError: it could not be carried out.
+        """
+        apply(self.kafka, [teller_1().declaration(), ledger_1().declaration()], self.options.partitions, len(NODES))
+        title = f"{2 * self.plan.entries:,} messages on {self.options.dialogs:,} dialogs, answered:"
+        started = monotonic()
+        wrong: list[str] = []
+        watch = Watch(self.kafka, self.plan)
+        sender = Sender(self._clients, self.plan, AHEAD, self._due)
+        try:
+            with contextlib.closing(watch), Arrivals(self.kafka) as arrivals, sender.running(), self.beside.running():
+                with self._screen.progress(title, self.plan.answerable) as self._progress:
+                    self._while_it_lasts(watch, sender)
+                    self._mend()
+                    wrong += self._finish(watch, arrivals, sender)
+                wrong += self.beside.finish()
+                late = self.fleet.stop()
+                watch.to_the_end(SETTLING)
+        finally:
+            self.fleet.kill_all()
+        counts = {
+            **self.harm.counts, **self.fleet.counts, **self._nodes.counts, **self._proxy.counts, **self.beside.counts,
+            "killed while stopping": late, "commands repeated": sender.repeated,
+        }  # fmt: skip
+        if not wrong:
+            wrong += watch.differences()
+        if self._proxy.strangers:
+            wrong.append(f"brokers that do not say who they are: {dict(self._proxy.strangers)}")
+        return Result(monotonic() - started, counts, Injected(), wrong, dict(self.fleet.ends))
+
+    def _due(self) -> int:
+        """How many entries may have been sent by now: all, spread over the time in which things go wrong."""
+        return int(self.plan.entries * self.harm.elapsed / self.options.seconds)
+
+    def _while_it_lasts(self, watch: Watch, sender: Sender) -> None:
+        self.harm.start()
+        while self.harm.elapsed < self.options.seconds or self.harm.left:
+            self.harm.tick()
+            self._look(watch, sender)
+
+    def _mend(self) -> None:
+        self.harm.mend()
+        started = monotonic()
+        self._nodes.await_all(BACK)
+        self._screen.say(f"Everything is mended; brokers took {monotonic() - started:.0f} s. What is left is done now.")
+
+    def _finish(self, watch: Watch, arrivals: Arrivals, sender: Sender) -> Iterator[str]:
+        """Wait until all is done; tell what was not, or not in time."""
+        started = quiet_since = monotonic()
+        seen: object = None
+        while monotonic() < quiet_since + QUIET:
+            self._look(watch, sender)
+            arrivals.look()
+            unread, now = arrivals.unread(watch.read_to), monotonic()
+            done = watch.done() and sender.done and not unread and not watch.owing
+            state = dict(arrivals.last), dict(watch.read_to), len(watch.owing)
+            if not done or state != seen:
+                quiet_since, seen = now, state
+            if now > started + LONGER:
+                yield (
+                    f"stalled: {LONGER:g} s after the last fault {watch.answered:,} of {self.plan.answerable:,} are answered, "
+                    f"{watch.over:,} of {len(self.plan.closing):,} dialogs over, sent {sender.sent:,}; not read: {unread}; "
+                    f"{len(watch.owing)} endpoints owe or are owed an acknowledgement"
+                )
+                return
+        self.finished_after = quiet_since - started
+        if self.finished_after > PROMISED:
+            yield f"stalled: all was done {self.finished_after:.0f} s after the last fault, not within {PROMISED:g} s"
+
+    def _look(self, watch: Watch, sender: Sender) -> None:
+        """Look after processes, and see how far it is."""
+        self.fleet.tend()
+        self._nodes.tend()
+        self.beside.tend()
+        with contextlib.suppress(LogError):
+            watch.look(TICK)
+        if sender.failure is not None:
+            raise sender.failure
+        if progress is not None:
+            counts = self.fleet.counts
+            progress.at(
+                watch.answered, f"{self.harm.elapsed:.0f} s, {watch.over:,} dialogs over, {counts['killed']:,} kills"
+            )
