@@ -171,8 +171,7 @@ class ClusterRun:
             watch.look(TICK)
         if sender.failure is not None:
             raise sender.failure
-        if progress is not None:
-            counts = self.fleet.counts
-            progress.at(
-                watch.answered, f"{self.harm.elapsed:.0f} s, {watch.over:,} dialogs over, {counts['killed']:,} kills"
-            )
+        if self._progress is not None:
+            kills = self.fleet.counts["killed"]
+            note = f"{self.harm.elapsed:.0f} s, {watch.over:,} dialogs over, {kills:,} kills"
+            self._progress.at(watch.answered, note)
