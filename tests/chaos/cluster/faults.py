@@ -115,7 +115,7 @@ def _both(one: str, others: Collection[str]) -> frozenset[Way]:
 def _cuts(random: Random, seconds: float, workers: Sequence[str]) -> Iterator[Fault]:
     """Mostly a broker that is cut off from the others while clients still reach it."""
     whats = [What.CUT, What.LOSE, What.LOSE_AND_RESET]
-    for at, lasts in _times(random, seconds, 7.0, 20.0):
+    for at, lasts in _times(random, seconds, 9.0, 15.0):
         node, other = random.sample(NODES, 2)
         others = [name for name in NODES if name != node]
         ways = random.choice((

@@ -39,6 +39,8 @@ BACK = 120.0
 AHEAD = 20
 """Entries that may be sent before their time."""
 SETTLING = 60.0
+NOTED_EVERY = 5.0
+"""Seconds between two lines, among those of the faults, about how far it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +86,7 @@ class ClusterRun:
         self.beside = Beside(clients, directory, enabled=options.spark)
         self._clients = clients
         self._progress: Progress | None = None
+        self._note_at = 0.0
         self.finished_after: float | None = None
         """Seconds from the end of the last fault to the last thing that was done."""
 
@@ -171,6 +174,12 @@ class ClusterRun:
             watch.look(TICK)
         if sender.failure is not None:
             raise sender.failure
+        if self.harm.elapsed >= self._note_at:
+            self._note_at = self.harm.elapsed + NOTED_EVERY
+            at_work = {process.name: len(process.status.get("partitions", ())) for process in self.fleet.processes}
+            self._note(
+                f"{self.harm.elapsed:6.1f} s  sent {sender.sent:,}, answered {watch.answered:,}, partitions: {at_work}"
+            )
         if self._progress is not None:
             kills = self.fleet.counts["killed"]
             note = f"{self.harm.elapsed:.0f} s, {watch.over:,} dialogs over, {kills:,} kills"
