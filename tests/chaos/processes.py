@@ -37,6 +37,8 @@ class Process:
         self.clock = 0.0
         """Seconds by which the clock of its processes is off, from their start on."""
         self.frozen = self.stopping = self.killed = False
+        self.held = False
+        """Nobody takes its place while it is down."""
         self.status: dict[str, Any] = {}
         self.end: dict[str, str] = {}
         """What the present process said about its end."""
@@ -155,7 +157,7 @@ class Fleet:
             code = process.look()
             if code is not None:
                 self._ended(process, code)
-            if not process.running and not self._closing and monotonic() >= process.start_at:
+            if not process.running and not process.held and not self._closing and monotonic() >= process.start_at:
                 process.start()
 
     def _ended(self, process: Process, code: int) -> None:
@@ -181,19 +183,10 @@ class Fleet:
 
     def kill_one(self, victim: Process) -> None:
         """SIGKILL a process, if it runs."""
-        if victim.running:
+        if victim.running and not victim.killed:
             victim.killed = True
             victim.signal(signal.SIGKILL)
             self.counts["killed"] += 1
-
-    @contextlib.contextmanager
-    def down(self, process: Process) -> Iterator[None]:
-        """SIGKILL a process and let none take its place while the block runs."""
-        self.kill_one(process)
-        while process.running:
-            process.look()
-            Event().wait(0.02)
-        yield
 
     def freeze(self, service: str) -> Process | None:
         """SIGSTOP a process of a service that owns partitions, chosen at random; None when there is none just now."""

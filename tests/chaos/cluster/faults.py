@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import count
 from random import Random
 
 from tests.chaos.cluster.nodes import NODES
@@ -146,12 +145,10 @@ def _workers(random: Random, seconds: float, workers: Sequence[str]) -> Iterator
 
 
 def _copies(random: Random, seconds: float, workers: Sequence[str]) -> Iterator[Fault]:
-    numbers = count(random.randrange(1 << 30))
-    for at, lasts in _times(random, seconds, 6.0, 25.0):
-        if random.random() < 0.5:
-            yield Fault(at, What.DAMAGE_COPY, (random.choice(workers),), amount=next(numbers))
-        else:
-            yield Fault(at, What.SET_COPY_BACK, (random.choice(workers),), lasts)
+    for at, _ in _times(random, seconds, 8.0, 8.0):
+        yield Fault(at, What.DAMAGE_COPY, (random.choice(workers),), amount=random.randrange(1 << 30))
+    for at, lasts in _times(random, seconds, 4.0, 25.0):
+        yield Fault(at, What.SET_COPY_BACK, (random.choice(workers),), lasts)
 
 
 def _clocks(random: Random, seconds: float, workers: Sequence[str]) -> Iterator[Fault]:
@@ -163,7 +160,7 @@ def _clocks(random: Random, seconds: float, workers: Sequence[str]) -> Iterator[
 
 
 def _offset(random: Random) -> float:
-    return random.choice(OFFSETS) * random.choice((-1, 1))
+    return random.choice(OFFSETS) * random.choice((-1.0, 1.0)) + 0.0
 
 
 _DRAWN: dict[Kind, Callable[[Random, float, Sequence[str]], Iterator[Fault]]] = {

@@ -6,6 +6,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -17,7 +18,17 @@ from tests.chaos.cluster.nodes import Nodes
 from tests.chaos.cluster.proxy import Proxy, Trouble
 from tests.chaos.processes import Fleet, Process
 
-Step = Callable[[Fault], None]
+PATIENCE = 8.0
+"""Seconds after which a worker that was told to stop is killed: it may be frozen, or cut off."""
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What is to be done to a worker once it is down."""
+
+    worker: Process
+    deadline: float
+    what: Callable[[], None]
 
 
 class Harm:
@@ -43,6 +54,7 @@ class Harm:
         self._pool = ThreadPoolExecutor(1, "stopping")
         self._stopping: list[Future[None]] = []
         self._troubles: dict[int, Trouble] = {}
+        self._pending: list[Pending] = []
         self.counts: Counter[str] = Counter()
         self._due: list[tuple[float, int, bool, Fault]] = []
         self._started = monotonic()
@@ -64,14 +76,15 @@ class Harm:
 
     @property
     def left(self) -> int:
-        """Beginnings and ends that are still to come."""
-        return len(self._due)
+        """What is still to come."""
+        return len(self._due) + len(self._pending)
 
     def tick(self) -> None:
         """Do what is due."""
         for future in [future for future in self._stopping if future.done()]:
             self._stopping.remove(future)
             future.result()
+        self._do_to_those_that_are_down()
         while self._due and self._due[0][0] <= self.elapsed:
             _, _, begins, fault = heapq.heappop(self._due)
             self._say(f"{self.elapsed:6.1f} s  {'begins' if begins else 'ends'}: {fault}")
@@ -142,26 +155,47 @@ class Harm:
 
     def _damage_copy(self, fault: Fault) -> None:
         worker = self._worker(fault)
-        with self._fleet.down(worker):
+
+        def damage() -> None:
             self.counts["copies damaged"] += copies.damage(worker.copy, Random(fault.amount))
+
+        self._once_stopped(worker, damage)
 
     def _keep_copy(self, fault: Fault) -> None:
         worker = self._worker(fault)
-        with self._fleet.down(worker):
-            copies.keep(worker.copy, self._old(fault))
+        self._once_stopped(worker, lambda: copies.keep(worker.copy, self._old(fault)))
 
     def _put_copy_back(self, fault: Fault) -> None:
         worker = self._worker(fault)
-        with self._fleet.down(worker):
+
+        def put_back() -> None:
             self.counts["copies set back"] += copies.put_back(self._old(fault), worker.copy)
+
+        self._once_stopped(worker, put_back)
 
     def _old(self, fault: Fault) -> Path:
         return self._directory / f"old-{fault.at:.3f}"
 
     def _set_clock(self, fault: Fault) -> None:
         worker = self._worker(fault)
-        with self._fleet.down(worker):
-            worker.clock = fault.amount
+        worker.clock = fault.amount  # from its next start on
+        self._fleet.kill_one(worker)
+
+    def _once_stopped(self, worker: Process, what: Callable[[], None]) -> None:
+        """Do something to a worker that is down; in order, as only then its copies are whole in their files."""
+        worker.held = True
+        if worker.running:
+            worker.stop()
+        self._pending.append(Pending(worker, monotonic() + PATIENCE, what))
+
+    def _do_to_those_that_are_down(self) -> None:
+        for pending in list(self._pending):
+            if not pending.worker.running:
+                pending.what()
+                self._pending.remove(pending)
+                pending.worker.held = any(other.worker is pending.worker for other in self._pending)
+            elif monotonic() > pending.deadline:
+                self._fleet.kill_one(pending.worker)
 
     def _nothing(self, fault: Fault) -> None:
         """It has no end."""
