@@ -5,11 +5,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.made-from-lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos chaos-poison chaos-spark bench mutate lint types check docs lock clean
+.PHONY: help setup demo test chaos chaos-poison chaos-cluster chaos-spark bench mutate lint types check docs lock clean
 
 help: ## Show this help
 	@echo "make <target>:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv from the locks (done by itself when a target needs it)
 
@@ -24,6 +24,9 @@ chaos: $(STAMP) ## Kill, freeze and replace workers, spoil the wire, and prove t
 
 chaos-poison: $(STAMP) ## The same with messages that fail, under every policy, and operators who decide about them (minutes)
 	$(BIN)/python -m tests.chaos --messages 100000 --poison 0.05 --audit
+
+chaos-cluster: $(STAMP) ## Break three brokers, the network between all, local copies and clocks, with Spark beside it (minutes)
+	$(BIN)/python -m tests.chaos.cluster
 
 chaos-spark: $(STAMP) ## Kill the drivers of the archive and of speak ten times each, and compare what is there (minutes)
 	$(BIN)/python -m tests.spark.chaos_archive

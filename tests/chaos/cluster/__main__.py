@@ -49,6 +49,7 @@ def cluster(
     dialogs: Annotated[int, typer.Option(min=1, help="Dialogs that share them, unevenly.")] = 300,
     workers: Annotated[int, typer.Option(min=1, help="Worker processes of each of the two services.")] = 2,
     seed: Annotated[int, typer.Option(help="Decides what is said and what goes wrong; drawn if left out.")] = -1,
+    within: Annotated[float, typer.Option(help="Seconds after the last fault within which all must be done.")] = 60.0,
     spark: Annotated[bool, typer.Option(help="A Spark stream and the archive read beside it.")] = True,
     plan: Annotated[bool, typer.Option("--plan", help="Print the faults, and do nothing.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep Kafka's data and the records, however it ends.")] = False,
@@ -69,7 +70,7 @@ def cluster(
       clocks    of workers are off by up to two days
     and a Spark stream and the archive read all dialogs.
 
-    When the last fault is over, everything must be done within 60 seconds. Then the workers are stopped in order, and the
+    When the last fault is over, everything must be done within 60 seconds (--within). Then the workers are stopped in order, and the
     checker that shares no code with what it judges reads all topics, the archive and what the stream wrote.
 
     What the seed cannot decide is time: so a seed that failed may pass; run it again and again.
@@ -86,7 +87,7 @@ def cluster(
     if messages < 2 * dialogs:
         raise typer.BadParameter("every dialog has an entry and a receipt: --messages must be at least twice --dialogs")
     options = Options(
-        messages=messages, dialogs=dialogs, seconds=seconds, kinds=_kinds(faults), workers=workers,
+        messages=messages, dialogs=dialogs, seconds=seconds, kinds=_kinds(faults), workers=workers, within=within,
         partitions=PARTITIONS, seed=secrets.randbelow(1_000_000) if seed < 0 else seed, spark=spark,
     )  # fmt: skip
     screen = Screen(Console(stderr=as_json))
@@ -171,7 +172,7 @@ def _say_how_to_look(directory: Path, options: Options, screen: Screen) -> None:
     screen.say(
         f"Everything is kept in {directory}: faults.log, workers.log, spark.log, driver.log, records/, archive/, stream/, kafka/. "
         f"Again:\n  python -m tests.chaos.cluster --seed {options.seed} --faults {kinds} --seconds {options.seconds:g} "
-        f"--messages {options.messages} --dialogs {options.dialogs} --workers {options.workers}"
+        f"--messages {options.messages} --dialogs {options.dialogs} --workers {options.workers} --within {options.within:g}"
         f"{'' if options.spark else ' --no-spark'}"
     )
 

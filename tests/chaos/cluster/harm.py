@@ -57,7 +57,7 @@ class Harm:
         self._pending: list[Pending] = []
         self.counts: Counter[str] = Counter()
         self._due: list[tuple[float, int, bool, Fault]] = []
-        self._started = monotonic()
+        self._started: float | None = None
         numbers = count()
         for fault in faults:
             heapq.heappush(self._due, (fault.at, next(numbers), True, fault))
@@ -65,14 +65,13 @@ class Harm:
                 heapq.heappush(self._due, (fault.over, next(numbers), False, fault))
 
     def start(self) -> None:
-        """Begin to count; what is to happen at 0 happens now."""
+        """Begin to count."""
         self._started = monotonic()
-        self.tick()
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the start."""
-        return monotonic() - self._started
+        """Seconds since the start; 0 before."""
+        return 0.0 if self._started is None else monotonic() - self._started
 
     @property
     def left(self) -> int:
