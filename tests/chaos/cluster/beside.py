@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -14,8 +15,8 @@ from conversations.config import Kafka
 
 PAUSE = 2.0
 """Seconds until Spark is started again."""
-FINISHING = 120.0
-"""Seconds it may take at the end, starting anew included."""
+SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
+"""Programs that live for minutes gain nothing from Java's second compiler."""
 
 
 class Beside:
@@ -41,6 +42,11 @@ class Beside:
         """Where it wrote, by name."""
         return {"archive": self.archive, "stream": self.stream} if self._enabled else {}
 
+    @property
+    def at_work(self) -> bool:
+        """Whether the stream has begun, if there is to be one."""
+        return not self._enabled or (self.stream.parent / "stream-checkpoint").exists()
+
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Let it work while the block runs."""
@@ -59,11 +65,13 @@ class Beside:
             self._process, self._start_at = None, monotonic() + PAUSE
         if self._enabled and self._process is None and monotonic() >= self._start_at:
             with self._log.open("ab") as log:
-                self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=log, stderr=log)
+                self._process = subprocess.Popen(
+                    self._command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=os.environ | SHORT_LIVED
+                )
 
-    def finish(self) -> Iterator[str]:
-        """Let it read all there is, and end; tell if it does not."""
-        deadline = monotonic() + FINISHING
+    def finish(self, patience: float) -> Iterator[str]:
+        """Let it read all there is, and end; tell if it does not within ``patience`` seconds, starting anew included."""
+        deadline = monotonic() + patience
         while self._enabled:
             self.tend()
             process = self._process
@@ -74,7 +82,7 @@ class Beside:
             try:
                 code = process.wait(max(1.0, deadline - monotonic()))
             except subprocess.TimeoutExpired:
-                yield f"stalled: Spark has not read everything within {FINISHING:g} s"
+                yield f"stalled: Spark has not read everything within {patience:g} s"
                 return
             if code == 0:
                 self._process = None

@@ -26,7 +26,7 @@ from conversations.kafka.embedded.sockets import accepts, free_ports
 from tests.chaos.cluster.proxy import Route
 
 NODES = ("1", "2", "3")
-START_TIMEOUT = 120.0
+START_TIMEOUT = 240.0
 PAUSE = 0.1
 QUICK = [
     "-Xmx192m", "-Xms96m", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData",

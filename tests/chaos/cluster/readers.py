@@ -47,7 +47,7 @@ def main(bootstrap: str, namespace: str, where: str) -> int:
         over.set()
 
     threading.Thread(target=listen, name="orders", daemon=True).start()
-    spark = spark_session("chaos", cores=1, settings={"spark.driver.memory": "700m"})
+    spark = spark_session("chaos", cores=2, settings={"spark.driver.memory": "700m"})
     archive = Archive(spark, Wire(kafka, {}), Directory(spark, str(directory / "archive")))
     query = _started(spark, kafka, directory)
     last = False

@@ -16,6 +16,7 @@ from conversations.kafka.admin import apply
 from ops.demo.screen import Progress, Screen
 from tests.chaos.cluster.arrivals import Arrivals
 from tests.chaos.cluster.beside import Beside
+from tests.chaos.cluster.compacting import let_it_be_compacted
 from tests.chaos.cluster.faults import Kind, draw
 from tests.chaos.cluster.harm import Harm
 from tests.chaos.cluster.nodes import NODES, Nodes
@@ -101,6 +102,7 @@ class ClusterRun:
         """
         apply(self.kafka, [teller_1().declaration(), ledger_1().declaration()], self.options.partitions, len(NODES))
         title = f"{2 * self.plan.entries:,} messages on {self.options.dialogs:,} dialogs, answered:"
+        let_it_be_compacted(self.kafka)
         started = monotonic()
         wrong: list[str] = []
         watch = Watch(self.kafka, self.plan)
@@ -111,7 +113,7 @@ class ClusterRun:
                     self._while_it_lasts(watch, sender)
                     self._mend()
                     wrong += self._finish(watch, arrivals, sender)
-                wrong += self.beside.finish()
+                wrong += self.beside.finish(self.options.within + LONGER)
                 late = self.fleet.stop()
                 watch.to_the_end(SETTLING)
         finally:
@@ -139,9 +141,11 @@ class ClusterRun:
             self._look(watch, sender)
 
     def _await_workers(self, watch: Watch, sender: Sender) -> None:
-        """Wait until every partition is at work: while workers start, nothing that goes wrong harms them."""
+        """Wait until every partition is at work, and Spark: while they start, nothing that goes wrong harms them."""
         deadline = monotonic() + BACK
-        while sum(map(_at_work, self.fleet.processes)) < 2 * self.options.partitions and monotonic() < deadline:
+        while monotonic() < deadline and not (
+            self.beside.at_work and sum(map(_at_work, self.fleet.processes)) == 2 * self.options.partitions
+        ):
             self._look(watch, sender)
 
     def _mend(self) -> None:

@@ -1,0 +1,38 @@
+"""State topics that are compacted while a run lasts, and show deletions as briefly as workers accept."""
+
+from __future__ import annotations
+
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported at run time, not in its types
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
+
+from conversations.config import Kafka
+from conversations.kafka.clients import make_admin
+from conversations.protocol.topics import STATE, service_topic
+from tests.chaos.services import LEDGER, TELLER
+
+PATIENCE = 30.0
+SETTINGS = {
+    "segment.ms": "10000",
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "3600000",  # the least with which a worker starts
+}
+
+
+def let_it_be_compacted(kafka: Kafka) -> None:
+    """Set the state topics of both services."""
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in SETTINGS.items()
+    ]
+    resources = [
+        ConfigResource(
+            ConfigResource.Type.TOPIC,
+            service_topic(kafka.namespace, service, STATE),
+            incremental_configs=entries,
+        )
+        for service in (TELLER, LEDGER)
+    ]
+    for future in make_admin(kafka).incremental_alter_configs(resources).values():
+        future.result(PATIENCE)
