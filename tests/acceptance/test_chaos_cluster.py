@@ -13,7 +13,7 @@ import pytest
 from tests.acceptance.command_line import ROOT
 from tests.acceptance.test_chaos import running
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(700)]
 
 SHORT = ("--seconds", "25", "--messages", "1000", "--dialogs", "60", "--seed", "2", "--no-spark", "--within", "180")
 
@@ -22,7 +22,7 @@ def cluster(out: Path, *arguments: str) -> tuple[int, str, str]:
     """Run it; what it keeps goes to ``out``. Return the exit code and what it said."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.chaos.cluster", *SHORT, *arguments], cwd=ROOT, capture_output=True, text=True,
-        env={**os.environ, "TMPDIR": str(out)}, timeout=480, check=False,
+        env={**os.environ, "TMPDIR": str(out)}, timeout=680, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr
 

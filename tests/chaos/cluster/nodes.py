@@ -51,9 +51,9 @@ REPLICATED = {
     "share.coordinator.state.topic.min.isr": "2",
     # Elections and sessions shorter than most faults, longer than a busy machine's hiccups (milliseconds).
     "group.consumer.session.timeout.ms": "4000",
-    "broker.session.timeout.ms": "4000",
-    "controller.quorum.election.timeout.ms": "1500",
-    "controller.quorum.fetch.timeout.ms": "3000",
+    "broker.session.timeout.ms": "6000",
+    "controller.quorum.election.timeout.ms": "2000",
+    "controller.quorum.fetch.timeout.ms": "4000",
     "replica.lag.time.max.ms": "5000",
     "replica.socket.timeout.ms": "5000",
     "leader.imbalance.check.interval.seconds": "15",

@@ -10,9 +10,12 @@ from pathlib import Path
 from random import Random
 from time import monotonic
 
+from confluent_kafka import KafkaException
+
 from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.kafka.admin import apply
+from conversations.kafka.embedded import BrokerError
 from ops.demo.screen import Progress, Screen
 from tests.chaos.cluster.arrivals import Arrivals
 from tests.chaos.cluster.beside import Beside
@@ -127,6 +130,24 @@ class ClusterRun:
         if self._proxy.strangers:
             wrong.append(f"brokers that do not say who they are: {dict(self._proxy.strangers)}")
         return Result(monotonic() - started, counts, Injected(), wrong, dict(self.fleet.ends))
+
+    def _apply(self) -> None:
+        """Make the topics; a cluster that has just begun, on a busy machine, may need to be asked twice."""
+        deadline = monotonic() + BACK
+        while True:
+            try:
+                apply(
+                    self.kafka,
+                    [teller_1().declaration(), ledger_1().declaration()],
+                    self.options.partitions,
+                    len(NODES),
+                )
+                let_it_be_compacted(self.kafka)
+            except (LogError, KafkaException) as error:
+                if monotonic() > deadline:
+                    raise BrokerError(f"the topics cannot be made: {error}") from error
+            else:
+                return
 
     def _due(self) -> int:
         """How many entries may have been sent by now: all, spread over the time in which things go wrong."""
