@@ -34,5 +34,6 @@ def let_it_be_compacted(kafka: Kafka) -> None:
         )
         for service in (TELLER, LEDGER)
     ]
-    for future in make_admin(kafka).incremental_alter_configs(resources).values():
+    admin = make_admin(kafka)  # held: with the client its futures would go
+    for future in admin.incremental_alter_configs(resources).values():
         future.result(PATIENCE)
