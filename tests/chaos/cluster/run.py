@@ -103,9 +103,8 @@ class ClusterRun:
         Raises:
             LogError, BrokerError: it could not be carried out.
         """
-        apply(self.kafka, [teller_1().declaration(), ledger_1().declaration()], self.options.partitions, len(NODES))
+        self._apply()
         title = f"{2 * self.plan.entries:,} messages on {self.options.dialogs:,} dialogs, answered:"
-        let_it_be_compacted(self.kafka)
         started = monotonic()
         wrong: list[str] = []
         watch = Watch(self.kafka, self.plan)
