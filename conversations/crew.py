@@ -42,9 +42,10 @@ def kafka_worker(
     """
     from conversations.kafka.log import KafkaLog
 
+    lifetime = service.longest_lifetime()
     return Worker(
         service,
-        lambda: KafkaLog(kafka, service.name, slot=settings.slot, periods=settings.periods),
+        lambda: KafkaLog(kafka, service.name, slot=settings.slot, periods=settings.periods, lifetime=lifetime),
         _stores(state_directory, settings.periods),
         settings=settings,
         scheduler=Threads(settings.concurrency, service.name, loop=loop),

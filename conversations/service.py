@@ -15,7 +15,7 @@ from conversations.errors import DeclarationError, PeerError
 from conversations.group_state import StateCodec, Upgrade
 from conversations.handlers import Handler, Side
 from conversations.poison import PoisonPolicy, Subject, hidden_by, waits
-from conversations.protocol.contract import Contract, MessageType, as_message_type
+from conversations.protocol.contract import DEFAULT_LIFETIME, Contract, MessageType, as_message_type
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import check_name, delay_name
 
@@ -217,7 +217,14 @@ class Service(Generic[S]):
     def declaration(self) -> ServiceDeclaration:
         """Return what the catalog keeps about this service."""
         retries = [delay_name(delay) for delay in waits(self.poison)]
-        return ServiceDeclaration(self.name, _plain(self.accepts), _plain(self.initiates), retries)
+        return ServiceDeclaration(
+            self.name, _plain(self.accepts), _plain(self.initiates), retries, self.longest_lifetime()
+        )
+
+    def longest_lifetime(self) -> timedelta:
+        """Return the longest lifetime that a contract names, those without end left out; zero when none names one."""
+        named = {contract.lifetime for contract in (*self.accepts.values(), *self.initiates.values())}
+        return max((each for each in named if each is not None and each is not DEFAULT_LIFETIME), default=timedelta(0))
 
     # -- checking -----------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from time import monotonic, sleep
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -20,15 +21,12 @@ from conversations.kafka.clients import (
     make_admin,
     translated,
 )
-from conversations.periods import Periods, milliseconds
+from conversations.kafka.topic_settings import bring, wanted
+from conversations.periods import Periods
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import (
-    COMMANDS,
-    DEAD_LETTER,
-    QUEUE,
     RETRY,
     SERVICE_TOPICS,
-    STATE,
     catalog_topic,
     check_name,
     events_topic,
@@ -41,40 +39,15 @@ DEFAULT_PARTITIONS = 12
 """Partitions of a new service: fixed for its life, and the most workers that can share it."""
 CONTROL_PARTITIONS = 1
 """Partitions of the catalog (which must have one, to have one order), of the events and the metrics."""
-_INBOX = {"cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime"}
-# Delete by time only, longer than any lifetime plus grace; the broker's clock dates the records, so that a dialog's
-# last moment does not depend on anybody's wrong clock.
-_ORIGINALS = {"max.message.bytes": 2 * 1024 * 1024}
-# These hold other people's records with something around them: they must take what the queue took.
-SETTINGS: Mapping[str, Mapping[str, object]] = {
-    QUEUE: _INBOX,
-    COMMANDS: _INBOX,
-    DEAD_LETTER: {"cleanup.policy": "delete", **_ORIGINALS},
-    STATE: {
-        "cleanup.policy": "compact",
-        "segment.bytes": 64 * 1024 * 1024,
-        "min.cleanable.dirty.ratio": 0.2,
-        **_ORIGINALS,
-    },
-    RETRY: {"cleanup.policy": "delete", **_ORIGINALS},
-    "catalog": {"cleanup.policy": "compact"},
-    "events": {"cleanup.policy": "delete"},
-    # A minute that is computed again takes the place of what it was; each is a key of its own, so that they must go too.
-    "metrics": {"cleanup.policy": "compact,delete"},
-}
-TIMES: Mapping[str, Mapping[str, str]] = {
-    QUEUE: {"retention.ms": "inbox_kept"},
-    COMMANDS: {"retention.ms": "inbox_kept"},
-    DEAD_LETTER: {"retention.ms": "letter_life"},
-    STATE: {"segment.ms": "state_segment", "delete.retention.ms": "deletes_kept"},
-    RETRY: {"retention.ms": "retries_kept"},
-    "catalog": {},
-    "events": {"retention.ms": "events_kept"},
-    "metrics": {"retention.ms": "metrics_kept"},
-}
-"""Which period each setting that is one has."""
 APPEAR = 20.0
 """Seconds a created topic may take to be known to the cluster."""
+
+
+class _Plan(NamedTuple):
+    """What a topic is to be."""
+
+    partitions: int
+    settings: dict[str, str]
 
 
 def apply(
@@ -85,7 +58,7 @@ def apply(
     schemas: Mapping[str, str] | None = None,
     periods: Periods | None = None,
 ) -> list[str]:
-    """Create what is missing of the namespace and of each service's topics, and write the catalog.
+    """Create what is missing of the namespace and of each service's topics, set what is there, and write the catalog.
 
     Returns a line for each thing that was created or changed; none when everything was there. Without ``partitions``
     a service keeps its count, a new one gets ``DEFAULT_PARTITIONS``; ``replication`` -1 is the cluster's default.
@@ -102,37 +75,35 @@ def apply(
     for declaration in declarations:
         check_name("service", declaration.name)
     admin = make_admin(kafka)
-    control = _namespace_topics(kafka)
+    periods = periods or Periods()
+    control = _namespace_topics(kafka, periods)
     has_catalog = describe_topics(admin, kafka, list(control))[catalog_topic(kafka.namespace)] is not None
     catalog = read_catalog(kafka, admin) if has_catalog else Catalog()
     counts = {d.name: partitions or catalog.partitions(d.name) or DEFAULT_PARTITIONS for d in declarations}
-    wanted = control | {
-        service_topic(kafka.namespace, name, kind): (kind, count)
-        for name, count in counts.items()
-        for kind in SERVICE_TOPICS
-    }
-    for declaration in declarations:
-        for delay in declaration.retries:
-            wanted[retry_topic(kafka.namespace, declaration.name, delay)] = RETRY, counts[declaration.name]
-    existing = describe_topics(admin, kafka, list(wanted))
+    plans = control | _service_topics(kafka, declarations, counts, periods)
+    existing = describe_topics(admin, kafka, list(plans))
     _refuse_other_counts(kafka, counts, (catalog, existing))
-    missing = {name: wanted[name] for name, topic in existing.items() if topic is None}
-    _create(kafka, admin, missing, replication, periods)
-    lines = [f"created topic {name} ({_times(count, 'partition')})" for name, (_, count) in missing.items()]
+    missing = {name: plans[name] for name, topic in existing.items() if topic is None}
+    _create(kafka, admin, missing, replication)
+    lines = [f"created topic {name} ({_times(plan.partitions, 'partition')})" for name, plan in missing.items()]
+    lines += bring(admin, kafka, {name: plan.settings for name, plan in plans.items() if name not in missing})
     lines += [line for d in declarations for line in _unused(kafka, d, catalog)]
     return lines + _write(kafka, catalog, [(d, counts[d.name]) for d in declarations], schemas or {})
 
 
 def create_metrics_topic(kafka: Kafka, replication: int = -1, periods: Periods | None = None) -> str:
-    """Create the namespace's topic of metrics when it is missing, and return its name.
+    """Create the namespace's topic of metrics when it is missing, else bring it to its settings, and return its name.
 
     Raises:
         KafkaUnreachable: no broker answered within 10 s.
         LogError: Kafka refused.
     """
     admin, name = make_admin(kafka), metrics_topic(kafka.namespace)
+    plan = _Plan(CONTROL_PARTITIONS, wanted("metrics", periods=periods))
     if describe_topics(admin, kafka, [name])[name] is None:
-        _create(kafka, admin, {name: ("metrics", CONTROL_PARTITIONS)}, replication, periods)
+        _create(kafka, admin, {name: plan}, replication)
+    else:
+        bring(admin, kafka, {name: plan.settings})
     return name
 
 
@@ -145,11 +116,26 @@ def _unused(kafka: Kafka, declaration: ServiceDeclaration, catalog: Catalog) -> 
     ]
 
 
-def _namespace_topics(kafka: Kafka) -> dict[str, tuple[str, int]]:
+def _namespace_topics(kafka: Kafka, periods: Periods) -> dict[str, _Plan]:
     return {
-        catalog_topic(kafka.namespace): ("catalog", CONTROL_PARTITIONS),
-        events_topic(kafka.namespace): ("events", CONTROL_PARTITIONS),
+        catalog_topic(kafka.namespace): _Plan(CONTROL_PARTITIONS, wanted("catalog", periods=periods)),
+        events_topic(kafka.namespace): _Plan(CONTROL_PARTITIONS, wanted("events", periods=periods)),
     }
+
+
+def _service_topics(
+    kafka: Kafka, declarations: Sequence[ServiceDeclaration], counts: Mapping[str, int], periods: Periods
+) -> dict[str, _Plan]:
+    plans: dict[str, _Plan] = {}
+    for declaration in declarations:
+        name, count = declaration.name, counts[declaration.name]
+        for kind in SERVICE_TOPICS:
+            plans[service_topic(kafka.namespace, name, kind)] = _Plan(
+                count, wanted(kind, declaration.lifetime, periods)
+            )
+        for delay in declaration.retries:
+            plans[retry_topic(kafka.namespace, name, delay)] = _Plan(count, wanted(RETRY, periods=periods))
+    return plans
 
 
 def _refuse_other_counts(
@@ -172,18 +158,12 @@ def _refuse_other_counts(
                 )
 
 
-def _create(
-    kafka: Kafka,
-    admin: AdminClient,
-    missing: Mapping[str, tuple[str, int]],
-    replication: int,
-    periods: Periods | None,
-) -> None:
+def _create(kafka: Kafka, admin: AdminClient, missing: Mapping[str, _Plan], replication: int) -> None:
     if not missing:
         return
     new = [
-        NewTopic(name, count, replication, config=_settings(kind, replication, periods or Periods()))
-        for name, (kind, count) in missing.items()
+        NewTopic(name, plan.partitions, replication, config={**plan.settings, **_durable(replication)})
+        for name, plan in missing.items()
     ]
     for name, future in admin.create_topics(new, request_timeout=REQUEST_TIMEOUT).items():
         try:
@@ -194,16 +174,9 @@ def _create(
     _await_topics(kafka, admin, list(missing))
 
 
-def settings(kind: str, periods: Periods) -> dict[str, str]:
-    """Return what a kind of topic is created with, as Kafka writes it."""
-    times = {name: milliseconds(getattr(periods, period)) for name, period in TIMES[kind].items()}
-    return {name: str(value) for name, value in {**SETTINGS[kind], **times}.items()}
-
-
-def _settings(kind: str, replication: int, periods: Periods) -> dict[str, str]:
+def _durable(replication: int) -> dict[str, str]:
     # Three copies and no demand for two of them would lose acknowledged records with one broker.
-    durable = {"min.insync.replicas": "2"} if replication >= 3 else {}
-    return settings(kind, periods) | durable
+    return {"min.insync.replicas": "2"} if replication >= 3 else {}
 
 
 def _await_topics(kafka: Kafka, admin: AdminClient, names: list[str]) -> None:

@@ -36,6 +36,9 @@ REQUEST_TIMEOUT = 8.0
 AGAIN = 0.2
 """Seconds until a request is repeated that a broker could not answer just now."""
 
+BATCH_BYTES = 1_000_000
+"""Most that a batch may hold: a broker compares the whole of it, unpacked, with the limit of a queue."""
+
 QUIET = {
     # One refused connection is a line of log, not one line per attempt and broker.
     "log.connection.close": False,
@@ -118,13 +121,21 @@ class Admin:
 
 def make_consumer(kafka: Kafka, safe: Settings, preferred: Settings | None = None, *, member: bool = False) -> Consumer:
     """Make a consumer that never commits by itself and never jumps over what it cannot read."""
-    never = {"auto.offset.reset": "error", "enable.auto.commit": False, "enable.auto.offset.store": False}
+    never = {
+        "auto.offset.reset": "error",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        # Brokers look when they are written to, not at what their disks give back.
+        "check.crcs": True,
+    }
     return _made(Consumer, settings(kafka, {**never, **safe}, preferred, member=member))
 
 
 def make_producer(kafka: Kafka, safe: Settings, preferred: Settings | None = None) -> Producer:
-    """Make an idempotent producer."""
-    return _made(Producer, settings(kafka, {"enable.idempotence": True, **safe}, preferred))
+    """Make an idempotent producer, with batches that the topics take when they are unpacked."""
+    merged = settings(kafka, {"enable.idempotence": True, **safe}, preferred)
+    merged["batch.size"] = min(int(merged.get("batch.size", BATCH_BYTES)), BATCH_BYTES)
+    return _made(Producer, merged)
 
 
 def list_offset(admin: AdminClient, topic: str, partition: int, *, first: bool = False) -> Future[Any]:

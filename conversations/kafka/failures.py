@@ -69,6 +69,7 @@ _DESTINATION: Final = frozenset(
         KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
         KafkaError.INVALID_MSG_SIZE,
         KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,  # a topic that takes our clock, which is far from its own
         KafkaError.MSG_SIZE_TOO_LARGE,
         KafkaError.POLICY_VIOLATION,
         KafkaError.RECORD_LIST_TOO_LARGE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from secrets import token_hex
 from threading import get_ident
@@ -14,11 +15,12 @@ from conversations.kafka.catalog import CatalogReader
 from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, ask_offset, describe_topics
 from conversations.kafka.consumer import Inputs
 from conversations.kafka.restore import KafkaRestore
+from conversations.kafka.topic_settings import Asked, verify
 from conversations.kafka.transactions import Group, Transactions
 from conversations.kafka.watch import Watch
 from conversations.periods import SECOND, Periods
 from conversations.ports import Listener, Positions, Produced, Record
-from conversations.protocol.topics import COMMANDS, QUEUE, SERVICE_TOPICS, STATE, service_topic
+from conversations.protocol.topics import COMMANDS, QUEUE, SERVICE_TOPICS, STATE, events_topic, service_topic
 
 LOOK_UP = 2.0
 """Seconds a commit waits to be told about its destinations."""
@@ -39,10 +41,20 @@ class KafkaLog:
         slot: str | None = None,
         protocol: Literal["consumer", "classic"] = "consumer",
         periods: Periods | None = None,
+        lifetime: timedelta = timedelta(0),
     ) -> None:
+        """Make one; nothing is connected before it joins.
+
+        Args:
+            kafka: the cluster.
+            service: whose topics.
+            slot: names this worker across restarts.
+            protocol: of its consumer group.
+            periods: those of the namespace.
+            lifetime: longest that its dialogs live: its topics must keep their records for longer.
+        """
         self.kafka, self.service = kafka, service
-        self._protocol = protocol
-        self._look_every = (periods or Periods()).topics_looked_at / SECOND
+        self._protocol, self._lifetime, self._periods = protocol, lifetime, periods or Periods()
         self._group = f"{kafka.namespace}.{service}"
         # A configured slot names the same id after a restart, so that the start ends what a crash left open.
         self._transactional_id = f"{self._group}.{slot if slot is not None else token_hex(8)}"
@@ -61,14 +73,16 @@ class KafkaLog:
 
         Raises:
             KafkaUnreachable: no broker answered within 10 s.
-            LogError: the service's topics are missing or differ from the catalog, or rights are missing.
+            LogError: the service's topics are missing or differ from the catalog, their settings are unsafe, or rights are
+                missing.
             RuntimeError: it joined already.
         """
         if self._inputs is not None:
             raise RuntimeError(f"the log of {self.service!r} has joined already: close it first")
         self._owner = get_ident()
         topics = self._own_topics()
-        self._watch = Watch(self.kafka, self._admin, topics, self._look_every)
+        self._verify_settings()
+        self._watch = Watch(self.kafka, self._admin, topics, self._periods.topics_looked_at / SECOND)
         inputs = Inputs(self.kafka, (self._queue, self._commands), self._group, self._protocol)
         group = Group(self._queue, self._state, inputs.metadata)
         look_up = partial(self._describe, timeout=LOOK_UP)  # in the middle of a commit: not for long
@@ -201,6 +215,13 @@ class KafkaLog:
                     "their partition; re-create the topic with the old count"
                 )
         return topics
+
+    def _verify_settings(self) -> None:
+        kinds = {service_topic(self.kafka.namespace, self.service, kind): kind for kind in SERVICE_TOPICS}
+        kinds[events_topic(self.kafka.namespace)] = "events"
+        topics = {name: Asked(kind, self._lifetime, self._periods) for name, kind in kinds.items()}
+        with self._admin.request() as client:
+            verify(client, self.kafka, topics)
 
     def _describe(self, names: list[str], timeout: float = REQUEST_TIMEOUT) -> dict[str, Topic | None]:
         with self._admin.request() as client:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 Contracts = Mapping[str, Mapping[str, Sequence[str]]]
@@ -21,6 +22,8 @@ class ServiceDeclaration:
     """Contracts it begins dialogs under."""
     retries: Sequence[str] = ()
     """Delays of its poison policies, as names of retry topics have them."""
+    lifetime: timedelta = timedelta(0)
+    """Longest that a contract lets a dialog live, those without end left out; not in the catalog, but its topics keep it."""
 
     def entry(self, partitions: int) -> dict[str, Any]:
         """Return the catalog's value: plain data, the same for the same declaration."""

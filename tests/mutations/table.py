@@ -60,6 +60,8 @@ _DECISIONS = "tests/simulation/test_decisions.py::test_"
 _REFUSED = "tests/unit/worker/test_refused_destinations.py::test_"
 _QUEUES = "tests/simulation/test_refused_destinations.py::test_"
 _GROUPS = "tests/simulation/test_groups.py::test_"
+_SETTINGS = "tests/integration/kafka/test_topic_settings.py::test_"
+_DAMAGED = "tests/integration/kafka/test_damaged_log.py::test_"
 """Guards of the core: a law of the simulation or of the machine breaks without them, beside others."""
 
 MUTATIONS = (
@@ -115,6 +117,15 @@ MUTATIONS = (
     Mutation("45-waiting-rows-not-written", f"{_MEMORY}waiting_rows_survive_a_crash"),
     Mutation("46-a-late-first-message-taken", f"{_ENDS}a_first_message_that_comes_too_late_is_refused"),
     Mutation("47-a-failed-run-takes-effect", f"{_ENDS}a_failed_run_leaves_nothing_behind"),
+    Mutation("120-damaged-records-believed", f"{_DAMAGED}a_flipped_bit_in_a_log_segment_is_noticed_by_every_reader"),
+    Mutation("121-limits-on-packed-bytes", f"{_SETTINGS}a_brokers_limit_is_on_what_is_unpacked[gzip-queue]"),
+    Mutation(
+        "122-unsafe-settings-worked-on",
+        f"{_SETTINGS}a_worker_does_not_start_on_unsafe_settings[state-cleanup.policy-delete-compact]",
+    ),
+    Mutation(
+        "123-settings-of-before-kept", f"{_SETTINGS}apply_brings_topics_to_what_is_needed_and_leaves_better_choices"
+    ),
     Mutation("50-followers-overtake", f"{_PARKING}a_dialog_waits_behind_its_failed_message_and_no_other_does"),
     Mutation("51-attempts-of-before-forgotten", f"{_PARKING}what_waits_and_how_often_it_failed_survive_a_crash"),
     Mutation("52-parks-not-restored", f"{_PARKING}what_waits_and_how_often_it_failed_survive_a_crash"),

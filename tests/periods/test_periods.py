@@ -7,7 +7,7 @@ import pytest
 
 from conversations import Contract, WorkerSettings
 from conversations.errors import DeclarationError
-from conversations.kafka.admin import TIMES, settings
+from conversations.kafka.topic_settings import TIMES, wanted
 from conversations.periods import DAY, SECOND, Periods
 from conversations.protocol.contract import DEFAULT_LIFETIME
 from ops import shortened
@@ -99,9 +99,9 @@ def test_settings_are_shortened_with_their_brake() -> None:
 def test_topics_get_them() -> None:
     short = Periods().scaled(1_440)
     for kind in TIMES:
-        for name, value in settings(kind, short).items():
+        for name, value in wanted(kind, periods=short).items():
             if name in TIMES[kind]:
-                assert int(value) == int(settings(kind, Periods())[name]) // 1_440, (kind, name)
+                assert int(value) == int(wanted(kind)[name]) // 1_440, (kind, name)
 
 
 def test_a_contract_that_names_no_lifetime_has_that_of_the_settings() -> None:

@@ -101,11 +101,17 @@ def below_the_log_start(house: House, directory: Path) -> RocksStores:
     house.answered(other, 1, 2)
     other.close()
     # Of a compacted topic Kafka lets nobody delete records, so it is no such topic for a moment.
-    entry = ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, house.topic("state"), incremental_configs=[entry])
-    house.admin.incremental_alter_configs([resource])[resource].result()
+    alter_topic(house, "state", "cleanup.policy", "compact,delete")
     delete_before(house, "state", end + 1)
+    alter_topic(house, "state", "cleanup.policy", "compact")
     return RocksStores(directory)
+
+
+def alter_topic(house: House, kind: str, setting: str, value: str) -> None:
+    """Set one setting of a topic."""
+    entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, house.topic(kind), incremental_configs=[entry])
+    house.admin.incremental_alter_configs([resource])[resource].result()
 
 
 def of_another_topic(house: House, directory: Path) -> RocksStores:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from conversations import Brake, Dialog, Limits, PoisonPolicy, Service, Then, WorkerSettings, local
-from conversations.kafka.admin import SETTINGS, settings
+from conversations.kafka.topic_settings import SETTINGS, wanted
 from conversations.periods import Periods, milliseconds
 from conversations.protocol import rows
 from conversations.protocol.command import Action
@@ -162,7 +162,7 @@ def test_what_is_parked_does_not_expire() -> None:
 
 def test_a_letter_is_not_open_longer_than_its_bytes_are_there() -> None:
     """An operator decides about a letter, and what it was is gone."""
-    assert int(settings(DEAD_LETTER, PERIODS)["retention.ms"]) == milliseconds(PERIODS.letter_life)
+    assert int(wanted(DEAD_LETTER, periods=PERIODS)["retention.ms"]) == milliseconds(PERIODS.letter_life)
 
 
 @pytest.mark.parametrize(

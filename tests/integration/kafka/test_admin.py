@@ -5,9 +5,6 @@ from time import perf_counter
 from uuid import uuid4
 
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import ConfigResource
-from confluent_kafka.admin._resource import ResourceType
 
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, KafkaUnreachable, LogError
@@ -49,28 +46,6 @@ def test_every_delay_has_a_topic_and_a_dropped_one_is_named(empty: Kafka) -> Non
     assert apply(empty, [patient]) == []
     lines = apply(empty, [ServiceDeclaration("orders", retries=["5s"])])
     assert f"topic {empty.namespace}.orders.retry.1m is not used any more and can be deleted" in lines
-
-
-def test_the_topics_have_the_settings_the_design_asks_for(empty: Kafka) -> None:
-    apply(empty, [ORDERS], 1, 1)
-    wanted = {
-        "orders.queue": {"cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime"},
-        "orders.commands": {"cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime"},
-        "orders.dead-letter": {"cleanup.policy": "delete", "retention.ms": str(90 * 24 * 3600 * 1000)},
-        "orders.state": {
-            "cleanup.policy": "compact",
-            "segment.ms": "600000",
-            "segment.bytes": "67108864",
-            "min.cleanable.dirty.ratio": "0.2",
-        },
-        "catalog": {"cleanup.policy": "compact"},
-        "events": {"cleanup.policy": "delete"},
-    }
-    admin = AdminClient({"bootstrap.servers": empty.bootstrap})
-    for name, settings in wanted.items():
-        resource = ConfigResource(ResourceType.TOPIC, f"{empty.namespace}.{name}")
-        found = admin.describe_configs([resource])[resource].result()
-        assert {key: found[key].value for key in settings} == settings
 
 
 def test_another_partition_count_is_refused_and_nothing_created(empty: Kafka) -> None:

@@ -1,0 +1,237 @@
+"""What topics are set to: at their creation, by ``apply`` later on, and looked at before a worker relies on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported at run time, not in its types
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
+
+from conversations.config import Kafka
+from conversations.errors import LogError
+from conversations.kafka.clients import REQUEST_TIMEOUT, log, translated
+from conversations.periods import Periods, milliseconds
+from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE, RETRY, STATE
+
+MICROSECOND = timedelta(microseconds=1)
+LARGEST_RECORD = 2 * 1024 * 1024
+"""``max.message.bytes`` of every topic: what ``protocol.limits`` lets pass, with room for what is written around it."""
+# Every topic names what we rely on, for a cluster's defaults may say otherwise. The broker's clock dates all records: it
+# refuses those that a worker's own clock dates far ahead, and no reader needs the writer's time.
+_EVERY: Mapping[str, object] = {
+    "message.timestamp.type": "LogAppendTime",
+    "max.message.bytes": LARGEST_RECORD,
+    "unclean.leader.election.enable": "false",
+}
+_BY_TIME: Mapping[str, object] = {**_EVERY, "cleanup.policy": "delete", "retention.bytes": -1}
+# Uncompressed is the one type with which a broker compares what is unpacked with its limit: with all others it takes
+# 20 MB that are packed into 20 KB.
+_INBOX = {**_BY_TIME, "compression.type": "uncompressed"}
+SETTINGS: Mapping[str, Mapping[str, object]] = {
+    QUEUE: _INBOX,
+    COMMANDS: _INBOX,
+    DEAD_LETTER: {**_BY_TIME},
+    STATE: {
+        **_EVERY,
+        "cleanup.policy": "compact",
+        "segment.bytes": 64 * 1024 * 1024,
+        "min.cleanable.dirty.ratio": 0.2,
+    },
+    RETRY: {**_BY_TIME},
+    "catalog": {**_EVERY, "cleanup.policy": "compact"},
+    "events": {**_BY_TIME},
+    # A minute that is computed again takes the place of what it was; each is a key of its own, so that they must go too.
+    "metrics": {
+        **_EVERY,
+        "cleanup.policy": "compact,delete",
+        "retention.bytes": -1,
+    },
+}
+"""By kind of topic."""
+TIMES: Mapping[str, Mapping[str, str]] = {
+    QUEUE: {"retention.ms": "inbox_kept"},
+    COMMANDS: {"retention.ms": "inbox_kept"},
+    DEAD_LETTER: {"retention.ms": "letter_life"},
+    STATE: {"segment.ms": "state_segment", "delete.retention.ms": "deletes_kept"},
+    RETRY: {"retention.ms": "retries_kept"},
+    "catalog": {"delete.retention.ms": "deletes_kept"},
+    "events": {"retention.ms": "events_kept"},
+    "metrics": {"retention.ms": "metrics_kept", "delete.retention.ms": "deletes_kept"},
+}
+"""Which period each setting that is one has."""
+
+_AT_LEAST = frozenset({"retention.ms", "retention.bytes", "delete.retention.ms", "max.message.bytes"})
+"""Settings of which more is safe, and -1 is without end."""
+_TUNING = frozenset({"segment.ms", "segment.bytes", "min.cleanable.dirty.ratio"})
+"""Settings that are chosen for speed alone: given at the creation, somebody's own choice afterwards."""
+_ALWAYS_SERIOUS = frozenset({"cleanup.policy", "message.timestamp.type"})
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A setting of a topic that is not as it is needed."""
+
+    topic: str
+    setting: str
+    value: str
+    needed: str
+
+    def __str__(self) -> str:
+        least = "at least " if self.setting in _AT_LEAST and self.needed != "-1" else ""
+        return f"{self.topic}: {self.setting} is {self.value or 'not set'} and must be {least}{self.needed}"
+
+
+class Asked(NamedTuple):
+    """What decides about the settings of a topic."""
+
+    kind: str
+    lifetime: timedelta
+    """Longest that dialogs of its service live, those without end left out."""
+    periods: Periods
+
+
+def wanted(kind: str, lifetime: timedelta = timedelta(0), periods: Periods | None = None) -> dict[str, str]:
+    """Return what a topic is to be set to, as Kafka writes it; ``lifetime`` is the longest of its service's dialogs."""
+    periods = periods or Periods()
+    times = {name: milliseconds(getattr(periods, period)) for name, period in TIMES[kind].items()}
+    if kind in {QUEUE, COMMANDS}:
+        spare = milliseconds(periods.grace)  # so that a worker that remembers for as long is content
+        times["retention.ms"] = max(times["retention.ms"], _remembered(lifetime, periods) + spare)
+    return {name: str(value) for name, value in {**SETTINGS[kind], **times}.items()}
+
+
+def needed(kind: str, lifetime: timedelta, periods: Periods) -> dict[str, str]:
+    """Return the settings without which it is not safe to work."""
+    asked = wanted(kind, lifetime, periods)
+    least = {name: value for name, value in asked.items() if name in _ALWAYS_SERIOUS}
+    if kind in {QUEUE, COMMANDS}:
+        least["retention.ms"] = str(_remembered(lifetime, periods))
+    if kind in {STATE, DEAD_LETTER}:
+        least["max.message.bytes"] = str(LARGEST_RECORD)  # whatever the queue took is kept there
+    if kind == STATE:
+        least["delete.retention.ms"] = asked["delete.retention.ms"]
+    return least
+
+
+def _remembered(lifetime: timedelta, periods: Periods) -> int:
+    """Milliseconds for which a record of an input may be needed."""
+    longest = max(lifetime // MICROSECOND, periods.lifetime, periods.command_life, periods.clock_ahead)
+    return milliseconds(longest + periods.grace)
+
+
+def deviations(topic: str, found: Mapping[str, str], wanted: Mapping[str, str]) -> list[Deviation]:
+    """Compare the settings of a topic; more than is wanted is as good where more is safe."""
+    return [
+        Deviation(topic, name, found.get(name, ""), value)
+        for name, value in wanted.items()
+        if not _suffices(name, found.get(name, ""), value)
+    ]
+
+
+def _suffices(name: str, found: str, wanted: str) -> bool:
+    if name not in _AT_LEAST:
+        return _words(found) == _words(wanted)
+    try:
+        have, need = int(found), int(wanted)
+    except ValueError:
+        return False
+    return have == -1 or (need != -1 and have >= need)
+
+
+def _words(value: str) -> set[str]:
+    return {word.strip() for word in value.lower().split(",")}
+
+
+def read_settings(admin: AdminClient, kafka: Kafka, topics: list[str]) -> dict[str, dict[str, str] | None]:
+    """Ask for the settings of topics; None where we may not know them, or there is no such topic.
+
+    Raises:
+        KafkaUnreachable: no broker answered.
+        LogError: Kafka refused.
+    """
+    if not topics:
+        return {}
+    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+    found: dict[str, dict[str, str] | None] = {}
+    for resource, future in admin.describe_configs(asked, request_timeout=REQUEST_TIMEOUT).items():
+        try:
+            found[resource.name] = {name: entry.value or "" for name, entry in future.result().items()}
+        except KafkaException as failure:
+            if failure.args[0].code() not in {
+                KafkaError.TOPIC_AUTHORIZATION_FAILED,
+                KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+                KafkaError.UNKNOWN_TOPIC_OR_PART,
+            }:
+                raise translated(kafka, f"settings of {resource.name} cannot be read", failure) from failure
+            found[resource.name] = None
+    return found
+
+
+def bring(admin: AdminClient, kafka: Kafka, topics: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Set what is not as it is wanted in topics that are there; return a line for each change.
+
+    Raises:
+        KafkaUnreachable: no broker answered.
+        LogError: Kafka refused, or does not let us know the settings.
+    """
+    lines: list[str] = []
+    for topic, found in read_settings(admin, kafka, list(topics)).items():
+        if found is None:
+            raise LogError(
+                f"settings of {topic} cannot be read: the right to describe and alter its configuration is missing"
+            )
+        # Tuning is whoever's choice: only what is needed is put right.
+        need = {name: value for name, value in topics[topic].items() if name not in _TUNING}
+        wrong = deviations(topic, found, need)
+        _alter(admin, kafka, topic, wrong)
+        lines += [
+            f"changed {each.setting} of topic {topic} from {each.value or 'nothing'} to {each.needed}" for each in wrong
+        ]
+    return lines
+
+
+def _alter(admin: AdminClient, kafka: Kafka, topic: str, wrong: list[Deviation]) -> None:
+    if not wrong:
+        return
+    entries = [ConfigEntry(each.setting, each.needed, incremental_operation=AlterConfigOpType.SET) for each in wrong]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+    try:
+        admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT)[resource].result()
+    except KafkaException as failure:
+        raise translated(kafka, f"settings of {topic} cannot be changed", failure) from failure
+
+
+def verify(admin: AdminClient, kafka: Kafka, topics: Mapping[str, Asked]) -> dict[str, int]:
+    """Look at the settings of topics that a worker relies on; what is only unwise is a warning in the log.
+
+    Returns ``delete.retention.ms`` of the topics of which it is known.
+
+    Raises:
+        KafkaUnreachable: no broker answered.
+        LogError: a setting makes it unsafe to work; names topic, setting, value, the needed value and the way out.
+    """
+    serious: list[Deviation] = []
+    deletes: dict[str, int] = {}
+    for topic, found in read_settings(admin, kafka, list(topics)).items():
+        if found is None:
+            log.warning("settings of %s cannot be looked at: the right to describe its configuration is missing", topic)
+            continue
+        wrong = deviations(topic, found, needed(*topics[topic]))
+        serious += wrong
+        named = {each.setting for each in wrong}
+        for each in deviations(topic, found, wanted(*topics[topic])):
+            if each.setting not in named | _TUNING:
+                log.warning("%s; 'conversations apply' sets it", each)
+        if (kept := found.get("delete.retention.ms", "")).isdigit():
+            deletes[topic] = int(kept)
+    if serious:
+        raise LogError(f"{'; '.join(map(str, serious))}: run 'conversations apply', which sets it")
+    return deletes
