@@ -67,7 +67,12 @@ class Child:
         return f"worker {self.slot} of {self.service or self.spec.target}"
 
     def spawn(self) -> int:
-        """Start a process; return the descriptor its reports arrive at."""
+        """Start a process; return the descriptor its reports arrive at.
+
+        Raises:
+            OSError: there is no room for another process, or no descriptor is left: nothing was started.
+        """
+        self._born = self._heard = time.monotonic()
         self._reports, theirs = os.pipe()
         os.set_blocking(self._reports, False)
         # -P and not the script's path: neither the current directory nor ours may shadow a module of Python's.
@@ -79,10 +84,12 @@ class Child:
                 pass_fds=(theirs,),
                 process_group=0,  # Ctrl-C reaches the supervisor alone, who passes it on in order
             )
+        except OSError:
+            os.close(self._reports)
+            raise
         finally:
             os.close(theirs)
         self.started, self.ended, self._status, self._partial = False, None, {}, b""
-        self._born = self._heard = time.monotonic()
         self._joined_at = 0.0
         self.order(dataclasses.asdict(self.spec))
         return self._reports
@@ -258,7 +265,13 @@ class Supervisor:
     # -- one child ----------------------------------------------------------------------------------
 
     def _spawn(self, child: Child) -> None:
-        self._selector.register(child.spawn(), selectors.EVENT_READ)
+        try:
+            reports = child.spawn()
+        except OSError as error:
+            wait = child.restart_later()
+            log.warning("%s cannot be started (%s), trying it again in %.1f s", child.name, error, wait)
+        else:
+            self._selector.register(reports, selectors.EVENT_READ)
 
     def _look_after(self, child: Child) -> None:
         if child.process is None:

@@ -7,10 +7,12 @@ contract, a message after the end) is there, for it was sent.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import Any
 
+from fastavro.schema import to_parsing_canonical_form
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 from pyspark.sql.avro.functions import from_avro
@@ -19,21 +21,66 @@ import schemas
 from conversations.protocol.envelope import HEADER_NAME, Kind
 from conversations.protocol.envelope_avro import CURRENT
 from conversations.protocol.limits import KEY_BYTES, NAME, RECORD_BYTES
-from conversations.protocol.registry import HEAD_SIZE, MARKER, fingerprint
+from conversations.protocol.registry import HEAD_SIZE, MARKER, Registry, fingerprint
 from spark_jobs.partitioning import partition_of
+
+log = logging.getLogger("conversations.spark")
 
 _NAME = rf"\A(?:{NAME.pattern})\z"
 _SOURCE = schemas.load("envelope", schemas.newest("envelope"))
+_DEFAULTS = {field["name"] for field in _SOURCE["fields"] if "default" in field}
+SCHEMA_CHARACTERS = 64_000
+"""Longest schema of the catalog that is looked at."""
 
 
 def writer_schemas(catalog: Mapping[str, str]) -> dict[bytes, str]:
-    """Return the text of every known envelope schema by its fingerprint: the package's, and those of the catalog."""
-    known = [schemas.load("envelope", version) for version in schemas.VERSIONS["envelope"]]
-    for text in catalog.values():
-        source = json.loads(text)
-        if isinstance(source, dict) and (source.get("namespace"), source.get("name")) == ("conversations", "Envelope"):
-            known.append(source)
-    return {fingerprint(source): json.dumps(source) for source in known}
+    """Return the text of every known envelope schema by its fingerprint: the package's, and those of the catalog.
+
+    What is none, or has not what an envelope needs, is left out with a warning.
+    """
+    own = [schemas.load("envelope", version) for version in schemas.VERSIONS["envelope"]]
+    known = {fingerprint(source): json.dumps(source) for source in own}
+    registry = Registry()
+    for name, text in catalog.items():
+        try:
+            found = _writer(text, registry)
+        except (ValueError, RecursionError) as error:
+            log.warning("schema %.80s of the catalog is left out: %s", name, error)
+            continue
+        if found is not None:
+            known.setdefault(*found)
+    return known
+
+
+def _writer(text: str, registry: Registry) -> tuple[bytes, str] | None:
+    """Read a schema of the catalog; None when it is of something else.
+
+    Raises:
+        ValueError: it is no Avro schema, or nothing written with it can be read as an envelope.
+        RecursionError: it is nested too deeply.
+    """
+    source = json.loads(text)
+    if not isinstance(source, dict) or (source.get("namespace"), source.get("name")) != ("conversations", "Envelope"):
+        return None
+    if len(text) > SCHEMA_CHARACTERS:
+        raise ValueError(f"it has {len(text)} characters")
+    mark = registry.register(source)
+    # What is on the wire, without what Spark would look at besides: defaults, aliases, logical types.
+    plain = to_parsing_canonical_form(source)
+    there = {field["name"]: field["type"] for field in json.loads(plain)["fields"]}
+    for field in json.loads(to_parsing_canonical_form(_SOURCE))["fields"]:
+        if field["name"] in there and not _alike(there[field["name"]], field["type"]):
+            raise ValueError(f"its field {field['name']!r} is another one")
+        if field["name"] not in there and field["name"] not in _DEFAULTS:
+            raise ValueError(f"it has no field {field['name']!r}")
+    return mark, plain
+
+
+def _alike(theirs: Any, ours: Any) -> bool:
+    """Tell whether a field is as ours; an enumeration may have further symbols."""
+    if isinstance(theirs, dict) and isinstance(ours, dict) and theirs.get("type") == ours.get("type") == "enum":
+        return bool(theirs["name"] == ours["name"])
+    return bool(theirs == ours)
 
 
 def decode(records: DataFrame, writers: Mapping[bytes, str]) -> DataFrame:

@@ -6,7 +6,7 @@ Always ``read_committed``: records of aborted transactions were never sent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from conversations.config import Kafka
 from conversations.errors import LogError
-from conversations.kafka.catalog import Catalog, read_catalog
+from conversations.kafka.catalog import Catalog, read_catalog, with_topics
 from conversations.protocol.topics import QUEUE, service_topic
 from spark_jobs.errors import SourceError
 
@@ -45,13 +45,15 @@ class Wire:
 
     @cached_property
     def catalog(self) -> Catalog:
-        """What the namespace's catalog says, read once.
+        """What the namespace's catalog says of services that have their topics, read once.
 
         Raises:
             SourceError: Kafka does not answer, or the namespace has no catalog.
         """
         try:
-            return read_catalog(self.kafka)
+            found = read_catalog(self.kafka)
+            there = with_topics(self.kafka, found.services)
+            return replace(found, services={name: found.services[name] for name in there})
         except LogError as error:
             raise SourceError(str(error)) from error
 

@@ -14,7 +14,8 @@ from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, describe_topics, log, make_admin
 from conversations.kafka.restore import read_all
-from conversations.protocol.topics import catalog_topic
+from conversations.protocol.limits import NAME
+from conversations.protocol.topics import DELAY, SERVICE_TOPICS, catalog_topic, service_topic
 
 SERVICE, SCHEMA = "service/", "schema/"
 MOST_PARTITIONS = 1_000_000
@@ -49,6 +50,8 @@ class Catalog:
     def _take(self, key: bytes, value: bytes | None) -> None:
         kind, _, name = key.decode().partition("/")
         if kind == "service":
+            if not NAME.fullmatch(name):
+                raise ValueError("no service can have such a name")
             _set(self.services, name, None if value is None else _entry(value))
         elif kind == "schema":
             _set(self.schemas, name, None if value is None else value.decode())
@@ -86,6 +89,26 @@ def read_catalog(
     return catalog
 
 
+def with_topics(kafka: Kafka, services: Iterable[str]) -> list[str]:
+    """Return those of some services whose topics are there; the others are named in a warning.
+
+    Raises:
+        KafkaUnreachable: no broker answered.
+        LogError: a topic may not be described.
+    """
+    topics = {name: [service_topic(kafka.namespace, name, kind) for kind in SERVICE_TOPICS] for name in services}
+    found = describe_topics(make_admin(kafka), kafka, [topic for those in topics.values() for topic in those])
+    missing = {
+        name: gone for name, those in topics.items() if (gone := [topic for topic in those if found[topic] is None])
+    }
+    for name, gone in missing.items():
+        log.warning(
+            "service %s is in the catalog and left out, as topics are missing: %s; 'conversations apply' makes them",
+            name, ", ".join(gone),
+        )  # fmt: skip
+    return [name for name in topics if name not in missing]
+
+
 class CatalogReader:
     """A catalog that is read again when an unknown service is asked for, at most once a second."""
 
@@ -121,7 +144,29 @@ def _entry(value: bytes) -> Mapping[str, Any]:
     count = entry.get("partitions") if isinstance(entry, dict) else None
     if type(count) is not int or not 0 < count <= MOST_PARTITIONS:
         raise ValueError(f"a service has from 1 to {MOST_PARTITIONS} partitions, not {count!r:.80}")
-    return cast("dict[str, Any]", entry)
+    fitting = {name: fits for name, fits in _FIELDS.items() if name in entry}
+    wrong = [name for name, fits in fitting.items() if not fits(entry[name])]
+    if wrong:
+        log.warning("an entry of the catalog says of its %s what is not understood, and that is left out", wrong)
+    return {name: value for name, value in cast("dict[str, Any]", entry).items() if name not in wrong}
+
+
+def _is_contracts(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(sides, dict) and all(map(_is_names, sides.values())) for sides in value.values()
+    )
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _is_delays(value: Any) -> bool:
+    return _is_names(value) and all(DELAY.fullmatch(delay) for delay in value)
+
+
+_FIELDS = {"accepts": _is_contracts, "initiates": _is_contracts, "retries": _is_delays}
+"""Fields of an entry that are read, and what they may be."""
 
 
 def _set(where: dict[str, Any], name: str, value: object) -> None:

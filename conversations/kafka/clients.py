@@ -173,8 +173,8 @@ def topic_of(kafka: Kafka, name: str, future: Any) -> Topic | None:
     try:
         found = future.result()
     except KafkaException as failure:
-        if failure.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return None
+        if failure.args[0].code() in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}:
+            return None  # not there, or none can have such a name
         raise translated(kafka, f"topic {name} cannot be described", failure) from failure
     return Topic(str(found.topic_id), len(found.partitions))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from conversations.protocol import rows
@@ -70,18 +70,31 @@ def letter_of(service: str, topic: str, partition: int, offset: int) -> str:
     return f"{service}.{topic.rpartition('.')[2]}-{partition}-{offset}"
 
 
-def parked(table: Mapping[bytes, bytes], service: str, partition: int) -> list[Parked]:
+def parked(
+    table: Mapping[bytes, bytes],
+    service: str,
+    partition: int,
+    left_out: Callable[[bytes, Exception], None] | None = None,
+) -> list[Parked]:
     """List what waits in a partition, longest waiting first, from the rows of its state.
+
+    ``left_out`` is called with the key of what cannot be told, and why; without it that raises.
 
     Raises:
         UndecodableRecord: a row is not what its key says.
         KeyError: rows are missing.
     """
-    found = [
-        _parked(table, key, row, (service, partition))
-        for key, row in table.items()
-        if key[:1] in (rows.PARK, rows.RETRY) and _is_open(table, key)
-    ]
+    found = []
+    for key, row in table.items():
+        if key[:1] not in (rows.PARK, rows.RETRY):
+            continue
+        try:
+            if _is_open(table, key):
+                found.append(_parked(table, key, row, (service, partition)))
+        except (ValueError, LookupError) as error:
+            if left_out is None:
+                raise
+            left_out(key, error)
     return sorted(found, key=lambda it: (it.since, it.conversation))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from datetime import timedelta
 from functools import lru_cache
@@ -41,6 +42,10 @@ def service_topic(namespace: str, service: str, kind: str) -> str:
 def retry_topic(namespace: str, service: str, delay: str) -> str:
     """Name the topic of messages that wait so long for their next attempt: ``conv.orders.retry.5s``."""
     return service_topic(namespace, service, f"{RETRY}.{delay}")
+
+
+DELAY = re.compile(r"[0-9][0-9a-z]{0,60}")
+"""What ``delay_name`` writes."""
 
 
 def delay_name(delay: timedelta) -> str:

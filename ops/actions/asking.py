@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from conversations.kafka.follow import Follower, ends_of, partitions_of
 from conversations.protocol.command import Command, encode_command
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.topics import events_topic
+from ops.queries.events import understood
 
 ANSWERS = ("RESOLVED", "SETTLED", "COMMAND_DONE", "QUEUE_DISABLED", "QUEUE_ENABLED", "COMMAND_REFUSED")
 
@@ -32,7 +32,7 @@ def ask(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) ->
     found = answers(kafka, service, commands, wait)
     for answer in found:
         if answer["event"] == "COMMAND_REFUSED":
-            raise Refused(str(answer["why"]))
+            raise Refused(answer["why"])
     return found
 
 
@@ -64,9 +64,8 @@ def _answers(follower: Follower, waited_for: set[str], wait: float) -> list[dict
     found: list[dict[str, Any]] = []
     deadline = time.monotonic() + wait
     while waited_for and time.monotonic() < deadline:
-        for record in follower.poll(0.2):
-            event: dict[str, Any] = json.loads(record.value() or b"{}")
-            if event.get("command") in waited_for and event.get("event") in ANSWERS:
+        for event in understood(follower.poll(0.2)):
+            if event.get("command") in waited_for and event["event"] in ANSWERS:
                 waited_for.discard(event["command"])
                 found.append(event)
     return found

@@ -20,6 +20,7 @@ from conversations.protocol.identifiers import RANDOM_BITS, uuid7, uuid_text
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import events_topic
 from ops.actions.asking import Refused, answers, ask
+from ops.queries.events import understood
 from ops.queries.letters import Letter
 from ops.queries.state import PATIENCE
 from ops.shortened import periods
@@ -147,8 +148,8 @@ def _begun(kafka: Kafka, made: Resubmission, request: Request, now: int) -> byte
     """Return the id of the new dialog, told to the events before anything is sent: of two runs both use the same."""
     topic, old = events_topic(kafka.namespace), uuid_text(made.first.conversation_id)
     with Follower(kafka, [topic]) as follower:
-        found = [json.loads(record.value() or b"{}") for record in follower.to_the_end(PATIENCE)]
-    before = [event for event in found if event.get("event") == RESUBMITTING and event.get("conversation") == old]
+        found = understood(follower.to_the_end(PATIENCE))
+    before = [event for event in found if event["event"] == RESUBMITTING and event["conversation"] == old]
     open_still = {it.letter for it in made.letters}
     for event in before:
         if not open_still & set(event["letters"]):

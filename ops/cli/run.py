@@ -15,7 +15,7 @@ from ops import log_lines
 from ops.child import Ended, Spec, grace
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
 from ops.cli.output import EXIT_CODES, Exit, Json, failures, show, show_error
-from ops.health import served
+from ops.health import TIMEOUT, served
 from ops.slots import host_name
 from ops.supervisor import Supervisor, Verdict
 
@@ -53,6 +53,9 @@ def run(
         int | None, typer.Option(min=0, max=65535, help="Serve GET /health here; 0 is a free port.")
     ] = None,
     health_host: Annotated[str, typer.Option(help="Address the health page listens at.")] = "127.0.0.1",
+    health_timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds a connection to the health page may take.")
+    ] = TIMEOUT,
     setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     log_level: Annotated[str, typer.Option(help=f"One of {', '.join(log_lines.LEVELS)}.")] = "info",
     log_json: Annotated[bool, typer.Option("--log-json", help="Log lines are JSON objects.")] = False,
@@ -95,15 +98,15 @@ def run(
         for target in targets
     ]  # fmt: skip
     log_lines.configure("run", level=log_level, as_json=log_json)
-    verdict = _supervise(specs, workers, (health_host, health), as_json=as_json)
+    verdict = _supervise(specs, workers, (health_host, health, health_timeout), as_json=as_json)
     if verdict.kind != Ended.STOPPED:
         text = verdict.text + (START_ONE if verdict.kind == Ended.UNREACHABLE else "")
         show_error(text, verdict.kind, as_json=as_json)
         raise typer.Exit(CODES.get(verdict.kind, Exit.HUMAN))
 
 
-def _supervise(specs: list[Spec], workers: int, health: tuple[str, int | None], *, as_json: bool) -> Verdict:
-    host, port = health
+def _supervise(specs: list[Spec], workers: int, health: tuple[str, int | None, float], *, as_json: bool) -> Verdict:
+    host, port, timeout = health
     page: list[str] = []
     supervisor = Supervisor(
         specs, workers, grace(WorkerSettings().revocation), lambda: _tell(supervisor, specs[0], page, as_json=as_json)
@@ -111,7 +114,7 @@ def _supervise(specs: list[Spec], workers: int, health: tuple[str, int | None], 
     with contextlib.ExitStack() as stack:
         if port is not None:
             try:
-                page.append(stack.enter_context(served(host, port, supervisor.services)))
+                page.append(stack.enter_context(served(host, port, supervisor.services, timeout)))
             except OSError as error:
                 raise typer.BadParameter(f"--health {port}: {error.strerror}") from error
         return supervisor.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from conversations.config import Kafka
@@ -86,11 +87,10 @@ def _of(kafka: Kafka, service: str) -> list[Letter]:
 
 
 def _letter(service: str, record: Record) -> Letter:
-    headers = {name: value or b"" for name, value in record.headers() or ()}
+    headers = _headers(record)
     partition = record.partition() or 0
     key, value = record.key() or b"", record.value() or b""
-    sources = [headers.get(name, b"") for name in (names.SOURCE_OFFSET, names.FAILED_AT)]
-    if names.REASON not in headers or not all(it.isdigit() for it in sources):
+    if names.REASON not in headers or not all(it.fullmatch(headers.get(name, b"")) for name, it in _NUMBERS.items()):
         offset, at = record.offset() or 0, record.timestamp()[1] * 1_000
         name = letter_of(service, DEAD_LETTER, partition, offset)
         return Letter(
@@ -104,9 +104,21 @@ def _letter(service: str, record: Record) -> Letter:
     topic, offset = text(names.SOURCE_TOPIC).rpartition(".")[2], int(text(names.SOURCE_OFFSET))
     return Letter(
         letter_of(service, topic, partition, offset), service, partition, topic, offset, text(names.REASON), text(names.EXCEPTION),
-        text(names.EXCEPTION_MESSAGE), text(names.CONVERSATION), text(names.FROM_INITIATOR) == "true", int(text(names.SEQUENCE, "-1")),
+        text(names.EXCEPTION_MESSAGE), text(names.CONVERSATION), text(names.FROM_INITIATOR) == "true", int(text(names.SEQUENCE) or "-1"),
         text(names.MESSAGE_TYPE), int(text(names.FAILED_AT)), key, value,
     )  # fmt: skip
+
+
+_COUNTED = re.compile(rb"[0-9]{1,18}")
+_NUMBERS = {names.SOURCE_OFFSET: _COUNTED, names.FAILED_AT: _COUNTED, names.SEQUENCE: re.compile(rb"(-?[0-9]{1,18})?")}
+"""Headers of our letters that are numbers, and how those look."""
+
+
+def _headers(record: Record) -> dict[str, bytes]:
+    try:
+        return {name: value or b"" for name, value in record.headers() or ()}
+    except (ValueError, SystemError):  # a name that is not UTF-8: the client cannot say any of them, nor be asked again
+        return {}
 
 
 def _tool(headers: list[str]) -> str:

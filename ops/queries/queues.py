@@ -7,8 +7,11 @@ from typing import NamedTuple
 from conversations.config import Kafka
 from conversations.kafka.catalog import read_catalog
 from conversations.protocol import rows
-from conversations.protocol.parked import NEEDED, parked
+from conversations.protocol.parked import NEEDED
+from conversations.protocol.topics import STATE, service_topic
+from ops.queries.left_out import LeftOut
 from ops.queries.state import services, tables
+from ops.queries.waiting import parked_in
 
 
 class Queue(NamedTuple):
@@ -47,14 +50,25 @@ def queues(kafka: Kafka, service: str = "") -> list[Queue]:
 
 def _of(kafka: Kafka, service: str, count: int) -> list[Queue]:
     found = tables(kafka, service, (rows.PARTITION, *NEEDED))
-    return [_queue(found.get(number, {}), service, number) for number in range(count)]
+    return [_queue(kafka, found.get(number, {}), service, number) for number in range(count)]
 
 
-def _queue(table: dict[bytes, bytes], service: str, number: int) -> Queue:
-    data = table.get(rows.PARTITION)
-    row = rows.PartitionRow() if data is None else rows.decode_partition(data)
-    waits = [it for it in parked(table, service, number) if it.queue_off]
+def _queue(kafka: Kafka, table: dict[bytes, bytes], service: str, number: int) -> Queue:
+    row = _row(kafka, table.get(rows.PARTITION), service, number)
+    waits = [it for it in parked_in(table, kafka, service, number) if it.queue_off]
     return Queue(
         service, number, row.off, row.off_since, row.off_by, row.off_reason, row.rollbacks,
         len(waits), sum(it.behind + (it.number >= 0) for it in waits),
     )  # fmt: skip
+
+
+def _row(kafka: Kafka, data: bytes | None, service: str, number: int) -> rows.PartitionRow:
+    if data is None:
+        return rows.PartitionRow()
+    try:
+        return rows.decode_partition(data)
+    except (ValueError, LookupError) as error:
+        left_out = LeftOut(service_topic(kafka.namespace, service, STATE))
+        left_out.add(f"the row of partition {number}", error)
+        left_out.tell()
+        return rows.PartitionRow(off="unreadable")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
-from conversations.kafka.catalog import read_catalog
+from conversations.kafka.catalog import read_catalog, with_topics
 from conversations.kafka.follow import Follower
 from conversations.protocol.topics import STATE, service_topic
 
@@ -16,7 +16,7 @@ PATIENCE = 120.0
 
 
 def services(kafka: Kafka, wanted: str = "") -> Sequence[str]:
-    """Name the services of a namespace, or only the wanted one.
+    """Name the services of a namespace, or only the wanted one; of all, those without topics are left out with a warning.
 
     Raises:
         DeclarationError: there is no such service.
@@ -25,7 +25,7 @@ def services(kafka: Kafka, wanted: str = "") -> Sequence[str]:
     known = sorted(read_catalog(kafka).services)
     if wanted and wanted not in known:
         raise DeclarationError(f"there is no service {wanted!r} in namespace {kafka.namespace!r}; there is: {known}")
-    return [wanted] if wanted else known
+    return [wanted] if wanted else with_topics(kafka, known)
 
 
 def tables(kafka: Kafka, service: str, kinds: Sequence[bytes]) -> dict[int, dict[bytes, bytes]]:

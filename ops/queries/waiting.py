@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
 from conversations.protocol.parked import NEEDED, Parked, parked
+from conversations.protocol.topics import STATE, service_topic
+from ops.queries.left_out import LeftOut
 from ops.queries.state import services, tables
 
 
@@ -45,4 +49,15 @@ def find(kafka: Kafka, letter: str) -> Parked:
 
 
 def _of(kafka: Kafka, service: str) -> list[Parked]:
-    return [it for number, table in tables(kafka, service, NEEDED).items() for it in parked(table, service, number)]
+    found = tables(kafka, service, NEEDED)
+    return [it for number, table in found.items() for it in parked_in(table, kafka, service, number)]
+
+
+def parked_in(table: Mapping[bytes, bytes], kafka: Kafka, service: str, partition: int) -> list[Parked]:
+    """List what waits in a partition, from its rows; a row that is not understood is left out with a warning."""
+    left_out = LeftOut(service_topic(kafka.namespace, service, STATE))
+    found = parked(
+        table, service, partition, lambda key, why: left_out.add(f"partition {partition} row {key.hex()}", why)
+    )
+    left_out.tell()
+    return found

@@ -17,10 +17,12 @@ from conversations.kafka.commands import CommandProducer
 from conversations.kafka.follow import Follower, ends_of, partitions_of
 from conversations.protocol.command import Action, encode_command
 from conversations.protocol.identifiers import uuid_text
-from conversations.protocol.parked import NEEDED, Decision, Parked, parked, resolution
+from conversations.protocol.parked import NEEDED, Decision, Parked, resolution
 from conversations.protocol.topics import events_topic
+from ops.queries.events import understood
 from ops.queries.state import PATIENCE as READING
 from ops.queries.state import tables
+from ops.queries.waiting import parked_in
 from ops.redrive.journal import Entry, Journal
 from ops.redrive.outcomes import OF_EVENT, Outcome, count
 from ops.redrive.plan import Letter, Plan
@@ -84,7 +86,7 @@ class Drive:
             for producer in self._producers.values():
                 stack.callback(producer.close)
             if self._commands:
-                self._take([json.loads(it.value() or b"{}") for it in self._follower.to_the_end(READING)], stops=False)
+                self._take(understood(self._follower.to_the_end(READING)), stops=False)
             self._find(services)
             self._publish(STARTED, letters=len(self.plan.letters))
             end = End.STOPPED
@@ -151,7 +153,7 @@ class Drive:
         """Look what is there now; letters that changed since the plan was made are left alone."""
         for service in services:
             for number, table in tables(self.kafka, service, NEEDED).items():
-                self._found |= {it.letter: it for it in parked(table, service, number)}
+                self._found |= {it.letter: it for it in parked_in(table, self.kafka, service, number)}
         for letter in self.plan.letters:
             it = self._found.get(letter.letter)
             changed = it is None or not it.held or it.ticket != letter.ticket
@@ -180,7 +182,7 @@ class Drive:
     # -- what came of it ---------------------------------------------------------------------------------------------
 
     def _look(self, timeout: float) -> None:
-        self._take([json.loads(it.value() or b"{}") for it in self._follower.poll(timeout)], stops=True)
+        self._take(understood(self._follower.poll(timeout)), stops=True)
         if time.monotonic() - self._told >= PROGRESS:
             self._publish(PROGRESSED)
 
@@ -191,8 +193,8 @@ class Drive:
                 self._stopped = stops
             elif letter is None or self.outcomes[letter].final:
                 continue
-            elif name == "RETURNED":
-                self._settle(letter, OF_EVENT[str(event.get("outcome"))])
+            elif name == "RETURNED" and (outcome := OF_EVENT.get(event["outcome"])) is not None:
+                self._settle(letter, outcome)
             elif name == "COMMAND_REFUSED":
                 self._settle(letter, Outcome.CHANGED)
 
@@ -239,5 +241,5 @@ def events_of(kafka: Kafka, redrive: str) -> list[dict[str, Any]]:
         LogError: the events cannot be read.
     """
     with Follower(kafka, [events_topic(kafka.namespace)]) as follower:
-        found = [json.loads(record.value() or b"{}") for record in follower.to_the_end(PATIENCE)]
+        found = understood(follower.to_the_end(PATIENCE))
     return [event for event in found if event.get("redrive") == redrive]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_origin, get_type_hints
 
 from conversations.errors import DeclarationError
 from conversations.protocol.parked import Parked
@@ -80,12 +80,22 @@ def _plain(plan: Plan) -> dict[str, Any]:
 def _check(plan: Plan) -> None:
     """Refuse what somebody who edited the file may have got wrong."""
     care = plan.care
+    parts: tuple[Plan | Selector | Care | Letter, ...] = (plan, plan.selector, care, *plan.letters)
+    for part in parts:
+        _check_types(part)
     if not _NAME.fullmatch(plan.redrive):
         raise ValueError(f"redrive is {plan.redrive!r}")
     if not 0 < care.rate < float("inf") or care.canary < 0 or care.max_returns < 1:
         raise ValueError(f"care is {care}")
-    if not {type(it.ticket) for it in plan.letters} <= {int}:
-        raise ValueError("a letter has no ticket")
+
+
+def _check_types(part: Plan | Selector | Care | Letter) -> None:
+    """Refuse fields of other types than they are declared with, so that nothing fails in the middle of a redrive."""
+    for name, declared in get_type_hints(type(part)).items():
+        value, fits = getattr(part, name), get_origin(declared) or declared
+        # In JSON 20 is a rate as good as 20.0; but true is no number.
+        if type(value) is not fits and not (fits is float and type(value) is int):
+            raise ValueError(f"{name} is {value!r:.80}")
 
 
 def from_json(text: str) -> Plan:
@@ -105,4 +115,6 @@ def from_json(text: str) -> Plan:
         _check(plan)
         return plan
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DeclarationError(f"this is no redrive plan: {error!r}") from error
+        raise DeclarationError(f"this is no redrive plan: {error!r:.500}") from error
+    except RecursionError:
+        raise DeclarationError("this is no redrive plan: it is nested too deeply") from None

@@ -54,6 +54,8 @@ _LETTERS = "tests/simulation/test_letters.py::test_"
 _LIMITS = "tests/bad_input/test_limits.py::test_"
 _BOUNDS = "tests/simulation/test_bounds.py::test_"
 _MODES = "tests/simulation/test_failure_modes.py::test_"
+_RECORDS = "tests/hostile/test_records.py::test_"
+_HEALTH = "tests/hostile/test_health.py::test_"
 _TEXT = "tests/hostile/test_text.py::test_"
 _ROWS = "tests/simulation/test_waiting_rows.py::test_"
 _DECISIONS = "tests/simulation/test_decisions.py::test_"
@@ -164,6 +166,16 @@ MUTATIONS = (
     ),
     Mutation("160-invisible-characters-shown", f"{_TEXT}an_error_from_outside_is_printed_as_text"),
     Mutation("161-lines-without-a-margin", f"{_TEXT}lines_from_outside_never_begin_where_ours_do"),
+    Mutation("162-events-not-looked-at", f"{_RECORDS}an_event_that_is_none_is_left_out_and_named[an end nobody says]"),
+    Mutation("163-connections-without-end", f"{_HEALTH}a_connection_that_goes_on_saying_little_is_ended"),
+    Mutation(
+        "164-connections-without-number",
+        f"{_HEALTH}as_many_silent_connections_as_descriptors_cost_the_supervisor_none",
+    ),
+    Mutation(
+        "165-no-room-for-a-worker-ends-all",
+        f"{_HEALTH}a_worker_that_cannot_be_started_just_now_is_started_later",
+    ),
     Mutation("74-rollbacks-not-counted", f"{_SWITCH}five_rollbacks_in_a_row_turn_the_queue_off[5]"),
     Mutation("75-never-braked", f"{_BRAKING}a_broken_deploy_does_not_dead_letter_the_day"),
     Mutation("76-one-probe-for-ever", f"{_BRAKING}one_that_asks_to_be_called_later_has_had_its_turn[False]"),

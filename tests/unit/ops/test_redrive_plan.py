@@ -10,7 +10,7 @@ from conversations.protocol.command import Failed
 from conversations.protocol.parked import Parked
 from ops.redrive.journal import Entry, Journal
 from ops.redrive.outcomes import Outcome
-from ops.redrive.plan import Care, Plan, freeze, from_json, to_json
+from ops.redrive.plan import Care, Letter, Plan, freeze, from_json, to_json
 from ops.redrive.selection import By, Selector, groups
 
 
@@ -108,3 +108,26 @@ def test_a_plan_that_was_edited_wrongly_is_refused(wrong: dict[str, object]) -> 
         from_json(json.dumps({**text, "care": {**text["care"], **wrong}}))
     with pytest.raises(DeclarationError, match="plan"):
         from_json(json.dumps({**text, "redrive": "../../x"}))
+
+
+@pytest.mark.parametrize(
+    ("where", "wrong"),
+    [
+        ("letters", {"letter": []}), ("letters", {"behind": "x"}), ("letters", {"ticket": True}), ("letters", {"service": None}),
+        ("letters", {"failure": 5}), ("selector", {"since": "x"}), ("selector", {"where": []}), ("care", {"rate": True}),
+        ("care", {"canary": 1.5}), ("", {"redrive": []}), ("", {"made_at": 5}), ("", {"left_out": "x"}), ("", {"namespace": {}}),
+    ],
+)  # fmt: skip
+def test_a_plan_with_fields_of_other_types_is_refused(where: str, wrong: dict[str, object]) -> None:
+    letter = Letter("orders.queue-0-1", "orders", 1, "KeyError: 'x'", 0)
+    text = json.loads(to_json(Plan("rd-1", "conv", "now", "me", Selector(), Care(), (letter,))))
+    assert from_json(json.dumps(text))
+    part = text["letters"][0] if where == "letters" else text[where] if where else text
+    part.update(wrong)
+    with pytest.raises(DeclarationError, match=f"this is no redrive plan: .*{next(iter(wrong))}"):
+        from_json(json.dumps(text))
+
+
+def test_a_plan_that_is_nested_deeply_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="nested too deeply"):
+        from_json('{"version": 1, "letters": ' + "[" * 200_000)

@@ -1,0 +1,128 @@
+"""Every command of operators, among records that somebody wrote to hurt them: it ends in order, and shows text only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from ops.cli.app import app
+from tests.hostile.planted import REDRIVE, Planted
+from tests.hostile.texts import forged_in, raw_in
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+WHY = ("--reason", "INC-1")
+HERE = Path(__file__).parent
+
+ELSEWHERE = {
+    "run": "no result but its log: test_text",
+    "demo": "its own broker, and data that comes with the package",
+    "broker start": "no Kafka of anybody's",
+    "broker stop": "no Kafka of anybody's",
+    "spark archive": "tests/spark",
+    "spark dialog-metrics": "tests/spark",
+    "spark dead-letter-triage": "tests/spark",
+    "spark stuck-dialogs": "tests/spark",
+    "spark delivery-audit": "tests/spark",
+    "spark redrive": "tests/spark",
+    "spark speak": "tests/spark",
+}
+"""Commands that are not called here, and why."""
+
+
+def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield what to call, and how it must end."""
+    letter, over = planted.letter, planted.over
+    yield 1, ("dead-letters", "list")
+    for by in ("exception", "type", "contract", "peer", "service"):
+        yield 1, ("dead-letters", "list", "--by", by)
+    yield 1, ("dead-letters", "list", "--over")
+    yield 1, ("dead-letters", "list", "desk", "--over")
+    yield 0, ("dead-letters", "show", letter)
+    yield 2, ("dead-letters", "show", f"{letter}\x1b[31m\nerror: forged")
+    for decision in ("retry", "skip", "end"):
+        yield 0, ("dead-letters", decision, letter, "--dry-run")
+    yield 0, ("dead-letters", "edit", letter, "--body", str(HERE / "texts.py"), "--dry-run")
+    yield 1, ("dead-letters", "retry", letter, *WHY, "--wait", "0.5")
+    yield 0, ("dead-letters", "discard", over, "--dry-run")
+    yield 1, ("dead-letters", "discard", over, *WHY, "--wait", "0.5")
+    yield 0, ("dead-letters", "resubmit", over, "--dry-run")
+    yield 1, ("dead-letters", "resubmit", over, *WHY, "--wait", "0.5")
+    yield 0, ("retries", "list")
+    yield 1, ("queue", "show")
+    yield 2, ("queue", "show", "\x1b[31m\nerror: forged")
+    yield 0, ("queue", "off", "desk", "--dry-run")
+    yield 1, ("queue", "off", "desk", *WHY, "--wait", "0.5")
+    yield 1, ("queue", "on", "desk", *WHY, "--wait", "0.5")
+    yield 0, ("redrive", "plan", "--out", str(out / "plan.json"))
+    yield 0, ("redrive", "start", str(out / "plan.json"), "--dry-run")
+    yield 2, ("redrive", "resume", str(out / "plan.json"), *WHY)
+    yield 0, ("redrive", "stop", REDRIVE, *WHY)
+    planted.event(json.dumps({"event": "REDRIVE_ENDED", "redrive": REDRIVE, "by": "a", "end": "\x1b[2J\nerror: forged", "outcomes": {"\x9b2J": 1}}).encode())  # fmt: skip
+    yield 0, ("redrive", "watch", REDRIVE)
+    yield 0, ("check", "tests.acceptance.services.fragile:asker")
+    yield 0, ("apply", "tests.hostile.test_commands:desk", "--partitions", "1")
+    yield 3, ("broker", "status", "nobody")
+
+
+def desk() -> Any:
+    """A service as the catalog has it, but for what somebody wrote there."""
+    from conversations import Service
+
+    return Service("desk")
+
+
+def leaves(command: Any, name: str = "") -> Iterator[str]:
+    if hasattr(command, "commands"):
+        for child, found in command.commands.items():
+            yield from leaves(found, f"{name} {child}".strip())
+    else:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def planted(kafka_bootstrap: str) -> Planted:
+    return Planted(kafka_bootstrap)
+
+
+def test_no_command_fails_at_or_passes_on_what_somebody_wrote(
+    planted: Planted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONVERSATIONS_CACHE", str(tmp_path))
+    where = ("--bootstrap", planted.kafka.bootstrap, "--namespace", planted.kafka.namespace)
+    environment = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "200"}
+    called = set()
+    known = set(leaves(typer.main.get_command(app)))
+    for code, arguments in calls(planted, tmp_path):
+        command = next(name for name in known if " ".join(arguments).startswith(name))
+        called.add(command)
+        options = () if command in {"check", "broker status"} else where
+        for more in ((), ("--json",)):
+            result = CliRunner().invoke(app, [*arguments, *options, *more], env=environment)
+            check(result, code, arguments)
+            if more and result.stdout:
+                json.loads(result.stdout)
+    assert called | set(ELSEWHERE) == known
+
+
+def check(result: Result, code: int, arguments: tuple[str, ...]) -> None:
+    what = f"{arguments}: {result.output}"
+    assert result.exit_code == code, (what, result.exception)
+    assert result.exception is None or isinstance(result.exception, SystemExit), (what, result.exception)
+    assert not raw_in(result.output, styled=True), what
+    assert not forged_in(result.output), what
+
+
+def test_a_service_without_topics_is_named_and_left_out(planted: Planted, caplog: pytest.LogCaptureFixture) -> None:
+    where = ["--bootstrap", planted.kafka.bootstrap, "--namespace", planted.kafka.namespace]
+    result = CliRunner().invoke(app, ["queue", "show", "--json", *where])
+    assert {it["service"] for it in json.loads(result.stdout)["queues"]} == {"desk", "clerk"}
+    assert "service ghost is in the catalog and left out, as topics are missing: " in caplog.text
+    result = CliRunner().invoke(app, ["queue", "show", "ghost", "--json", *where])
+    assert result.exit_code == 1
+    assert "ghost.state" in json.loads(result.stdout)["error"]
