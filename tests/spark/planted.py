@@ -437,7 +437,9 @@ def alone(topics: Topics, dialog: str, *, initiator: bool, **said: Any) -> str:
     made, it = uuid4(), Dialog(topics, dialog)
     _, fields = it.end(initiator=initiator)
     value = ENDPOINT.encode(
-        fields | {"key": str(made), "next_in": 0, "next_out": 0, "told": -1, "acked": -1, "handled": 0} | said
+        fields
+        | {"key": str(made), "next_in": 0, "next_out": 0, "told": -1, "acked": -1, "handled": 0, "stateful": False}
+        | said
     )
     it.write(rows.ENDPOINT + rows.identity(made.bytes, initiator), value, initiator=initiator)
     return str(made)
