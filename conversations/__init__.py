@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # the lazy names below, for type checkers and editors
         DeclarationError,
         DialogEnded,
         GiveUp,
+        HandlerOver,
         InvalidBody,
         KafkaUnreachable,
         LocalError,
@@ -54,6 +55,7 @@ _HOMES = {
         "DeclarationError",
         "DialogEnded",
         "GiveUp",
+        "HandlerOver",
         "InvalidBody",
         "KafkaUnreachable",
         "LocalError",
@@ -80,7 +82,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BodyTooLarge", "Brake", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError", "Dialog", "DialogEnded",
-    "GiveUp", "Group", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NoWorkerHere",
+    "GiveUp", "Group", "HandlerOver", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NoWorkerHere",
     "NotAccepted", "NotInContract", "PeerError", "Pending", "PoisonPolicy", "QueueDisabled", "RequestTimeout", "RetryLater", "Service", "StateUpgradeError",
     "Then", "TimeLimitExceeded", "UnknownContract", "WorkerSettings", "WrongDirection", "local", "message_type", "run",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Generator
 from inspect import isawaitable, iscoroutine
 from typing import Any
 
+from conversations.dialog import Dialog
 from conversations.handlers import Handler
 from conversations.logs import handling
 
@@ -18,6 +19,12 @@ class Call:
     def __init__(self, handler: Handler, arguments: tuple[Any, ...]) -> None:
         self.handler = handler
         self.arguments = arguments
+
+    def over(self) -> None:
+        """Whatever is asked for on its dialog from now on raises: it returned, or its results are refused."""
+        dialog = self.arguments[-1]
+        if isinstance(dialog, Dialog):
+            dialog._draft.close()  # noqa: SLF001 - a handler must not be able to
 
 
 def invoke(call: Call) -> BaseException | None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
+from threading import Lock
 from typing import Any, Generic, NamedTuple, Protocol
 
 from typing_extensions import TypeVar
 
 from conversations.checks import check_error, check_service, expiry, later, micros, moment
-from conversations.errors import BodyTooLarge, DialogEnded, LocalError, RetryLater, UnknownContract
+from conversations.errors import BodyTooLarge, DialogEnded, HandlerOver, LocalError, RetryLater, UnknownContract
 from conversations.handlers import Side
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER, Endpoint, check_timer, refuse
@@ -97,18 +98,54 @@ class Room(Protocol):
         """Say whether the service declares that it begins dialogs under this contract."""
 
 
+_GATE = Lock()
+"""Between what is asked for and the end of its handler: either it is part of what the handler asked for, or it raises."""
+
+
 class Draft:
     """What one run of a handler asks for, in order, and what the group's state became."""
 
-    __slots__ = ("_state", "_states", "asks", "has_state", "party", "room")
+    __slots__ = ("_over", "_state", "_states", "asks", "has_state", "party", "room")
 
     def __init__(self, room: Room, party: Party) -> None:
         self.room = room
         self.party = party
         self.asks: list[Ask] = []
         self.has_state = False
+        self._over = False
         self._state: Any = None
         self._states: dict[bytes, State] | None = None
+
+    def close(self) -> None:
+        """The handler's run is over: whatever is asked for from now on raises."""
+        with _GATE:
+            self._over = True
+
+    def check_open(self) -> None:
+        """Raise when the handler's run is over.
+
+        Raises:
+            HandlerOver: nothing that is asked for would take effect.
+        """
+        if self._over:
+            raise HandlerOver(
+                "the handler this dialog was given to is over: it returned, failed, or passed its time limit, and what is "
+                "asked for now would be lost. Ask before the handler returns, and wait in it for the threads and tasks "
+                "that use its dialog; for later use dialog.set_timer(), or dialog.id with Client.dialog() where this "
+                "service began the dialog"
+            )
+
+    def ask(self, ask: Ask, *, instead_of_sends: bool = False) -> None:
+        """Note one request; ``instead_of_sends`` drops what was to be sent on the same dialog.
+
+        Raises:
+            HandlerOver: the handler's run is over.
+        """
+        with _GATE:
+            self.check_open()
+            if instead_of_sends:
+                self.asks = [it for it in self.asks if it.party is not ask.party or it.verb is not Verb.SEND]
+            self.asks.append(ask)
 
     def state_of(self, party: Party) -> State:
         """Return the state the endpoint will have once the draft is applied."""
@@ -121,7 +158,9 @@ class Draft:
 
         Raises:
             DialogEnded: the state does not allow it.
+            HandlerOver: the handler's run is over.
         """
+        self.check_open()
         state = self.state_of(party)
         refuse(state, event)
         target = TRANSITIONS[state, event]
@@ -133,6 +172,7 @@ class Draft:
     @property
     def state(self) -> Any:
         """The group's state; decoded on first use."""
+        self.check_open()
         if not self.has_state:
             self._state = self.room.load_state(self.party)
             self.has_state = True
@@ -140,8 +180,14 @@ class Draft:
 
     @state.setter
     def state(self, value: Any) -> None:
+        self.check_open()
         self._state = value
         self.has_state = True
+
+    @property
+    def outcome(self) -> Any:
+        """What the group's state became, also once the run is over."""
+        return self._state
 
 
 class MessageInfo:
@@ -265,10 +311,12 @@ class Dialog(Generic[S]):
 
         Raises:
             DialogEnded: the dialog is over (8429).
+            HandlerOver: the handler this dialog was given to is over; so with every other verb.
             NotInContract, WrongDirection: the contract does not let this side send it (8431, 8432, 8434).
             InvalidBody: the body is not valid (9615); BodyTooLarge: it is larger than a message may be (8459).
         """
         draft, party = self._draft, self._party
+        draft.check_open()
         if draft.state_of(party) is not State.CONVERSING:
             draft.move(party, Event.SEND)
         codec = party.side.outgoing(body, type)
@@ -277,7 +325,7 @@ class Dialog(Generic[S]):
             raise BodyTooLarge(f"the body has {len(data)} bytes; a message may have {draft.room.body_limit} (8459)")
         if draft.room.delayed and draft.room.is_clogged(party):
             raise RetryLater(CLOGGED, f"too much waits for {party.endpoint.peer}, whose queue takes nothing")
-        draft.asks.append(Ask(Verb.SEND, party, codec.run, data))
+        draft.ask(Ask(Verb.SEND, party, codec.run, data))
 
     def end(self) -> None:
         """End this side: the peer is told after everything sent before; cancels the timer.
@@ -286,7 +334,7 @@ class Dialog(Generic[S]):
             DialogEnded: it is over already (8427).
         """
         self._draft.move(self._party, Event.END)
-        self._draft.asks.append(Ask(Verb.END, self._party))
+        self._draft.ask(Ask(Verb.END, self._party))
 
     def end_with_error(self, code: int, description: str) -> None:
         """End this side with an error: what this handler meant to send on the dialog is dropped, the peer is told.
@@ -297,9 +345,8 @@ class Dialog(Generic[S]):
         """
         check_error(code, description)
         self._draft.move(self._party, Event.END_WITH_ERROR)
-        asks = self._draft.asks
-        asks[:] = [ask for ask in asks if ask.party is not self._party or ask.verb is not Verb.SEND]
-        asks.append(Ask(Verb.END_WITH_ERROR, self._party, code, sendable(description, DESCRIPTION_LIMIT)))
+        ask = Ask(Verb.END_WITH_ERROR, self._party, code, sendable(description, DESCRIPTION_LIMIT))
+        self._draft.ask(ask, instead_of_sends=True)
 
     def set_timer(self, after: timedelta) -> None:
         """Call ``on_timer`` after this time; a dialog has one timer, setting it again moves it.
@@ -308,13 +355,15 @@ class Dialog(Generic[S]):
             DialogEnded: the dialog is over (8458).
             LocalError: the time is negative, or not a timedelta.
         """
+        self._draft.check_open()
         check_timer(self._draft.state_of(self._party))
-        self._draft.asks.append(Ask(Verb.SET_TIMER, self._party, later(self._draft.room.now, micros(after, "a timer"))))
+        self._draft.ask(Ask(Verb.SET_TIMER, self._party, later(self._draft.room.now, micros(after, "a timer"))))
 
     def cancel_timer(self) -> None:
         """Cancel the timer; harmless without one."""
+        self._draft.check_open()
         if self._draft.state_of(self._party) is not State.CLOSED:
-            self._draft.asks.append(Ask(Verb.SET_TIMER, self._party, NEVER))
+            self._draft.ask(Ask(Verb.SET_TIMER, self._party, NEVER))
 
 
 class Group(Generic[S]):
@@ -372,6 +421,7 @@ class Group(Generic[S]):
             UnknownContract: the service does not declare that it initiates this contract (8425).
             LocalError: the lifetime is not positive (8411), no service can have this name (8490), the group is full.
         """
+        self._draft.check_open()
         room = self._draft.room
         check_service(to)
         if not room.initiates(contract):
@@ -380,7 +430,7 @@ class Group(Generic[S]):
             )
         until = expiry(room.now, lifetime, contract, room.lifetime)
         party = room.new_party(self._party, to, contract, until, related)
-        self._draft.asks.append(Ask(Verb.BEGIN, party, related))
+        self._draft.ask(Ask(Verb.BEGIN, party, related))
         return Dialog(self._draft, party)
 
     def end_with_error(self, code: int, description: str) -> None:
@@ -389,6 +439,7 @@ class Group(Generic[S]):
         Raises:
             LocalError: as ``Dialog.end_with_error``.
         """
+        self._draft.check_open()
         check_error(code, description)
         for dialog in self.dialogs():
             try:

@@ -57,6 +57,10 @@ class DialogEnded(LocalError):
     code = 8429
 
 
+class HandlerOver(LocalError):
+    """The handler this dialog was given to has returned, failed, or passed its time limit: nothing can be asked for any more."""
+
+
 class NotInContract(LocalError):
     """The contract does not know this message type."""
 

@@ -327,6 +327,8 @@ class Threads:
     def abandon(self, run: Run) -> None:
         """Refuse whatever the run's handler still does; a task is cancelled, a thread cannot be."""
         run.abandoned = True
+        if run.call is not None:
+            run.call.over()
         if run.mark is not None and not run.done:
             run.done = True
             run.mark.end()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections import deque
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Thread, current_thread
 from time import monotonic
 from typing import Any
 from weakref import WeakSet
@@ -23,26 +24,53 @@ from conversations.protocol.topics import COMMANDS, partition_of, service_topic
 
 SERVE = 0.2
 """Seconds the reporting thread waits at most before it looks whether it should end."""
+CROWDED = 0.01
+"""The same while commands wait for room in the producer's queue."""
+WAITING = 10_000
+"""Commands that may wait for the first connection."""
 DELIVERY_TIMEOUT = 30_000
 """Milliseconds after which a record that could not be handed over is given up."""
+
+
+class _Command:
+    """One command on its way, and who waits for it."""
+
+    __slots__ = ("deadline", "future", "headers", "key", "value")
+
+    def __init__(self, key: bytes, value: bytes, headers: Headers | None, timeout: float) -> None:
+        self.key, self.value, self.headers = key, value, headers
+        self.deadline = monotonic() + timeout
+        self.future: Future[None] = Future()
+        self.future.set_running_or_notify_cancel()  # a record under way cannot be called back
+
+    def refuse(self, why: Exception) -> None:
+        self.future.set_exception(why)
 
 
 class _Connection:
     """A producer, the thread that serves its reports, and the partition count its records are spread over."""
 
-    def __init__(self, kafka: Kafka, service: str, timeout: float) -> None:
+    def __init__(self, kafka: Kafka, service: str) -> None:
         self.pid = os.getpid()
+        self.service = service
         self.topic = service_topic(kafka.namespace, service, COMMANDS)
-        count = read_catalog(kafka, timeout=timeout).partitions(service)
+        count = read_catalog(kafka, timeout=REQUEST_TIMEOUT).partitions(service)
         if count is None:
             raise DeclarationError(f"service {service!r} is not in the catalog: run 'conversations apply' for it")
         self.count = count
         # linger 0: a client waits for each record; what several threads append meanwhile is grouped all the same.
         safe = {"acks": "all", "message.timeout.ms": DELIVERY_TIMEOUT}
         self.producer: Producer = make_producer(kafka, safe, {"linger.ms": 0, "message.max.bytes": 2_000_000})
+        self._crowded: deque[_Command] = deque()
+        """For which the producer's queue had no room."""
         self._stop = Event()
         self._thread = Thread(target=self._serve, name=f"commands of {service}", daemon=True)
         self._thread.start()
+
+    def append(self, command: _Command) -> None:
+        """Hand a command over without waiting; what finds no room is tried again by the reporting thread."""
+        if not self._produce(command):
+            self._crowded.append(command)
 
     def close(self, timeout: float) -> None:
         self.producer.flush(timeout)
@@ -53,9 +81,38 @@ class _Connection:
         """Leave a producer inherited over a fork alone for ever: its threads stayed in the parent, so freeing it hangs."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.producer))
 
+    def _produce(self, command: _Command) -> bool:
+        future = command.future
+
+        def report(error: KafkaError | None, _message: Message) -> None:
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(self._refused(error))
+
+        produce: Any = self.producer.produce
+        try:
+            partition = partition_of(command.key, self.count)
+            produce(self.topic, command.value, command.key, partition, report, None, 0, command.headers)
+        except BufferError:
+            return False
+        except KafkaException as failure:
+            command.refuse(self._refused(failure.args[0]))
+        return True
+
     def _serve(self) -> None:
         while not self._stop.is_set():
-            self.producer.poll(SERVE)
+            self.producer.poll(CROWDED if self._crowded else SERVE)
+            while self._crowded:
+                command = self._crowded[0]
+                if monotonic() > command.deadline:
+                    command.refuse(NotAccepted(f"too many commands for {self.service!r} wait for Kafka"))
+                elif not self._produce(command):
+                    break
+                self._crowded.popleft()
+
+    def _refused(self, error: KafkaError) -> NotAccepted:
+        return NotAccepted(f"Kafka refused a command for {self.service!r}: {describe(error)}")
 
 
 class CommandProducer:
@@ -65,6 +122,9 @@ class CommandProducer:
         self._kafka, self._service = kafka, service
         self._lock = Lock()
         self._connection: _Connection | None = None
+        self._connecting: Thread | None = None
+        self._waiting: list[_Command] = []
+        """For the connection."""
         _living.add(self)
 
     def append(self, key: bytes, value: bytes, headers: Headers | None = None, timeout: float = 10.0) -> None:
@@ -74,70 +134,79 @@ class CommandProducer:
             NotAccepted: not confirmed within ``timeout`` seconds; it may still arrive, the same again is harmless.
             DeclarationError: the catalog does not know the service.
         """
-        deadline = monotonic() + timeout
-        future = self.append_async(key, value, headers, timeout)
         try:
-            future.result(max(0.0, deadline - monotonic()))
+            self.append_async(key, value, headers, timeout).result(timeout)
         except NotYet:
-            raise NotAccepted(f"Kafka did not confirm a command for {self._service!r} in {timeout} s") from None
+            raise NotAccepted(
+                f"Kafka at {self._kafka.bootstrap} did not confirm a command for {self._service!r} in {timeout:g} s"
+            ) from None
 
     def append_async(
         self, key: bytes, value: bytes, headers: Headers | None = None, timeout: float = 10.0
     ) -> Future[None]:
-        """Append one command; the future ends when it is confirmed, or with ``NotAccepted``.
+        """Append one command; the future ends when it is confirmed, or with ``NotAccepted`` or ``DeclarationError``.
 
-        Waits only for the first connection and for room in a full queue, at most ``timeout`` seconds.
+        Waits for nothing: a thread of its own makes the first connection, and waits up to ``timeout`` seconds for room in
+        a full queue.
         """
-        future: Future[None] = Future()
-        future.set_running_or_notify_cancel()  # a record under way cannot be called back
-        deadline = monotonic() + timeout
-        connection = self._connected(timeout)
-        partition = partition_of(key, connection.count)
+        command = _Command(key, value, headers, timeout)
+        with self._lock:
+            connection = self._connection
+            if connection is None:
+                if len(self._waiting) >= WAITING:
+                    command.refuse(
+                        NotAccepted(f"too many commands for {self._service!r} wait for the first connection")
+                    )
+                    return command.future
+                self._waiting.append(command)
+                if self._connecting is None:
+                    self._connecting = Thread(target=self._connect, name=f"connects to {self._service}", daemon=True)
+                    self._connecting.start()
+        if connection is not None:
+            connection.append(command)
+        return command.future
 
-        def report(error: KafkaError | None, _message: Message) -> None:
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(self._refused(error))
-
-        produce: Any = connection.producer.produce
-        while True:
-            try:
-                produce(connection.topic, value, key, partition, report, None, 0, headers)
-                return future
-            except BufferError:
-                if monotonic() > deadline:
-                    future.set_exception(NotAccepted(f"too many commands for {self._service!r} wait for Kafka"))
-                    return future
-                connection.producer.poll(0.05)
-            except KafkaException as failure:
-                future.set_exception(self._refused(failure.args[0]))
-                return future
+    def _connect(self) -> None:
+        connection: _Connection | None = None
+        failure: Exception | None = None
+        try:
+            connection = _Connection(self._kafka, self._service)
+        except LogError as error:
+            failure = NotAccepted(str(error))
+            failure.__cause__ = error
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait are to be told
+            failure = error
+        with self._lock:
+            wanted = self._connecting is current_thread()  # else it was closed meanwhile, and nobody waits
+            waiting: list[_Command] = []
+            if wanted:
+                self._connecting, self._connection = None, connection
+                waiting, self._waiting = self._waiting, []
+            if connection is not None:
+                for command in waiting:  # under the lock: nobody else's goes ahead of them
+                    connection.append(command)
+        if connection is not None and not wanted:
+            connection.close(0)
+        if failure is not None:
+            for command in waiting:
+                command.refuse(failure)
 
     def close(self, timeout: float = 10.0) -> None:
         """Wait up to ``timeout`` seconds for what is under way; the next append connects again."""
         with self._lock:
-            connection, self._connection = self._connection, None
+            connection, self._connection, self._connecting = self._connection, None, None
+            waiting, self._waiting = self._waiting, []
+        for command in waiting:
+            command.refuse(NotAccepted(f"commands of {self._service!r} were closed before Kafka could be reached"))
         if connection is not None and connection.pid == os.getpid():
             connection.close(timeout)
-
-    def _connected(self, timeout: float) -> _Connection:
-        with self._lock:
-            if self._connection is None:
-                try:
-                    self._connection = _Connection(self._kafka, self._service, min(timeout, REQUEST_TIMEOUT))
-                except LogError as failure:
-                    raise NotAccepted(str(failure)) from failure
-            return self._connection
-
-    def _refused(self, error: KafkaError) -> NotAccepted:
-        return NotAccepted(f"Kafka refused a command for {self._service!r}: {describe(error)}")
 
     def forked(self) -> None:
         """Begin anew in a child process; called by the fork itself."""
         # Another thread may have held the lock when the process was copied.
         self._lock = Lock()
         connection, self._connection = self._connection, None
+        self._connecting, self._waiting = None, []  # the thread stayed in the parent, which waits for it
         if connection is not None:
             connection.abandon()
 

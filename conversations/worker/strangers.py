@@ -27,6 +27,9 @@ def admit(partition: Partition, item: Item, active: Active, envelope: Envelope) 
     if not prefix.from_initiator or item.log_time >= prefix.accept_until:
         _refuse(partition, item, active, envelope, codes.NOT_CONVERSING)
         return False
+    if 0 <= prefix.expires_at <= partition.owner.now:
+        _refuse(partition, item, active, envelope, codes.LIFETIME)  # its sender has been told so, or is now
+        return False
     if side is None:
         _refuse(partition, item, active, envelope, codes.CONTRACT_NOT_ACCEPTED)
         return False

@@ -72,6 +72,7 @@ def steps(partition: Partition, lane: Lane) -> Steps:
                     run.begins(call)
                     lock.release()
                     failure = yield call
+                    call.over()
                     lock.acquire()
                     if run.abandoned:
                         return  # too late: its results are refused, and the lane has another run
@@ -167,7 +168,7 @@ def _outcome(
     """Carry out what a handler asked for, or charge its failure; return the task when it is to be run again."""
     active = task.active
     if failure is None and draft.has_state:
-        failure = _keep_state(partition, active, draft.state)
+        failure = _keep_state(partition, active, draft.outcome)
     if failure is not None:
         return None if judge(partition, item, task, failure) else task
     partition.row.rollbacks = 0

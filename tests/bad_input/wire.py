@@ -189,6 +189,10 @@ UNKNOWN = [
         event="",
     ),
     Wire(
+        "a first message whose dialog's lifetime is over", lambda k: k.record(k.prefixed(expires_at=k.now - HOUR)), "refused", -8489,
+        event="",
+    ),
+    Wire(
         "an answer in a conversation that was never begun", lambda k: k.record(k.prefixed(from_initiator=False)), "refused",
         -8462, event="",
     ),

@@ -61,6 +61,7 @@ _ROWS = "tests/simulation/test_waiting_rows.py::test_"
 _DECISIONS = "tests/simulation/test_decisions.py::test_"
 _REFUSED = "tests/unit/worker/test_refused_destinations.py::test_"
 _QUEUES = "tests/simulation/test_refused_destinations.py::test_"
+_STALE = "tests/unit/test_stale_dialogs.py::test_"
 _GROUPS = "tests/simulation/test_groups.py::test_"
 _SETTINGS = "tests/integration/kafka/test_topic_settings.py::test_"
 _DAMAGED = "tests/integration/kafka/test_damaged_log.py::test_"
@@ -252,6 +253,12 @@ MUTATIONS = (
         "133-each-partition-finds-out-for-itself",
         f"{_QUEUES}what_one_partition_learns_of_a_queue_does_not_reorder_the_dialogs_of_another",
     ),
+    Mutation(
+        "135-expired-and-handled",
+        f"{_ENDS}a_service_that_comes_up_handles_only_dialogs_that_still_live[10-False]",
+    ),
+    Mutation("136-asked-for-too-late-without-a-word", f"{_STALE}a_dialog_kept_after_its_handler_returned_raises[send]"),
+    Mutation("137-past-its-limit-without-a-word", f"{_STALE}a_handler_past_its_time_limit_is_told_at_its_next_request"),
     Mutation(
         "134-pulled-into-a-group-by-its-name",
         f"{_GROUPS}a_peer_cannot_pull_another_ones_dialog_into_its_group[False]",

@@ -132,6 +132,28 @@ def test_a_lifetime_ends_on_both_sides_with_8489() -> None:
         sim.check_invariants()
 
 
+@pytest.mark.parametrize(("minutes", "handled"), [(2, True), (10, False)])
+def test_a_service_that_comes_up_handles_only_dialogs_that_still_live(minutes: int, handled: bool) -> None:
+    """The sender of the other one was told -8489: its message is refused with the same, and its bytes are kept."""
+    service, codes = stubborn(ECHO)
+    with Simulation() as sim:
+        sim.broker.create_service("stubborn", 3)
+        dialog = sim.peer("web").begin_dialog("stubborn", ECHO, lifetime=timedelta(minutes=5))
+        dialog.send(Say(text="anybody?"))
+        sim.advance(timedelta(minutes=minutes))
+        sim.deploy(service)
+        sim.run()
+        assert sim.worker("stubborn").counts.handled == handled
+        sim.advance(timedelta(minutes=10))
+        assert dialog.error is not None
+        assert dialog.error.code == -8489
+        assert codes == [-8489] * handled
+        letters = [(letter.reason, letter.code) for letter in sim.dead_letters("stubborn")]
+        assert letters == ([] if handled else [("refused", -8489)])
+        assert sim.open_dialogs() == []
+        sim.check_invariants()
+
+
 def test_a_lifetime_of_the_dialog_wins_over_the_contracts() -> None:
     """A dialog may be begun with a lifetime of its own."""
     service, codes = stubborn(SILENT)
