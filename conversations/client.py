@@ -37,15 +37,13 @@ from conversations.protocol.command import Begin, Command, End, EndWithError, Op
 from conversations.protocol.contract import Contract, as_message_type
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.identifiers import RANDOM_BITS, handle, read_handle, uuid7
-from conversations.protocol.limits import DESCRIPTION_LIMIT, OPERATIONS, sendable
+from conversations.protocol.limits import COMMAND_BYTES, DESCRIPTION_LIMIT, OPERATIONS, sendable
 from conversations.service import Service
 
 M = TypeVar("M")
 N = TypeVar("N")
 
 DEFAULT_TIMEOUT = timedelta(seconds=30)
-COMMAND_BYTES = 1_040_000
-"""Largest command: it fits the record that Kafka takes by default."""
 _DRAWS = 10_000
 
 

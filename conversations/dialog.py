@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol
 
 from typing_extensions import TypeVar
 
+from conversations.apart import Apart, set_apart, take_room
 from conversations.checks import check_error, check_service, expiry, later, micros, moment
 from conversations.errors import BodyTooLarge, DialogEnded, HandlerOver, LocalError, RetryLater, UnknownContract
 from conversations.handlers import Side
@@ -105,16 +106,16 @@ _GATE = Lock()
 class Draft:
     """What one run of a handler asks for, in order, and what the group's state became."""
 
-    __slots__ = ("_over", "_state", "_states", "asks", "has_state", "party", "room")
+    __slots__ = ("_over", "_state", "_states", "apart", "asks", "has_state", "party", "room")
 
     def __init__(self, room: Room, party: Party) -> None:
         self.room = room
         self.party = party
         self.asks: list[Ask] = []
-        self.has_state = False
-        self._over = False
+        self.has_state = self._over = False
         self._state: Any = None
         self._states: dict[bytes, State] | None = None
+        self.apart: Apart | None = None
 
     def close(self) -> None:
         """The handler's run is over: whatever is asked for from now on raises."""
@@ -149,9 +150,8 @@ class Draft:
 
     def state_of(self, party: Party) -> State:
         """Return the state the endpoint will have once the draft is applied."""
-        if self._states is None:
-            return party.endpoint.state
-        return self._states.get(party.identity, party.endpoint.state)
+        state = party.endpoint.state
+        return state if self._states is None else self._states.get(party.identity, state)
 
     def move(self, party: Party, event: Event) -> None:
         """Check a local event against the state so far, and remember what it makes of it.
@@ -325,6 +325,7 @@ class Dialog(Generic[S]):
             raise BodyTooLarge(f"the body has {len(data)} bytes; a message may have {draft.room.body_limit} (8459)")
         if draft.room.delayed and draft.room.is_clogged(party):
             raise RetryLater(CLOGGED, f"too much waits for {party.endpoint.peer}, whose queue takes nothing")
+        take_room(draft.apart, party.identity, len(codec.run) + len(data))
         draft.ask(Ask(Verb.SEND, party, codec.run, data))
 
     def end(self) -> None:
@@ -431,6 +432,7 @@ class Group(Generic[S]):
         until = expiry(room.now, lifetime, contract, room.lifetime)
         party = room.new_party(self._party, to, contract, until, related)
         self._draft.ask(Ask(Verb.BEGIN, party, related))
+        self._draft.apart = set_apart(self._draft.apart, party.identity, related)
         return Dialog(self._draft, party)
 
     def end_with_error(self, code: int, description: str) -> None:

@@ -19,7 +19,7 @@ LogError                      Kafka failed for good
  ├─ Fenced                    another member owns a partition now
  ├─ Interrupted               aborted for a passing reason
  ├─ InDoubt                   the outcome of a commit is unknown
- ├─ DestinationFailed         a topic refuses records
+ ├─ DestinationFailed         a topic refuses records, all or one
  └─ InputLost                 an input position can no longer be read
      └─ StateDamaged          a row of a partition's state cannot be understood
 TimeLimitExceeded            a handler ran longer than it may; a TimeoutError
@@ -32,8 +32,9 @@ UndecodableRecord            bytes of a topic are not a record of a schema we kn
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from typing import NamedTuple
 
 
 class ConversationError(Exception):
@@ -153,12 +154,35 @@ class InDoubt(LogError):
     """Nobody knows whether the transaction took effect: memory must be rebuilt from the topics."""
 
 
-class DestinationFailed(LogError):
-    """Some topics refuse records; the transaction was aborted."""
+class RefusedRecord(NamedTuple):
+    """One record that its topic will never take."""
 
-    def __init__(self, topics: Mapping[str, str]) -> None:
-        super().__init__("; ".join(f"{topic}: {why}" for topic, why in topics.items()))
+    topic: str
+    why: str
+    too_large: bool
+
+
+class DestinationFailed(LogError):
+    """Some topics refuse records, or one record is refused by its topic; the transaction was aborted.
+
+    Args:
+        topics: that take nothing now, and why.
+        forbidden: those of them that this process has no right to write to.
+        records: that are refused whatever else is committed, by their place in what was to be appended.
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, str],
+        *,
+        forbidden: Iterable[str] = (),
+        records: Mapping[int, RefusedRecord] | None = None,
+    ) -> None:
         self.topics = dict(topics)
+        self.forbidden = frozenset(forbidden)
+        self.records = dict(records or {})
+        of_records = [f"{found.topic}: {found.why}" for found in self.records.values()]
+        super().__init__("; ".join([*(f"{topic}: {why}" for topic, why in topics.items()), *of_records]))
 
 
 class InputLost(LogError):

@@ -87,6 +87,11 @@ class Periods:
         "the destination is tried again",
     )
     blocked_last: int = _period(64 * SECOND, "longest such pause", "the destination is tried again")
+    refused_after: int = _period(
+        1 * HOUR,
+        "how long an envelope waits for the right to write to its destination",
+        "its dialog breaks (-8494), and its bytes become dead letters",
+    )
     step: int = _period(
         1 * MINUTE,
         "width of the intervals by which times far ahead are kept in memory",

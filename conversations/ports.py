@@ -130,7 +130,7 @@ class Log(Protocol):
 
         Raises:
             Fenced: this member lost a partition; aborted. Poll (to be told which), then commit the rest.
-            DestinationFailed: records to the named topics cannot be written; aborted. Commit without them.
+            DestinationFailed: records to the named topics, or those named, cannot be written; aborted. Commit without.
             Interrupted: aborted for a passing reason; commit again.
             InDoubt: the outcome is unknown, or the abort failed; forget everything in memory and rejoin.
             LogError: fatal.

@@ -27,6 +27,8 @@ STUCK = 60.0
 ALONE = 30.0
 """Seconds after which a worker without partitions is believed to be a spare one."""
 GOOD = frozenset({"running", "idle"})
+LOADS = 5
+"""Times in a row that a process may be killed while it loads its target; then its target is to blame."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -321,7 +323,7 @@ class Supervisor:
         never = ended is not None and ended.kind in {Ended.UNREACHABLE, Ended.REFUSED}
         if ended is not None and (hopeless or (never and not any(other.ever_joined for other in self.children))):
             self._stop(ended)
-        elif not self._all_loaded:
+        elif not self._all_loaded and (ended is not None or code >= 0 or child.restarts + 1 >= LOADS):
             why = ended.text if ended is not None else _how(code)
             self._stop(Verdict(Ended.FAILED, f"{child.name} ended before it was ready: {why}"))
         else:

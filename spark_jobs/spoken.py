@@ -12,13 +12,13 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from conversations.bodies import codec_of
-from conversations.client import COMMAND_BYTES
 from conversations.config import Kafka, Limits
 from conversations.errors import BodyTooLarge, InvalidBody, LocalError
 from conversations.kafka.together import append_in_order
 from conversations.protocol.command import Begin, Command, End, Operation, Send, encode_command
 from conversations.protocol.contract import Contract, MessageType
 from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.limits import COMMAND_BYTES
 from conversations.protocol.topics import partition_of
 
 Batches = Iterator[pa.RecordBatch]

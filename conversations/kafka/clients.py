@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
 from conversations.errors import KafkaUnreachable, LogError
-from conversations.kafka.failures import Word, describe, passing, unreachable, word_for
+from conversations.kafka.failures import Word, describe, forbidden, passing, unreachable, word_for
 
 log = logging.getLogger("conversations.kafka")
 
@@ -71,6 +71,16 @@ class Topic:
 
     id: str
     partitions: int
+    rights: frozenset[str] | None = None
+    """What this client may do with it, as Kafka's ACLs name operations; None when it was not asked."""
+
+    def may(self, operation: str) -> bool:
+        """Say whether an operation is allowed, as far as it is known."""
+        return self.rights is None or operation in self.rights
+
+
+NOT_SHOWN = Topic("", 0, frozenset())
+"""A topic that this client may not even describe, if there is one."""
 
 
 def settings(
@@ -154,9 +164,11 @@ def offset_spec(which: str, *arguments: int) -> Any:
 
 
 def describe_topics(
-    admin: AdminClient, kafka: Kafka, names: list[str], timeout: float = REQUEST_TIMEOUT
+    admin: AdminClient, kafka: Kafka, names: list[str], timeout: float = REQUEST_TIMEOUT, *, rights: bool = False
 ) -> dict[str, Topic | None]:
     """Look topics up without creating them; a topic that does not exist is None.
+
+    With ``rights`` it is also asked what this client may do, and a topic that it may not describe is ``NOT_SHOWN``.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -164,19 +176,26 @@ def describe_topics(
     """
     if not names:
         return {}
-    futures = admin.describe_topics(TopicCollection(names), request_timeout=timeout)
-    return {name: topic_of(kafka, name, future) for name, future in futures.items()}
+    futures = admin.describe_topics(
+        TopicCollection(names), include_authorized_operations=rights, request_timeout=timeout
+    )
+    return {name: topic_of(kafka, name, future, rights=rights) for name, future in futures.items()}
 
 
-def topic_of(kafka: Kafka, name: str, future: Any) -> Topic | None:
+def topic_of(kafka: Kafka, name: str, future: Any, *, rights: bool = False) -> Topic | None:
     """Read one answer of ``AdminClient.describe_topics``; waits for it when it is not there yet."""
     try:
         found = future.result()
     except KafkaException as failure:
         if failure.args[0].code() in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}:
             return None  # not there, or none can have such a name
-        raise translated(kafka, f"topic {name} cannot be described", failure) from failure
-    return Topic(str(found.topic_id), len(found.partitions))
+        if rights and forbidden(failure.args[0]):
+            return NOT_SHOWN
+        need = f": DESCRIBE on topic {name} is missing" if forbidden(failure.args[0]) else ""
+        raise translated(kafka, f"topic {name} cannot be described{need}", failure) from failure
+    operations = found.authorized_operations if rights else None
+    allowed = None if operations is None else frozenset(operation.name for operation in operations)
+    return Topic(str(found.topic_id), len(found.partitions), allowed)
 
 
 def offset_of(kafka: Kafka, topic: str, future: Future[Any]) -> int:

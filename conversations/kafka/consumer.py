@@ -9,6 +9,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from conversations.config import Kafka
 from conversations.errors import InputLost, LogError
+from conversations.kafka import rights
 from conversations.kafka.clients import log, make_consumer, translated
 from conversations.kafka.failures import describe, ignorable, input_gone
 from conversations.ports import Listener, Positions, Record
@@ -41,6 +42,7 @@ class Inputs:
     def __init__(self, kafka: Kafka, topics: tuple[str, str], group: str, protocol: str) -> None:
         self._kafka = kafka
         self._queue, self._commands = topics
+        self._group = group
         self._consumer: Consumer = make_consumer(
             kafka, {**SAFE, **PROTOCOLS[protocol], "group.id": group}, PREFERRED, member=True
         )
@@ -221,7 +223,9 @@ class Inputs:
             elif ignorable(error):
                 log.info("Kafka reports, and mends by itself: %s", describe(error))
             else:
-                self._errors.append(LogError(f"reading {message.topic() or self._queue} failed: {describe(error)}"))
+                name = message.topic() or self._queue
+                need = rights.told(error, topic=name, group=self._group)
+                self._errors.append(LogError(f"reading {name} failed{need}: {describe(error)}"))
         return good
 
 

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 
 from conversations.errors import DestinationFailed, Interrupted, KafkaUnreachable, LogError
 from conversations.kafka.clients import Topic
-from conversations.kafka.failures import describe, refuses, timed_out
+from conversations.kafka.failures import describe, forbidden, refuses, timed_out
 from conversations.ports import Produced
 
 Lookup = Callable[[list[str]], Mapping[str, Topic | None]]
@@ -39,24 +39,28 @@ class Destinations:
             found = self._lookup(sorted(unknown))
         except KafkaUnreachable as failure:
             raise Interrupted(f"nothing was begun: {failure}") from failure
-        self._known |= {name for name, topic in found.items() if topic is not None}
-        if missing := [name for name, topic in found.items() if topic is None]:
-            raise DestinationFailed(dict.fromkeys(missing, "the topic does not exist"))
+        failed = {name: why for name, topic in found.items() if (why := _fault(name, topic))}
+        self._known |= found.keys() - failed.keys()
+        if failed:
+            raise DestinationFailed(failed, forbidden=_forbidden(found))
 
     def failed(
         self, outs: Sequence[Produced], reports: Mapping[str, KafkaError], delivered: set[str]
-    ) -> dict[str, str]:
+    ) -> DestinationFailed | None:
         """Name the topics that made a transaction fail, and why, from its delivery reports and a look at the cluster."""
         failed = {topic: describe(error) for topic, error in reports.items() if refuses(error)}
-        failed |= self.look_again(outs)
+        unfit, refused = self.look_again(outs)
+        failed |= unfit
         # A topic whose records time out while others' arrive is that topic's trouble, not the cluster's.
         if delivered:
             late = {topic: describe(error) for topic, error in reports.items() if timed_out(error)}
             failed |= {topic: why for topic, why in late.items() if topic not in delivered | self._own}
-        return failed
+        self._known -= failed.keys()
+        refused |= {topic for topic, error in reports.items() if forbidden(error)}
+        return DestinationFailed(failed, forbidden=refused) if failed else None
 
-    def look_again(self, outs: Sequence[Produced]) -> dict[str, str]:
-        """Name the topics and partitions that do not exist now, whatever was known of them."""
+    def look_again(self, outs: Sequence[Produced]) -> tuple[dict[str, str], set[str]]:
+        """Name the topics that cannot be written to now, whatever was known of them; and those a right is missing on."""
         highest: dict[str, int] = {}
         for out in outs:
             topic, partition = out[0], out[1]
@@ -64,12 +68,20 @@ class Destinations:
         try:
             found = self._lookup(sorted(highest))
         except LogError:
-            return {}  # no broker answers: no verdict on a topic
-        failed: dict[str, str] = {}
+            return {}, set()  # no broker answers: no verdict on a topic
+        failed = {name: why for name, now in found.items() if (why := _fault(name, now))}
         for name, now in found.items():
-            if now is None:
-                self._known.discard(name)
-                failed[name] = "the topic does not exist"
-            elif highest[name] >= now.partitions:
+            if now is not None and name not in failed and highest[name] >= now.partitions:
                 failed[name] = f"partition {highest[name]} of {now.partitions} does not exist"
-        return failed
+        return failed, _forbidden(found)
+
+
+def _fault(name: str, topic: Topic | None) -> str:
+    """Say why nothing can be written to a topic; empty when it can."""
+    if topic is None:
+        return "the topic does not exist"
+    return "" if topic.may("WRITE") else f"WRITE on topic {name} is missing"
+
+
+def _forbidden(found: Mapping[str, Topic | None]) -> set[str]:
+    return {name for name, topic in found.items() if topic is not None and not topic.may("WRITE")}

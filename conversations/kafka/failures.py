@@ -19,6 +19,8 @@ class Word(Enum):
     """The transaction cannot commit any more: abort it, then it may be tried again."""
     DESTINATION = "destination"
     """One topic refuses records: abort, commit without them."""
+    RECORD = "record"
+    """A topic refuses one record, or the batch it was in: abort, find out which, commit without it."""
     IN_DOUBT = "in doubt"
     """The producer is finished: throw memory away and start again with another one."""
     FATAL = "fatal"
@@ -67,16 +69,26 @@ _DESTINATION: Final = frozenset(
     {
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
         KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
-        KafkaError.INVALID_MSG_SIZE,
-        KafkaError.INVALID_RECORD,
-        KafkaError.INVALID_TIMESTAMP,  # a topic that takes our clock, which is far from its own
-        KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.POLICY_VIOLATION,
-        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_TIMESTAMP,  # the clock that dated the records is off: none of them would be taken
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.TOPIC_EXCEPTION,  # an illegal topic name
         KafkaError.UNKNOWN_TOPIC_ID,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+
+_TOO_LARGE: Final = frozenset(
+    {KafkaError.INVALID_MSG_SIZE, KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
+)
+
+_RECORD: Final = _TOO_LARGE | {KafkaError.INVALID_RECORD, KafkaError.POLICY_VIOLATION}
+
+_CONSEQUENCES: Final = frozenset(
+    {
+        KafkaError._PURGE_QUEUE,  # noqa: SLF001
+        KafkaError._PURGE_INFLIGHT,  # noqa: SLF001
+        KafkaError._MSG_TIMED_OUT,  # noqa: SLF001
+        KafkaError._TIMED_OUT,  # noqa: SLF001
     }
 )
 
@@ -153,6 +165,8 @@ def word_for(error: KafkaError) -> Word:
         return Word.IN_DOUBT
     if code in _FENCED:
         return Word.FENCED
+    if code in _RECORD:
+        return Word.RECORD
     if error.txn_requires_abort():
         return Word.DESTINATION if code in _DESTINATION else Word.ABORTABLE
     if error.retriable() or code in _RETRIABLE:
@@ -183,6 +197,21 @@ def refuses(error: KafkaError) -> bool:
     return error.code() in _DESTINATION
 
 
+def too_large(error: KafkaError) -> bool:
+    """Tell whether a record, or the batch it was in, has more bytes than its topic takes."""
+    return error.code() in _TOO_LARGE
+
+
+def consequence(error: KafkaError) -> bool:
+    """Tell whether a delivery report only says that something else went wrong before."""
+    return error.code() in _CONSEQUENCES
+
+
+def forbidden(error: KafkaError) -> bool:
+    """Tell whether a right on a topic is missing."""
+    return error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
 def timed_out(error: KafkaError) -> bool:
     """Tell whether a delivery report says that a record could not be handed over in time."""
     return error.code() in {KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT}  # noqa: SLF001
@@ -208,6 +237,11 @@ def ignorable(error: KafkaError) -> bool:
         KafkaError.REBALANCE_IN_PROGRESS,
     }
     return error.retriable() or error.code() in passing or error.code() in _RETRIABLE
+
+
+def harmless_to_readers(error: KafkaError) -> bool:
+    """Tell the same for a reader that is in no group: librdkafka looks for the coordinator of the one it must name."""
+    return ignorable(error) or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
 def unreachable(error: KafkaError) -> bool:

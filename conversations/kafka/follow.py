@@ -25,7 +25,7 @@ from conversations.kafka.clients import (
     offset_of,
     translated,
 )
-from conversations.kafka.failures import describe, ignorable
+from conversations.kafka.failures import describe, harmless_to_readers
 from conversations.kafka.group_offsets import committed
 from conversations.ports import Record
 from conversations.protocol.topics import QUEUE, service_topic
@@ -82,7 +82,7 @@ class Follower:
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's name
                 # Behind trailing markers of transactions, which are no records.
                 self._next[place] = max(self._next[place], record.offset() or 0)
-            elif not ignorable(error):
+            elif not harmless_to_readers(error):
                 raise LogError(f"{place[0]} partition {place[1]} cannot be read: {describe(error)}")
         return cast("list[Record]", [record for record in records if not _failed(record)])
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 from conversations.config import Kafka
 from conversations.errors import InDoubt, LogError
+from conversations.kafka import rights
 from conversations.kafka.catalog import CatalogReader
 from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, ask_offset, describe_topics
 from conversations.kafka.consumer import Inputs
@@ -84,8 +85,8 @@ class KafkaLog:
         self._verify_settings()
         self._watch = Watch(self.kafka, self._admin, topics, self._periods.topics_looked_at / SECOND)
         inputs = Inputs(self.kafka, (self._queue, self._commands), self._group, self._protocol)
-        group = Group(self._queue, self._state, inputs.metadata)
-        look_up = partial(self._describe, timeout=LOOK_UP)  # in the middle of a commit: not for long
+        group = Group(self._group, self._queue, self._state, inputs.metadata, topics.keys())
+        look_up = partial(self._describe, timeout=LOOK_UP, rights=True)  # in the middle of a commit: not for long
         self._transactions = Transactions(self.kafka, self._transactional_id, group, look_up)
         self._inputs = inputs
         self._transactions.start()  # before the first read: ends what an earlier process of this slot left open
@@ -159,8 +160,9 @@ class KafkaLog:
         return {name: topic.id for name, topic in found.items() if topic is not None}
 
     def existing(self, topics: Sequence[str]) -> set[str]:
-        """Return those of the topics that there are."""
-        return {name for name, topic in self._describe(list(topics)).items() if topic is not None} if topics else set()
+        """Return those of the topics that there are, and can be written to."""
+        found = self._describe(list(topics), rights=True) if topics else {}
+        return {name for name, topic in found.items() if topic is not None and topic.may("WRITE")}
 
     def queue_end(self, partition: int) -> int:
         """End offset of the queue partition, counting records of open transactions."""
@@ -201,10 +203,12 @@ class KafkaLog:
 
     def _own_topics(self) -> dict[str, Topic]:
         names = [service_topic(self.kafka.namespace, self.service, kind) for kind in SERVICE_TOPICS]
-        found = self._describe(names)
+        found = self._describe(names, rights=True)
         topics = {name: topic for name, topic in found.items() if topic is not None}
         if missing := sorted(set(names) - topics.keys()):
             raise LogError(f"topics are missing: {', '.join(missing)}; run 'conversations apply' for {self.service}")
+        if lacking := rights.missing(topics):
+            raise LogError(f"this worker's user lacks rights of its service: {'; '.join(lacking)}")
         expected = self._catalog.partitions(self.service)
         if expected is None:
             raise LogError(f"service {self.service!r} is not in the catalog: run 'conversations apply' for it")
@@ -223,9 +227,11 @@ class KafkaLog:
         with self._admin.request() as client:
             verify(client, self.kafka, topics)
 
-    def _describe(self, names: list[str], timeout: float = REQUEST_TIMEOUT) -> dict[str, Topic | None]:
+    def _describe(
+        self, names: list[str], timeout: float = REQUEST_TIMEOUT, *, rights: bool = False
+    ) -> dict[str, Topic | None]:
         with self._admin.request() as client:
-            return describe_topics(client, self.kafka, names, timeout)
+            return describe_topics(client, self.kafka, names, timeout, rights=rights)
 
     def _joined(self) -> Inputs:
         if self._inputs is None:

@@ -19,8 +19,9 @@ from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
 from conversations.errors import KafkaUnreachable, LogError
+from conversations.kafka import rights
 from conversations.kafka.clients import ask_offset, list_offset, make_admin, make_consumer, translated
-from conversations.kafka.failures import describe, ignorable, passing
+from conversations.kafka.failures import describe, harmless_to_readers, passing
 from conversations.kafka.group_offsets import ask_committed
 from conversations.ports import Restored
 
@@ -104,8 +105,9 @@ class BoundedReader:
             # Its offset lies behind trailing markers, which are no messages; with a transaction open it is the last
             # stable offset, below our end, and another such event follows when the transaction is over.
             self._moved(event, 0)
-        elif not ignorable(error):
-            raise LogError(f"{self._topic} partition {self._partition} cannot be read: {describe(error)}")
+        elif not harmless_to_readers(error):
+            need = rights.told(error, topic=self._topic)
+            raise LogError(f"{self._topic} partition {self._partition} cannot be read{need}: {describe(error)}")
 
     def _moved(self, message: Message, by: int = 1) -> None:
         offset = (message.offset() or 0) + by
@@ -177,8 +179,9 @@ class KafkaRestore:
         if monotonic() > self._deadline and passing(error):
             raise KafkaUnreachable(self._kafka.bootstrap, describe(error)) from cause
         if not passing(error):
+            need = rights.told(error, topic=self._state, group=self._group)
             raise LogError(
-                f"offsets of {self._queue} and {self._state} cannot be read for {self._group}: {describe(error)}"
+                f"offsets of {self._queue} and {self._state} cannot be read for {self._group}{need}: {describe(error)}"
             ) from cause
         self._step = self._ask_committed
         if error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT:

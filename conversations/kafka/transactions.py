@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from conversations.config import Kafka
-from conversations.errors import DestinationFailed, Fenced, InDoubt, Interrupted, LogError
+from conversations.errors import DestinationFailed, Fenced, InDoubt, Interrupted, LogError, RefusedRecord
+from conversations.kafka import rights
 from conversations.kafka.bounded import BoundedCalls, Stuck
 from conversations.kafka.clients import make_producer, translated
 from conversations.kafka.destinations import Destinations, Lookup
-from conversations.kafka.failures import Word, describe, is_producer_fenced, word_for
+from conversations.kafka.failures import (
+    Word,
+    consequence,
+    describe,
+    is_producer_fenced,
+    timed_out,
+    too_large,
+    word_for,
+)
+from conversations.kafka.search import Search, Span
 from conversations.ports import Produced
 
 TRANSACTION_TIMEOUT = 10.0
@@ -24,6 +34,10 @@ OFFSETS_PATIENCE = 5.0
 """Seconds the group's coordinator may take for the offsets; then another producer, which looks for it afresh."""
 STALL = 1.0
 """Seconds a flush may take before the destinations are looked up again."""
+BATCH = 1_000_000
+"""Bytes of a batch of records, until a topic takes fewer at a time."""
+LEAST_BATCH = 16_384
+"""Bytes of a batch that is not made smaller any more, however little a topic takes."""
 POLL_EVERY = 500
 """Records produced between two services of librdkafka's reports."""
 
@@ -38,7 +52,6 @@ PREFERRED = {
     "topic.metadata.propagation.max.ms": 1000,
     "linger.ms": 5,  # flush() ends it at once: it only groups what is produced meanwhile
     "compression.type": "lz4",
-    "batch.size": 1_000_000,
     "message.max.bytes": 2_000_000,  # the topic's own limit decides
     "queue.buffering.max.messages": 1_000_000,
     "queue.buffering.max.kbytes": 1_048_576,
@@ -52,7 +65,8 @@ class Transactions:
         self._kafka, self._id, self._group = kafka, transactional_id, group
         self._producer: Producer | None = None
         self._calls: BoundedCalls | None = None
-        self._destinations = Destinations(lookup, {group.state, group.queue})
+        self._destinations = Destinations(lookup, {group.state, group.queue, *group.own})
+        self._batch = BATCH
         self._ends: dict[int, int] = {}
         self._refused: dict[str, KafkaError] = {}
         self._delivered: set[str] = set()
@@ -84,42 +98,88 @@ class Transactions:
             # Without an offset no broker checks who owns the partition, and a zombie's timer step would commit.
             raise ValueError("a transaction needs the queue offset of every partition it touches")
         self._destinations.check(outs)
-        self._ends, self._refused, self._delivered = {}, {}, set()
-        try:
-            self._fill(outs, offsets)
-        except (KafkaException, SystemError) as failure:
-            raise self._undo(_error_of(failure), outs) from failure
+        search = Search(len(outs))
+        while not self._filled(outs, offsets, search):
+            pass
         self._decide(outs)
         self._report_all = False
+        if search.rounds:
+            self._shrunk()
         return self._ends
 
-    def _fill(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> None:
+    def _filled(self, outs: Sequence[Produced], offsets: Mapping[int, int], search: Search) -> bool:
+        """Fill a transaction, all but the commit; False when it failed for a record that is yet to be found."""
+        self._ends, self._refused, self._delivered = {}, {}, set()
+        try:
+            self._fill(outs, offsets, search)
+        except (KafkaException, SystemError) as failure:
+            error = _error_of(failure)
+            outcome = self._undo(error, outs)
+            if not isinstance(outcome, Interrupted) or word_for(error) is not Word.RECORD:
+                raise outcome from failure
+            if (at := search.found) is not None:
+                found = RefusedRecord(outs[at][0], describe(error), too_large(error))
+                raise DestinationFailed({}, records={at: found}) from failure
+            if search.narrow():
+                return False
+            if self._batch <= LEAST_BATCH or not self._shrunk():
+                raise outcome from failure
+            search.begin_again()
+            return False
+        return True
+
+    def _shrunk(self) -> bool:
+        """Send smaller batches from now on: their records were more than a topic takes at a time, and none by itself."""
+        self._batch = max(self._batch // 2, LEAST_BATCH)
+        return self._replaced()
+
+    def _fill(self, outs: Sequence[Produced], offsets: Mapping[int, int], search: Search) -> None:
         producer = self._alive()
         try:
             producer.begin_transaction()
         except KafkaException as failure:
             raise InDoubt(f"the producer cannot begin: {describe(failure.args[0])}") from failure
-        self._produce(producer, outs)
-        # All records must be acknowledged first: offsets sent while the coordinator still adds partitions are
-        # refused with CONCURRENT_TRANSACTIONS and retried, which costs 100 ms per transaction.
-        self._flush(producer, outs)
-        if self._refused:
-            raise KafkaException(next(iter(self._refused.values())))
+        for piece in search.pieces:
+            search.under_way = piece
+            if search.whole:
+                self._produce(producer, outs, search)
+            else:
+                self._produce_slice(producer, outs, piece, self._report, search)
+            # All records must be acknowledged first: offsets sent while the coordinator still adds partitions are
+            # refused with CONCURRENT_TRANSACTIONS and retried, which costs 100 ms per transaction.
+            self._flush(producer, outs, offsets)
+            if self._refused:
+                raise KafkaException(self._cause(producer, offsets))
         self._send_offsets(producer, offsets)
 
-    def _produce(self, producer: Producer, outs: Sequence[Produced]) -> None:
+    def _cause(self, producer: Producer, offsets: Mapping[int, int]) -> KafkaError:
+        """Say what a transaction fails for: most reports only tell that it has failed already."""
+        reports = list(self._refused.values())
+        for error in reports:
+            if not consequence(error):
+                return error
+        try:
+            self._send_offsets(producer, offsets)
+        except KafkaException as failure:
+            error = failure.args[0]
+            return error if error.txn_requires_abort() else reports[0]
+        return reports[0]
+
+    def _produce(self, producer: Producer, outs: Sequence[Produced], search: Search) -> None:
         state = self._group.state
         # Only the last state record of each partition tells its offset: a report per record costs 0.2 us.
         last = {} if self._report_all else {out[1]: at for at, out in enumerate(outs) if out[0] == state}
         every = self._report if self._report_all else None
         begin = 0
         for at in sorted(last.values()):
-            self._produce_slice(producer, outs, (begin, at), every)
-            self._produce_slice(producer, outs, (at, at + 1), self._report)
+            self._produce_slice(producer, outs, (begin, at), every, search)
+            self._produce_slice(producer, outs, (at, at + 1), self._report, search)
             begin = at + 1
-        self._produce_slice(producer, outs, (begin, len(outs)), every)
+        self._produce_slice(producer, outs, (begin, len(outs)), every, search)
 
-    def _produce_slice(self, producer: Producer, outs: Sequence[Produced], span: tuple[int, int], report: Any) -> None:
+    def _produce_slice(
+        self, producer: Producer, outs: Sequence[Produced], span: Span, report: Any, search: Search
+    ) -> None:
         produce: Any = producer.produce
         poll = producer.poll
         first, stop = span
@@ -133,14 +193,18 @@ class Transactions:
                 poll(0.1)  # the local queue is full: the record at ``at`` goes again when there is room
             except KafkaException as failure:
                 self._refused[outs[at][0]] = failure.args[0]
+                search.blame(at)
                 raise
             else:
                 poll(0)
 
-    def _flush(self, producer: Producer, outs: Sequence[Produced]) -> None:
-        if producer.flush(STALL) and self._destinations.look_again(outs):
-            # A topic went away: its records would only time out, after the transaction has.
-            raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+    def _flush(self, producer: Producer, outs: Sequence[Produced], offsets: Mapping[int, int]) -> None:
+        if producer.flush(STALL):
+            if self._destinations.look_again(outs)[0]:
+                # A topic went away: its records would only time out, after the transaction has.
+                raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+            # Raises what has failed already: what follows a refused batch is sent again until the transaction is over.
+            self._send_offsets(producer, offsets)
         # Bounded by message.timeout.ms: whatever is not acknowledged by then fails and empties the queue.
         producer.flush(TRANSACTION_TIMEOUT + STALL)
 
@@ -196,11 +260,18 @@ class Transactions:
         if (refused := self._abort(error)) is not None:
             return InDoubt(self._doubt(refused if is_producer_fenced(refused) else error))
         if word is Word.FATAL:
-            return LogError(f"transactions of {self._id} cannot go on: {describe(error)}")
+            need = rights.told(error, group=self._group.name, transactional_id=self._id)
+            return LogError(f"transactions of {self._id} cannot go on{need}: {describe(error)}")
         if word is Word.FENCED:
             return Fenced(f"a partition belongs to another member: {describe(error)}")
+        if word is Word.RECORD:
+            # What a producer sends after a refused batch is refused for its sequence numbers, in the next transaction too.
+            return Interrupted(f"aborted: {describe(error)}") if self._replaced() else InDoubt(self._doubt(error))
         if failed := self._destinations.failed(outs, self._refused, self._delivered):
-            return DestinationFailed(failed)
+            return failed
+        if (timed_out(error) or any(map(timed_out, self._refused.values()))) and not self._replaced():
+            # A leader that is cut off from its cluster may go on answering: another producer asks the others who leads.
+            return InDoubt(self._doubt(error))
         # Which record failed is known only with a report for each: ask for them in the next attempt.
         self._report_all = not self._report_all
         return Interrupted(f"aborted: {describe(error)}")
@@ -236,7 +307,8 @@ class Transactions:
         return True
 
     def _started(self) -> Producer:
-        producer = make_producer(self._kafka, {**SAFE, "transactional.id": self._id}, PREFERRED)
+        preferred = {**PREFERRED, "batch.size": self._batch}
+        producer = make_producer(self._kafka, {**SAFE, "transactional.id": self._id}, preferred)
         deadline = monotonic() + TRANSACTION_TIMEOUT
         while True:
             try:
@@ -244,7 +316,9 @@ class Transactions:
                 return producer
             except KafkaException as failure:
                 if word_for(failure.args[0]) is not Word.RETRIABLE or monotonic() > deadline - 2:
-                    raise translated(self._kafka, f"transactions of {self._id} cannot begin", failure) from failure
+                    need = rights.told(failure.args[0], transactional_id=self._id)
+                    what = f"transactions of {self._id} cannot begin{need}"
+                    raise translated(self._kafka, what, failure) from failure
 
     def _alive(self) -> Producer:
         if self._producer is None:
@@ -279,5 +353,7 @@ def _error_of(failure: KafkaException | SystemError) -> KafkaError:
 class Group:
     """What a transaction needs to know of the consumer group it moves on."""
 
-    def __init__(self, queue: str, state: str, metadata: Callable[[], Any]) -> None:
-        self.queue, self.state, self.metadata = queue, state, metadata
+    def __init__(
+        self, name: str, queue: str, state: str, metadata: Callable[[], Any], own: Collection[str] = ()
+    ) -> None:
+        self.name, self.queue, self.state, self.metadata, self.own = name, queue, state, metadata, own

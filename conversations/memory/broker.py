@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
-from conversations.errors import DestinationFailed, Fenced
+from conversations.errors import DestinationFailed, Fenced, RefusedRecord
 from conversations.memory.group import Group, Member
 from conversations.memory.record import MemoryRecord
 from conversations.memory.transactions import OpenTransactions, Transaction
@@ -67,6 +67,10 @@ class MemoryBroker:
         self.ids: dict[str, str] = {}
         self.services: dict[str, int] = {}
         self.groups: dict[str, Group] = {}
+        self.limits: dict[str, int] = {}
+        """Most bytes of a record of a topic, where it is less than ``RECORD_BYTES``."""
+        self.forbidden: set[str] = set()
+        """Topics that nobody has the right to write to."""
         self._open = OpenTransactions()
 
     def create_service(self, service: str, partitions: int, retries: Sequence[str] = ()) -> None:
@@ -110,7 +114,14 @@ class MemoryBroker:
     def missing(self, outs: Sequence[Produced]) -> dict[str, str]:
         """Name the topics that cannot take these records, and why."""
         missing = {out[0]: "unknown topic or partition" for out in outs if out[1] >= len(self.topics.get(out[0], ()))}
-        return missing | {out[0]: "a record is too large" for out in outs if _size(out) > RECORD_BYTES}
+        return missing | {out[0]: f"WRITE on topic {out[0]} is missing" for out in outs if out[0] in self.forbidden}
+
+    def refused(self, outs: Sequence[Produced]) -> dict[int, RefusedRecord]:
+        """Name the first record that is too large for its topic: Kafka's answer tells of one at a time."""
+        for at, out in enumerate(outs):
+            if _size(out) > self.limits.get(out[0], RECORD_BYTES):
+                return {at: RefusedRecord(out[0], "the record is too large", too_large=True)}
+        return {}
 
     def produce(self, transaction: Transaction, outs: Sequence[Produced]) -> None:
         """Append records that nobody sees before the transaction is committed.
@@ -122,14 +133,15 @@ class MemoryBroker:
             _check(produced)
         with self.changed:
             missing = self.missing(outs)
-            for produced in outs:
-                if produced[0] not in missing:
+            refused = {} if missing else self.refused(outs)
+            for at, produced in enumerate(outs):
+                if produced[0] not in missing and at not in refused:
                     out = Out(*produced)
                     offset = self.append(out, visible=False)
                     self._open.add(transaction, self.topics[out.topic][out.partition][offset])
-            if missing:
+            if missing or refused:
                 self.finish(transaction, commit=False)
-                raise DestinationFailed(missing)
+                raise DestinationFailed(missing, forbidden=self.forbidden & missing.keys(), records=refused)
 
     def send_offsets(self, transaction: Transaction, member: Member, offsets: Mapping[int, int]) -> None:
         """Let the transaction carry positions of the group.

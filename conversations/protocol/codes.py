@@ -46,6 +46,7 @@ SENT_BY_TARGET = _code(8457, Class.BREACH, "The initiator sent a message type th
 SENT_BY_INITIATOR = _code(8437, Class.BREACH, "The target sent a message type that only the initiator may send.")
 INVALID = _code(9616, Class.BREACH, "The message failed validation.")
 INVALID_AT_TARGET = _code(9615, Class.BREACH, "The message failed validation at the target service.")
+TOO_LARGE = _code(8459, Class.BREACH, "The message is larger than its destination takes.")
 SERVICE_DROPPED = _code(8470, Class.ALTERED, "The remote service was dropped.")
 CONTRACT_DROPPED = _code(8487, Class.ALTERED, "The remote service contract was dropped.")
 SERVICE_ALTERED = _code(8469, Class.ALTERED, "The remote service was altered.")
@@ -70,6 +71,7 @@ CODES = {
         SENT_BY_INITIATOR,
         INVALID,
         INVALID_AT_TARGET,
+        TOO_LARGE,
         SERVICE_DROPPED,
         CONTRACT_DROPPED,
         SERVICE_ALTERED,

@@ -12,6 +12,8 @@ BODY_BYTES = 1_000_000
 """Most that ``Limits.body_bytes`` may be: with what surrounds it a message fits Kafka's default of 1 MiB per record."""
 RECORD_BYTES = 1_500_000
 """Largest record value that is taken; a larger one is set aside, in parts."""
+COMMAND_BYTES = 1_040_000
+"""Largest command that is written: as a record it fits Kafka's default of 1 MiB."""
 KEY_BYTES = 1_000
 """Longest key of an endpoint or a conversation group."""
 STATE_BYTES = 1_000_000

@@ -161,7 +161,7 @@ class FaultyLog(MemoryLog):
         transaction = StepTransaction(self.service, self, self._slot)
         transaction.sent = outs
         # Nothing of a transaction that must fail travels, late or not.
-        passes = self._group.knows(self) and not broker.missing(outs)
+        passes = self._group.knows(self) and not broker.missing(outs) and not broker.refused(outs)
         now, transaction.late = broker.scatter(outs) if passes else (list(outs), [])
         broker.produce(transaction, now)
         self._stall()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from conversations.handlers import Side
+from conversations.protocol.codes import Code
 from conversations.protocol.command import Command
 from conversations.protocol.endpoint import NEVER, Endpoint, prefix_of
 from conversations.protocol.envelope import Envelope, Prefix, encode_prefix
@@ -88,6 +89,16 @@ class Active:
         if not self.constant:
             self.constant = encode_constant(self.endpoint)
         return self.constant
+
+
+class Refusal(NamedTuple):
+    """Why a dialog is given up on: what it said is not taken by the topic it goes to."""
+
+    topic: str
+    code: Code
+    why: str
+    asked: bool = False
+    """Its lane has been told."""
 
 
 @dataclass(slots=True, eq=False)

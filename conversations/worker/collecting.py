@@ -11,10 +11,11 @@ from conversations.protocol.envelope import Kind
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
 from conversations.protocol.topics import key_in
-from conversations.worker import groups, letters, parking, speaking
+from conversations.worker import groups, letters, parking, speaking, undelivered
 from conversations.worker.active import NO_ROW, Flight, Item, Lane
 from conversations.worker.partition import Partition
 from conversations.worker.records import encode_item
+from conversations.worker.undelivered import Failed
 from conversations.worker.working import waiting_key
 
 SWEEP = 2_000
@@ -61,19 +62,19 @@ def landed(partition: Partition, checkpoint: int | None, room: int) -> list[Call
     return flight.notices
 
 
-def withdraw(partition: Partition, topics: set[str]) -> None:
-    """Take envelopes to topics that refuse records out of the transaction under way and out of the next; they become rows."""
+def withdraw(partition: Partition, failed: Failed) -> None:
+    """Take what is refused out of the transaction under way and out of the next; envelopes become rows."""
     flight, later = partition.flying, partition.flight
     if flight is not None:
         partition.flying, partition.flight = None, flight
         before = set(flight.rows)
-        speaking.withdraw(partition, flight.outs, topics)
+        undelivered.withdraw(partition, flight.outs, failed)
         added = [key for key in flight.rows if key not in before]
         topic, number = partition.owner.state_topic, partition.number
         flight.outs += [(topic, number, key, flight.rows[key], None) for key in added]
         partition.flying, partition.flight = flight, later
     # Handlers went on while the commit failed: what they said since, of the same dialogs too, must not go ahead of it.
-    speaking.withdraw(partition, later.outs, topics)
+    undelivered.withdraw(partition, later.outs, failed)
 
 
 def pace(partition: Partition) -> None:

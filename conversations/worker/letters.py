@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import traceback
 
 from conversations.bodies import said
@@ -13,6 +14,8 @@ from conversations.protocol.limits import KEY_BYTES, RECORD_BYTES, sendable
 from conversations.protocol.rows import ParkRow
 from conversations.worker.active import Item
 from conversations.worker.partition import Partition
+
+log = logging.getLogger("conversations.worker")
 
 STACK_LIMIT = 8_192
 TEXT_LIMIT = 1_000
@@ -65,6 +68,8 @@ COMMAND_REFUSED = "command-refused"
 WAITS = "waits"
 """On a retry topic: it is tried again."""
 SET_ASIDE = "set-aside"
+UNDELIVERABLE = "undeliverable"
+"""What this side said, and its peer's topic refused for good."""
 
 
 def dead_letter(
@@ -87,7 +92,7 @@ def dead_letter(
     if failure is not None:
         headers += _failure(failure, item.attempts)
     _keep(partition, item.key, item.value, headers)
-    if not held and reason not in (SKIPPED, COMMAND_REFUSED):
+    if not held and reason not in (SKIPPED, COMMAND_REFUSED, UNDELIVERABLE):
         _open(partition, item.topic, item.offset)
 
 
@@ -155,8 +160,12 @@ def _parts(data: bytes) -> list[bytes]:
 
 
 def event(partition: Partition, name: str, **facts: object) -> None:
-    """Report something to the events topic, in the next transaction."""
-    partition.produce(event_record(partition, name, **facts))
+    """Report something to the events topic, in the next transaction; to the log while that cannot be written to."""
+    record = event_record(partition, name, **facts)
+    if partition.owner.events_topic in partition.owner.destinations.blocked:
+        log.warning("an event could not be published: %s", (record[3] or b"").decode())
+        return
+    partition.produce(record)
 
 
 def event_record(partition: Partition, name: str, **facts: object) -> Produced:

@@ -27,7 +27,17 @@ from conversations.ports import Clock, Log, Record, Stores
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import DEFAULT_NAMESPACE
 from conversations.service import Service
-from conversations.worker import collecting, intake, letters, parking, rollbacks, speaking, working
+from conversations.worker import (
+    collecting,
+    intake,
+    letters,
+    parking,
+    refusals,
+    rollbacks,
+    speaking,
+    undelivered,
+    working,
+)
 from conversations.worker.owner import Counts, Owner
 from conversations.worker.partition import Partition
 from conversations.worker.restoring import OUTAGE, Restoring
@@ -222,6 +232,8 @@ class Worker:
         owner.braking.wake(self.partitions.values(), owner.now)
         for partition in self.partitions.values():
             parking.wake(partition)
+            if partition.refused:
+                undelivered.wake(partition)
             if partition.paused:
                 collecting.pace(partition)
             if partition.delayed.to:
@@ -300,29 +312,15 @@ class Worker:
                 read = self.owner.log.poll(FENCED_PAUSE if fences > FENCES_AT_ONCE else 0, self.settings.batch)
                 self._backlog += read  # not in one line: polling may lose partitions, and their records with them
             except DestinationFailed as error:
-                self._quarantine(error)
+                for number, why in refusals.take_out(self.owner, list(self.partitions.values()), outs, error).items():
+                    self.owner.log.drop(number)
+                    self._let_go(self.partitions[number], why)
             except Interrupted as error:
                 interrupted += 1
                 if interrupted >= COMMIT_TRIES:
                     raise InDoubt(f"given up after {interrupted} tries: {error}") from error
                 log.warning("transaction aborted, trying again: %s", error)
         raise LogError(f"a step could not be committed in {2 * COMMIT_TRIES} tries")
-
-    def _quarantine(self, error: DestinationFailed) -> None:
-        """Keep what a topic refuses as delayed rows, so that the rest can be committed."""
-        owner = self.owner
-        own_topics = (owner.state_topic, owner.commands_topic, owner.dead_letter_topic, owner.events_topic)
-        own = error.topics.keys() & own_topics
-        if own:
-            raise LogError(f"the service's own topics refuse records: {error}")
-        log.warning("destination cannot take records, keeping them: %s", error)
-        with owner.lock:
-            for topic in error.topics:
-                if not topic.startswith(owner.retry_prefix):
-                    owner.destinations.block(topic, owner.now)
-            for partition in self.partitions.values():
-                collecting.withdraw(partition, set(error.topics))
-            owner.retry_topics = [shown for shown in owner.retry_topics if shown[1] not in error.topics]
 
     # -- ownership (ports.Listener) ---------------------------------------------------------------------
 

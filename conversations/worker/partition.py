@@ -16,7 +16,7 @@ from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.rows import PartitionRow
 from conversations.protocol.states import State
-from conversations.worker.active import Active, Flight, Item, Lane, Park
+from conversations.worker.active import Active, Flight, Item, Lane, Park, Refusal
 from conversations.worker.buckets import Buckets
 from conversations.worker.deadlines import Deadlines
 from conversations.worker.keeping import Delayed, Kept
@@ -57,6 +57,8 @@ class Partition:
         """Rows to be forgotten when log time has passed: of closed dialogs, of commands that took effect, of open letters."""
         self.held, self.delayed = Kept(), Delayed()
         """What is kept as rows: messages before which one is missing, envelopes that their destination cannot take."""
+        self.refused: dict[bytes, Refusal] = {}
+        """Dialogs to be broken because what they said is refused for good; their envelopes are such rows."""
         self.next_waiting = self.first_waiting = FIRST_ROW
         self.waiting_bytes = 0
         self.parks: dict[bytes, Park] = {}
@@ -75,10 +77,9 @@ class Partition:
         """Bytes that are parked, and those of them that a limit counts."""
         self.ticked = self.tick = 0
         """When time was last asked to pass here; log time of a tick that has come and was not looked at yet, or 0."""
-        self.commands_bound = 0
-        """Offset of the commands up to which a crash may lie; of the queue it is ``row.bound``."""
-        self.opened_at = 0
-        """When it was opened: deadlines up to here are from before."""
+        self.commands_bound = self.opened_at = 0
+        """Offset of the commands up to which a crash may lie, of the queue it is ``row.bound``; and when it was opened:
+        deadlines up to then are from before."""
         self.suspicion: Suspicion | None = None
         """What may run, since an unclean start; None: anything."""
         self.paused = self.gone = False

@@ -15,7 +15,7 @@ from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
-from conversations.worker import letters, parking, speaking, strangers
+from conversations.worker import letters, parking, speaking, strangers, undelivered
 from conversations.worker.active import Active, Item, Park
 from conversations.worker.partition import Partition
 from conversations.worker.records import encode_item, item_of
@@ -274,6 +274,10 @@ def due(partition: Partition, active: Active) -> list[Task]:
     tasks: list[Task | None] = []
     if not active.exists:
         return []
+    if active.identity in partition.refused:
+        refusal = undelivered.keep(partition, active.identity)
+        if active.endpoint.state not in (State.ERROR, State.CLOSED):
+            tasks.append(breach(partition, active, refusal.code, f"{refusal.code.description} {refusal.why}"))
     for reason in active.endpoint.due(partition.owner.now):
         partition.touch(active)
         if reason is Due.ACK:

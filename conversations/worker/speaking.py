@@ -10,7 +10,6 @@ from conversations.protocol.effects import Transmit
 from conversations.protocol.endpoint import NEVER, prefix_of
 from conversations.protocol.envelope import (
     HEADER_NAME,
-    IDENTITY,
     Envelope,
     Kind,
     decode,
@@ -257,7 +256,7 @@ def release_delayed(partition: Partition) -> None:
         while waiting and topic not in blocked:
             own = next(iter(waiting))
             del waiting[own]
-            if own in delayed.of:
+            if own in delayed.of and own not in partition.refused:  # else its turn comes in its lane
                 _release_dialog(partition, own)
         for own in waiting:
             delayed.wait(own, topic)
@@ -330,20 +329,6 @@ def _drop_delayed(partition: Partition, active: Active) -> None:
         partition.write(key, None)
         active.endpoint.discarded += 1
     partition.delayed.forget(active.identity)
-
-
-def withdraw(partition: Partition, outs: list[tuple[object, ...]], topics: set[str]) -> None:
-    """Turn envelopes to topics that refused them into delayed rows; the rest of ``outs`` stays."""
-    kept = []
-    for out in outs:
-        topic, _, key, value, headers = out
-        if topic in topics and str(topic).startswith(partition.owner.retry_prefix):
-            continue  # only shows what the state keeps
-        if topic in topics and headers and isinstance(value, bytes) and isinstance(key, bytes):
-            delay_row(partition, value[IDENTITY], str(topic), key, value)
-        else:
-            kept.append(out)
-    outs[:] = kept
 
 
 # -- dialogs of other partitions -----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported at
 
 from conversations.config import Kafka
 from conversations.kafka.clients import describe_topics
+from conversations.kafka.search import Search
 from conversations.kafka.store import RocksStores
 from conversations.worker import Worker
 from tests.integration.kafka.members import Member, restored, topic
@@ -70,7 +71,7 @@ def test_a_restore_knows_the_groups_offset_before_it_takes_the_end(kafka: Kafka,
     member.log.commit([member.state(b"a", b"1")], {0: 1})
     transactions = member.log._transactions
     assert transactions is not None
-    transactions._fill([member.state(b"a", b"2")], {0: 2})
+    transactions._fill([member.state(b"a", b"2")], {0: 2}, Search(1))
     restore = member.log.restore(0, None)
     for _ in range(5):
         assert not restore.advance(100).done

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -42,12 +43,16 @@ class EmbeddedBroker:
 
     ``data`` is kept if given, else a temporary directory that goes when the broker stops. ``port`` is a free one unless
     given. The broker ends with the process that started it, also when that is killed. Several may run at once. Starting
-    takes about 4 s, and once 45 MB of downloads. Starting raises BrokerError, whose subclasses name the fix.
+    takes about 4 s, and once 45 MB of downloads. ``settings`` of the server win over those for a laptop. Starting raises
+    BrokerError, whose subclasses name the fix.
     """
 
-    def __init__(self, data: Path | None = None, port: int | None = None) -> None:
+    def __init__(
+        self, data: Path | None = None, port: int | None = None, *, settings: Mapping[str, str] | None = None
+    ) -> None:
         self._kept = data.expanduser().resolve() if data else None
         self._wanted_port = port
+        self._settings = dict(settings or {})
         self._port: int | None = port
         self._scratch: Path | None = None
         self._server: ServerProcess | None = None
@@ -144,7 +149,8 @@ class EmbeddedBroker:
         return layout
 
     def _format(self, layout: Layout) -> None:
-        layout.properties.write_text(render(layout, *free_ports(2)), encoding="utf-8")
+        port, controller_port = free_ports(2)
+        layout.properties.write_text(render(layout, port, controller_port, self._settings), encoding="utf-8")
         command = format_command(self._found_java, self._jars, layout, new_cluster_id())
         since = log_size(self.log_path)
         try:
@@ -169,7 +175,7 @@ class EmbeddedBroker:
             if self._wanted_port is not None:
                 port = self._wanted_port
                 check_free(port)
-            layout.properties.write_text(render(layout, port, controller_port), encoding="utf-8")
+            layout.properties.write_text(render(layout, port, controller_port, self._settings), encoding="utf-8")
             since = log_size(self.log_path)
             self._server = ServerProcess(
                 run_command(self._found_java, self._jars, layout), self.log_path, self._scratch

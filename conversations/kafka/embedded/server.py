@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,15 +91,18 @@ class Layout:
         return self.data / "kafka-dialogs.json"
 
 
-def render(layout: Layout, port: int, controller_port: int) -> str:
-    """Text of server.properties. A voter is named by address here, not in the data, so ports may change later."""
+def render(layout: Layout, port: int, controller_port: int, further: Mapping[str, str] | None = None) -> str:
+    """Text of server.properties; ``further`` settings win over those for a laptop.
+
+    A voter is named by address here, not in the data, so ports may change later.
+    """
     own = {
         "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",
         "log.dirs": str(layout.logs).replace("\\", "\\\\"),
     }
-    return "".join(f"{key}={value}\n" for key, value in (SETTINGS | own).items())
+    return "".join(f"{key}={value}\n" for key, value in (SETTINGS | own | dict(further or {})).items())
 
 
 def format_command(java: Java, jars: Sequence[Path], layout: Layout, cluster_id: str) -> list[str]:

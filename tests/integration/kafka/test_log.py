@@ -1,7 +1,6 @@
 """The log port on a real broker."""
 
 from collections.abc import Sequence
-from random import Random
 from secrets import token_hex
 from time import monotonic, perf_counter
 from typing import Any, Literal
@@ -301,16 +300,6 @@ def commit_until_decided(member: Member, outs: Sequence[Out]) -> None:
         except Interrupted:
             continue
         return
-
-
-def test_a_destination_that_refuses_the_size_is_named(kafka: Kafka, member: Member) -> None:
-    small = topic(kafka, "queue", "billing")
-    outs = [Out(small, 1, b"k", b"fits"), Out(small, 0, b"k", Random(1).randbytes(1_500_000)), member.state(b"a", b"1")]
-    with pytest.raises(DestinationFailed) as failed:
-        commit_until_decided(member, outs)
-    assert set(failed.value.topics) == {small}
-    assert "MSG_SIZE_TOO_LARGE" in failed.value.topics[small]
-    assert member.log.commit([outs[0], outs[2]], {0: 1})[0] > 0
 
 
 def test_a_partition_that_does_not_exist_is_named(kafka: Kafka, member: Member) -> None:

@@ -17,7 +17,9 @@ def error(code: int, *, fatal: bool = False, retriable: bool = False, abort: boo
         (error(KafkaError.FENCED_MEMBER_EPOCH, abort=True), Word.FENCED),
         (error(KafkaError.REBALANCE_IN_PROGRESS, abort=True), Word.FENCED),
         (error(KafkaError.TOPIC_AUTHORIZATION_FAILED, abort=True), Word.DESTINATION),
-        (error(KafkaError.MSG_SIZE_TOO_LARGE, abort=True), Word.DESTINATION),
+        (error(KafkaError.MSG_SIZE_TOO_LARGE, abort=True), Word.RECORD),
+        (error(KafkaError.INVALID_RECORD, abort=True), Word.RECORD),
+        (error(KafkaError.INVALID_TIMESTAMP, abort=True), Word.DESTINATION),
         (error(KafkaError._UNKNOWN_PARTITION), Word.DESTINATION),
         (error(KafkaError._UNKNOWN_TOPIC), Word.DESTINATION),
         (error(KafkaError._TIMED_OUT, retriable=True), Word.RETRIABLE),
@@ -46,7 +48,8 @@ def test_a_lost_partition_is_told_from_a_lost_producer() -> None:
 
 
 def test_a_timed_out_record_is_no_verdict_on_its_topic() -> None:
-    assert refuses(error(KafkaError.MSG_SIZE_TOO_LARGE))
+    assert refuses(error(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    assert not refuses(error(KafkaError.MSG_SIZE_TOO_LARGE))
     assert not refuses(error(KafkaError._MSG_TIMED_OUT))
     assert not refuses(error(KafkaError._PURGE_QUEUE))
 

@@ -13,7 +13,7 @@ import pytest
 from ops.health import served, verdict
 from ops.restarts import Restarts
 from ops.slots import host_name, take
-from ops.supervisor import GOOD
+from ops.supervisor import GOOD, LOADS
 
 PROGRAM = Path(sys.executable).with_name("conversations")
 SERVICE = "from conversations import Service\n{name} = Service('same')\n"
@@ -84,7 +84,7 @@ def test_the_page_is_served_at_health_and_nowhere_else() -> None:
 
 def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [str(PROGRAM), "run", *arguments, "--bootstrap", "127.0.0.1:1", "--memory-state"]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=20, check=False)
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_two_targets_of_one_service_are_refused_before_anything_is_connected(tmp_path: Path) -> None:
@@ -99,6 +99,29 @@ def test_a_process_that_dies_while_it_loads_ends_the_run(tmp_path: Path) -> None
     ended = run(tmp_path, "dies:service")
     assert ended.returncode == 1
     assert "exit status 7" in ended.stderr
+
+
+def test_a_process_that_is_killed_while_it_loads_is_started_again(tmp_path: Path) -> None:
+    """Whoever was short of memory for a moment: the others need not end for it."""
+    (tmp_path / "dies.py").write_text(
+        "import os, pathlib, signal\n"
+        "mark = pathlib.Path('died')\n"
+        "if not mark.exists():\n"
+        "    mark.touch()\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    ended = run(tmp_path, "dies:nothing")
+    assert "ended (killed by SIGKILL), starting it again in 0.2 s" in ended.stderr
+    assert "no 'nothing'" in ended.stderr
+    assert ended.returncode == 2
+
+
+def test_a_target_that_is_killed_by_loading_it_ends_the_run(tmp_path: Path) -> None:
+    (tmp_path / "dies.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    ended = run(tmp_path, "dies:service")
+    assert ended.returncode == 1
+    assert ended.stderr.count("starting it again") == LOADS - 1
+    assert "ended before it was ready: killed by SIGKILL" in ended.stderr
 
 
 def test_an_error_of_a_block_ends_the_run_with_its_text(tmp_path: Path) -> None:

@@ -1,0 +1,34 @@
+"""Dialogs that a handler begins in groups of their own: what it asks of each travels as one command, which has a limit."""
+
+from __future__ import annotations
+
+from conversations.errors import BodyTooLarge
+from conversations.protocol.limits import COMMAND_BYTES
+
+AROUND = 2_000
+"""Bytes that a command has around what is sent, its key and the names of service and contract included."""
+
+Apart = dict[bytes, int]
+"""Bytes asked of each such dialog so far, by its identity."""
+
+
+def set_apart(apart: Apart | None, identity: bytes, related: bool) -> Apart | None:
+    """Add a dialog that was begun just now, unless it is related to its handler's."""
+    return apart if related else {**(apart or {}), identity: AROUND}
+
+
+def take_room(apart: Apart | None, identity: bytes, size: int) -> None:
+    """Count what is to be sent on a dialog, if it is one of them.
+
+    Raises:
+        BodyTooLarge: with what was sent before it does not fit one command (8459).
+    """
+    if apart is None or identity not in apart:
+        return
+    total = apart[identity] + size
+    if total > COMMAND_BYTES:
+        raise BodyTooLarge(
+            f"what a handler sends on a dialog that is not related to its own has {total} bytes; together it may have "
+            f"{COMMAND_BYTES} (8459)"
+        )
+    apart[identity] = total

@@ -1,0 +1,51 @@
+"""A commit that a topic refused: what of it is taken out, so that the rest can be made again without it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from conversations.errors import DestinationFailed, LogError
+from conversations.ports import Produced
+from conversations.worker import collecting
+from conversations.worker.owner import Owner
+from conversations.worker.partition import Partition
+from conversations.worker.undelivered import Failed
+
+log = logging.getLogger("conversations.worker")
+
+
+def take_out(
+    owner: Owner, partitions: Sequence[Partition], outs: Sequence[Produced], error: DestinationFailed
+) -> dict[int, str]:
+    """Take what cannot be written out of what is committed now and next; return the partitions that cannot go on, and why.
+
+    Raises:
+        LogError: a topic of the service's own takes nothing: without it there is no work.
+    """
+    own = {topic: why for topic, why in error.topics.items() if topic in _needed(owner)}
+    if own:
+        raise LogError(f"the service's own topics refuse records: {'; '.join(f'{t}: {why}' for t, why in own.items())}")
+    aside: dict[int, str] = {}
+    for place, refused in error.records.items():
+        topic, number, _, value, _ = outs[place]
+        if topic in {owner.state_topic, owner.dead_letter_topic}:
+            aside[number] = (
+                f"{topic} does not take a record of {len(value or b'')} bytes ({refused.why}): raise its "
+                "max.message.bytes, as 'conversations apply' does, and start again"
+            )
+    log.warning("records are refused, keeping them: %s", error)
+    failed = Failed(error.topics, error.forbidden, {id(outs[place]): found for place, found in error.records.items()})
+    with owner.lock:
+        for topic in error.topics:
+            if not topic.startswith(owner.retry_prefix):
+                owner.destinations.block(topic, owner.now)
+        for partition in partitions:
+            if partition.number not in aside:
+                collecting.withdraw(partition, failed)
+        owner.retry_topics = [shown for shown in owner.retry_topics if shown[1] not in error.topics]
+    return aside
+
+
+def _needed(owner: Owner) -> set[str]:
+    return {owner.state_topic, owner.commands_topic, owner.dead_letter_topic}

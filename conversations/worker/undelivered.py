@@ -1,0 +1,121 @@
+"""Records that a topic does not take: kept as rows until it does, or given up on with their dialog."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from conversations.errors import RefusedRecord
+from conversations.protocol import codes, rows
+from conversations.protocol.codes import Code
+from conversations.protocol.command import decode_command
+from conversations.protocol.envelope import IDENTITY, decode
+from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.states import State
+from conversations.worker import letters, speaking
+from conversations.worker.active import Item, Refusal
+from conversations.worker.partition import Partition
+
+log = logging.getLogger("conversations.worker")
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What of a commit was not taken."""
+
+    topics: Mapping[str, str]
+    """That take nothing now, and why."""
+    forbidden: frozenset[str] = frozenset()
+    """Those of them that a right is missing on."""
+    records: Mapping[int, RefusedRecord] = field(default_factory=dict)
+    """Refused by themselves, by the ``id`` of the record that was to be appended."""
+
+
+def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
+    """Turn what was not taken into rows, letters or lines of the log; the rest of ``outs`` stays."""
+    kept, owner = [], partition.owner
+    for out in outs:
+        topic, _, key, value, _ = out
+        refused = failed.records.get(id(out))
+        if refused is None and topic not in failed.topics and not _is_behind(partition, out):
+            kept.append(out)
+        elif topic == owner.events_topic:
+            log.warning("an event could not be published: %s", (value or b"").decode("utf-8", "backslashreplace"))
+        elif topic == owner.commands_topic:
+            _refuse_command(partition, out, refused)
+        elif not topic.startswith(owner.retry_prefix):  # that only shows what the state keeps
+            speaking.delay_row(partition, value[IDENTITY], topic, key, value)
+            if refused is not None:
+                code = codes.TOO_LARGE if refused.too_large else codes.INVALID
+                _give_up(partition, out, code, f"{topic} does not take it: {refused.why}")
+            elif topic in failed.forbidden and _is_overdue(partition, value):
+                _give_up(partition, out, codes.NOT_PERMITTED, failed.topics[topic])
+    outs[:] = kept
+
+
+def _is_overdue(partition: Partition, value: bytes) -> bool:
+    owner = partition.owner
+    return owner.now - decode(value).sent_at >= owner.periods.refused_after
+
+
+def _refuse_command(partition: Partition, out: tuple[Any, ...], refused: RefusedRecord | None) -> None:
+    topic, _, key, value, _ = out
+    command = decode_command(value)
+    item = Item(None, command=command, topic=topic, offset=_number(partition), key=key, value=value)
+    letters.dead_letter(partition, item, letters.COMMAND_REFUSED, code=-codes.TOO_LARGE.number)
+    why = refused.why if refused is not None else "it cannot be written to"
+    letters.event(
+        partition, "COMMAND_REFUSED", command=uuid_text(command.command_id), code=-codes.TOO_LARGE.number,
+        why=f"{topic} does not take it: {why}",
+    )  # fmt: skip
+
+
+def _number(partition: Partition) -> int:
+    """Draw a number for a letter whose record never had an offset."""
+    partition.next_waiting += 1
+    return partition.next_waiting - 1
+
+
+def _give_up(partition: Partition, out: tuple[Any, ...], code: Code, why: str) -> None:
+    topic, _, _, value, _ = out
+    partition.refused.setdefault(value[IDENTITY], Refusal(topic, code, why))
+
+
+def _is_behind(partition: Partition, out: tuple[Any, ...]) -> bool:
+    """Say whether a dialog said this after something that was refused for good."""
+    topic, _, _, value, headers = out
+    if not headers or not partition.refused:
+        return False
+    refusal = partition.refused.get(value[IDENTITY])
+    return refusal is not None and refusal.topic == topic
+
+
+def wake(partition: Partition) -> None:
+    """Give the dialogs their turn that are given up on; of those that are over only the bytes are kept."""
+    for own, refusal in list(partition.refused.items()):
+        active = partition.find(rows.other_side(own), "", "")
+        if not active.exists or active.endpoint.state is State.CLOSED:
+            keep(partition, own)
+        elif not refusal.asked:
+            partition.refused[own] = refusal._replace(asked=True)
+            partition.enqueue(active.lane, partition.suspect(Item(active, deadline=True)))
+
+
+def keep(partition: Partition, own: bytes) -> Refusal:
+    """Keep the bytes of what a dialog could not transmit as dead letters; return why."""
+    refusal = partition.refused.pop(own)
+    count = 0
+    for row_key, row in list(partition.scan(rows.DELAYED + own)):
+        kept = partition.decoded(row_key, rows.decode_waiting, row)
+        number = int.from_bytes(row_key[-8:], "big")
+        item = Item(None, decode(kept.value), topic=kept.topic, offset=number, key=kept.key, value=kept.value)
+        letters.dead_letter(partition, item, letters.UNDELIVERABLE, code=refusal.code.number)
+        partition.write(row_key, None)
+        count += 1
+    partition.delayed.forget(own)
+    conversation, code = uuid_text(own[:16]), refusal.code.number
+    letters.event(partition, "UNDELIVERABLE", conversation=conversation, code=code, why=refusal.why, envelopes=count)
+    log.error("dialog %s cannot be carried on, %d envelopes are dead letters: %s", conversation, count, refusal.why)
+    return refusal
