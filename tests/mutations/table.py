@@ -58,7 +58,7 @@ _RECORDS = "tests/hostile/test_records.py::test_"
 _HEALTH = "tests/hostile/test_health.py::test_"
 _TEXT = "tests/hostile/test_text.py::test_"
 _ROWS = "tests/simulation/test_waiting_rows.py::test_"
-_RECORDS = "tests/simulation/test_refused_records.py::test_"
+_ONE_REFUSED = "tests/simulation/test_refused_records.py::test_"
 _DECISIONS = "tests/simulation/test_decisions.py::test_"
 _REFUSED = "tests/unit/worker/test_refused_destinations.py::test_"
 _QUEUES = "tests/simulation/test_refused_destinations.py::test_"
@@ -273,7 +273,7 @@ MUTATIONS = (
     ),
     Mutation(
         "110-what-follows-a-refused-record-overtakes-it",
-        f"{_RECORDS}one_answer_that_its_destination_does_not_take_ends_its_dialog_alone",
+        f"{_ONE_REFUSED}one_answer_that_its_destination_does_not_take_ends_its_dialog_alone",
     ),
     Mutation(
         "111-the-one-record-is-not-looked-for",
@@ -282,12 +282,12 @@ MUTATIONS = (
     ),
     Mutation(
         "112-forbidden-for-ever",
-        f"{_RECORDS}a_destination_that_may_not_be_written_to_delays_its_dialogs_and_then_breaks_them",
+        f"{_ONE_REFUSED}a_destination_that_may_not_be_written_to_delays_its_dialogs_and_then_breaks_them",
     ),
-    Mutation("113-no-work-without-events", f"{_RECORDS}events_that_cannot_be_written_stop_no_work"),
+    Mutation("113-no-work-without-events", f"{_ONE_REFUSED}events_that_cannot_be_written_stop_no_work"),
     Mutation(
         "114-a-letter-that-is-refused-is-lost",
-        f"{_RECORDS}a_record_that_its_own_topic_does_not_take_sets_its_partition_aside[dead-letter]",
+        f"{_ONE_REFUSED}a_record_that_its_own_topic_does_not_take_sets_its_partition_aside[dead-letter]",
     ),
     Mutation(
         "115-one-killed-while-loading-ends-all",
@@ -295,6 +295,6 @@ MUTATIONS = (
     ),
     Mutation(
         "116-commands-without-a-limit",
-        f"{_RECORDS}a_handler_learns_at_once_that_what_it_asks_for_fits_no_command",
+        f"{_ONE_REFUSED}a_handler_learns_at_once_that_what_it_asks_for_fits_no_command",
     ),
 )
