@@ -43,6 +43,8 @@ QUIET = {
     # One refused connection is a line of log, not one line per attempt and broker.
     "log.connection.close": False,
     "reconnect.backoff.max.ms": 2000,
+    # A leader that is cut off from its cluster may go on answering for minutes: the others say who leads. Default: 5 min.
+    "topic.metadata.refresh.interval.ms": 5000,
     # librdkafka's own lines on standard error repeat what calls report; give log_level in the settings to see them.
     "log_level": 2,
 }

@@ -49,6 +49,8 @@ IDLE = 0.1
 BUSY = 0.005
 """Seconds a poll waits while slow handlers run, whose results should not wait long."""
 COMMIT_TRIES = 100
+LEAVING = 10.0
+"""Seconds for which a worker that was told to stop goes on trying to commit, after its handlers had their time."""
 FENCES_AT_ONCE = 3
 FENCED_PAUSE = 0.1
 """Seconds a poll waits after a fenced commit to be told which partitions went; a rejoin takes several."""
@@ -94,7 +96,7 @@ class Worker:
         self._committing = self._giving_back = self._failed = False
         self._joined = self._joined_once = False
         self._outage = Backoff(*OUTAGE)
-        self.stopping = threading.Event()
+        self.stopping, self._stop_by = threading.Event(), float("inf")
         self.ready = threading.Event()
         """Set while at least one partition is open and none is being restored."""
 
@@ -133,6 +135,7 @@ class Worker:
 
     def stop(self) -> None:
         """Ask ``run`` to end; may be called from any thread and from signal handlers."""
+        self._stop_by = min(self._stop_by, time.monotonic() + self.settings.revocation.total_seconds() + LEAVING)
         self.stopping.set()
 
     def close(self) -> None:
@@ -317,7 +320,7 @@ class Worker:
                     self._let_go(self.partitions[number], why)
             except Interrupted as error:
                 interrupted += 1
-                if interrupted >= COMMIT_TRIES:
+                if interrupted >= COMMIT_TRIES or time.monotonic() > self._stop_by:
                     raise InDoubt(f"given up after {interrupted} tries: {error}") from error
                 log.warning("transaction aborted, trying again: %s", error)
         raise LogError(f"a step could not be committed in {2 * COMMIT_TRIES} tries")

@@ -297,4 +297,8 @@ MUTATIONS = (
         "116-commands-without-a-limit",
         f"{_ONE_REFUSED}a_handler_learns_at_once_that_what_it_asks_for_fits_no_command",
     ),
+    Mutation(
+        "117-a-last-commit-for-ever",
+        "tests/unit/worker/test_stopping.py::test_a_worker_that_was_told_to_stop_does_not_try_to_commit_for_ever",
+    ),
 )

@@ -1,0 +1,34 @@
+"""A worker that is told to stop while Kafka takes no commit ends all the same."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+import pytest
+
+from conversations import Service, WorkerSettings
+from conversations.errors import Interrupted
+from conversations.memory.broker import MemoryBroker
+from conversations.memory.clock import SystemClock
+from conversations.memory.log import MemoryLog
+from conversations.memory.store import MemoryStores
+from conversations.ports import Produced
+from conversations.worker import Worker, loop
+
+
+def test_a_worker_that_was_told_to_stop_does_not_try_to_commit_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each try may take ten seconds: its leader is there, and cut off from its cluster."""
+    monkeypatch.setattr(loop, "LEAVING", 0.0)
+    broker = MemoryBroker(SystemClock())
+    broker.create_service("s", 1)
+    tries: list[int] = []
+
+    class CutOff(MemoryLog):
+        def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+            tries.append(len(outs))
+            worker.stop()
+            raise Interrupted("the records were not taken in time")
+
+    settings = WorkerSettings(revocation=timedelta(0))
+    worker = Worker(Service("s"), lambda: CutOff(broker, "s"), MemoryStores(), settings=settings)
+    worker.run()
+    assert len(tries) == 1
