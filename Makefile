@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.made-from-lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos chaos-poison chaos-cluster chaos-spark bench mutate lint types check docs lock clean
+.PHONY: help setup demo test chaos chaos-poison chaos-cluster chaos-spark soak bench mutate lint types check docs lock clean
 
 help: ## Show this help
 	@echo "make <target>:"
@@ -31,6 +31,9 @@ chaos-cluster: $(STAMP) ## Break three brokers, the network between all, local c
 chaos-spark: $(STAMP) ## Kill the drivers of the archive and of speak ten times each, and compare what is there (minutes)
 	$(BIN)/python -m tests.spark.chaos_archive
 	$(BIN)/python -m tests.spark.chaos_speak
+
+soak: $(STAMP) ## Live through two weeks in half an hour, all periods shortened alike: nothing may die or grow
+	$(BIN)/python -m tests.soak
 
 bench: $(STAMP) ## Measure throughput, latency and sizes; fill docs/performance.md (an hour)
 	$(BIN)/python -m bench

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
-from conversations.periods import milliseconds
+from conversations.periods import SECOND
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
 from conversations.worker import letters as names
 from ops.shortened import periods
@@ -22,7 +22,7 @@ FAILED = (names.HANDLER_FAILED, names.SKIPPED, names.PARKED_AT_END)
 COUNTED = (*FAILED, names.AFTER_END, names.HELD_AT_END)
 """Reasons of letters of messages that an endpoint counts; a refusal counts too, whatever it refused."""
 PERIODS = periods()
-LIFE = f"INTERVAL {milliseconds(PERIODS.letter_life - PERIODS.clock_ahead) / 1_000} SECONDS"
+LIFE = f"INTERVAL {(PERIODS.letter_life - PERIODS.clock_ahead) // SECOND} SECONDS"
 """After so long a letter may be closed because its time has passed; a day is left to clocks that disagree."""
 
 

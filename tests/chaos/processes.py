@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -31,8 +31,9 @@ GRACE = 30.0
 class Process:
     """One worker process of one slot, and those that take its place."""
 
-    def __init__(self, service: str, spec: Spec, slot: str, log: Path) -> None:
+    def __init__(self, service: str, target: str, spec: Spec, slot: str, log: Path) -> None:
         self.service, self.spec, self.slot, self.log = service, spec, slot, log
+        self._target = target
         self.release = 1
         self.clock = 0.0
         """Seconds by which the clock of its processes is off, from their start on."""
@@ -62,6 +63,11 @@ class Process:
         """Whether there is a process that may be harmed."""
         return self._popen is not None
 
+    @property
+    def pid(self) -> int | None:
+        """Of the present process."""
+        return None if self._popen is None else self._popen.pid
+
     def start(self) -> None:
         """Start a process of the present release."""
         self._reports, theirs = os.pipe()
@@ -76,7 +82,7 @@ class Process:
         os.close(theirs)
         self.frozen = self.stopping = self.killed = False
         self.status, self.end, self._partial = {}, {}, b""
-        spec = dataclasses.replace(self.spec, target=TARGETS[self.service].format(self.release))
+        spec = dataclasses.replace(self.spec, target=self._target.format(self.release))
         self.order(dataclasses.asdict(spec))
 
     def order(self, order: dict[str, Any]) -> None:
@@ -133,17 +139,20 @@ class Fleet:
         kafka: where.
         directory: for their log, their state and their names.
         workers: processes per service.
+        targets: what each service's processes run, by release.
     """
 
-    def __init__(self, kafka: Kafka, directory: Path, workers: int, random: Random) -> None:
+    def __init__(
+        self, kafka: Kafka, directory: Path, workers: int, random: Random, targets: Mapping[str, str] = TARGETS
+    ) -> None:
         self.log = directory / "workers.log"
         self._random = random
         self.counts: Counter[str] = Counter()
         """What was done to processes, and how they ended by themselves."""
         self.processes = [
-            Process(service, _spec(kafka, directory), f"chaos-{number}", self.log)
+            Process(service, target, _spec(kafka, directory), f"chaos-{number}", self.log)
             for number in range(1, workers + 1)
-            for service in TARGETS
+            for service, target in targets.items()
         ]
         self.ends: Counter[str] = Counter()
         """What processes that ended by themselves said about it."""

@@ -11,6 +11,7 @@ from time import monotonic
 
 from conversations import Client, Kafka
 from conversations.errors import NotAccepted
+from ops.shortened import periods
 from tests.chaos.plan import Block, Plan
 from tests.chaos.services import ENTRIES, LEDGER, Entry, teller_1
 
@@ -43,7 +44,7 @@ class Sender:
 
     def _run(self) -> None:
         try:
-            with Client(teller_1(), self._kafka, timeout=timedelta(seconds=35)) as client:
+            with Client(teller_1(), self._kafka, timeout=timedelta(seconds=35), periods=periods()) as client:
                 asyncio.run(self._send_all(client))
             self.done = not self._stopping.is_set()
         except BaseException as error:  # noqa: BLE001 - carried to the thread that waits

@@ -98,7 +98,7 @@ def teller(release: int, entries: Contract) -> Service[Tally]:
         fall_ill(receipt.n + 1, dialog)
         state = dialog.group.state
         advance(state, receipt.n, receipt.digest)
-        if state.count == receipts().get(dialog.id):
+        if state.count == receipts(dialog.id):
             dialog.end()
 
     return service
@@ -160,16 +160,22 @@ def is_unwell(n: int) -> bool:
     return n % UNWELL == UNWELL // 2
 
 
-@functools.cache
 def plan() -> Any:
-    """What the driver means to happen."""
+    """What the driver means to happen, as it was written last."""
+    return _read_plan((records() / "plan.json").stat().st_mtime_ns)
+
+
+@functools.lru_cache(1)
+def _read_plan(_written: int) -> Any:
     return json.loads((records() / "plan.json").read_text(encoding="utf-8"))
 
 
-@functools.cache
-def receipts() -> dict[str, int]:
-    """How many receipts each dialog has that is meant to end."""
-    return {dialog: plan()["receipts"][dialog] for dialog in plan()["ends"]}
+def receipts(dialog: str) -> int | None:
+    """How many receipts a dialog has that is meant to end."""
+    found = plan()
+    if "meant" not in found:
+        found["meant"] = set(found["ends"])
+    return found["receipts"][dialog] if dialog in found["meant"] else None
 
 
 def records() -> Path:

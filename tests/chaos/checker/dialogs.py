@@ -333,7 +333,7 @@ class Dialog:
         service = self.begun.initiator if initiator else self.begun.target
         partition = next(iter(wire.first.values())).position[1]
         row = self.rows.partitions.get((service, partition))
-        return row is not None and self.there.accept_until + GRACE <= row["queue_time"]
+        return row is not None and self.there.accept_until + GRACE / self.rows.divided_by <= row["queue_time"]
 
 
 def _few(numbers: Sequence[int]) -> str:

@@ -53,6 +53,7 @@ def plan_of(plain: dict[str, Any]) -> Plan:
         ends=frozenset(map(_name, plain["ends"])),
         injected=injected,
         fates={_name(dialog): fate_of(fate) for dialog, fate in plain.get("fates", {}).items()},
+        divided_by=float(plain.get("divided_by", 1)),
     )
 
 

@@ -71,3 +71,5 @@ class Plan:
     """Records no service has sent, and their kind."""
     fates: Mapping[str, Fate] = field(default_factory=dict)
     """Conversation id to the entry of it that fails."""
+    divided_by: float = 1.0
+    """By how much all periods of the product were shortened."""

@@ -28,6 +28,7 @@ class Rows:
 
     def __init__(self, topics: Topics, verdict: Verdict) -> None:
         self._topics, self._verdict = topics, verdict
+        self.divided_by = topics.plan.divided_by
         self.endpoints: dict[Side, Fields] = {}
         self.tombstones: dict[Side, Fields] = {}
         self.groups: dict[Side, Fields] = {}
@@ -207,12 +208,12 @@ class Rows:
         """Only an hourly tick may move log time past the last record."""
         if says < latest:
             self._verdict.add(Kind.LOG_TIME, where, f"{says}, its queue's last record is of {latest}")
-        elif latest and says - latest > DAY:
+        elif latest and says - latest > DAY / self.divided_by:
             self._verdict.add(Kind.LOG_TIME, where, f"{says} is more than a day after the last record, {latest}")
 
     def _check_commands(self, service: str, number: int, commands: Commands) -> None:
         wanted, there = commands.keys.get((service, number), 0), self.command_rows[service, number]
-        if commands.last - commands.first < DAY and there < wanted:
+        if commands.last - commands.first < DAY / self.divided_by and there < wanted:
             what = f"{there} rows of commands that took effect, {wanted} did"
             self._verdict.add(Kind.COMMAND_ROW, f"partition {number} of {service}", what)
 
