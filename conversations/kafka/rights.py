@@ -33,7 +33,9 @@ def told(error: KafkaError, *, topic: str = "", group: str = "", transactional_i
     code = error.code()
     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED and topic:
         return f": READ on topic {topic} is missing"
-    if code == KafkaError.GROUP_AUTHORIZATION_FAILED and group:
+    # A member hears it as a fatal error of its client, which only the text tells apart.
+    fatal = code == KafkaError._FATAL and "Group authorization failed" in error.str()  # noqa: SLF001
+    if group and (fatal or code == KafkaError.GROUP_AUTHORIZATION_FAILED):
         return f": READ on group {group} is missing"
     if code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED and transactional_id:
         return f": WRITE on transactional id {transactional_id} is missing"
