@@ -107,7 +107,7 @@ class Crew:
         for thread in self._threads:
             thread.join()
         if kind is None:
-            self._raise_failure()
+            self.raise_failure()
 
     def stop(self) -> None:
         """Ask all to end; may be called from any thread and from signal handlers."""
@@ -123,12 +123,12 @@ class Crew:
         for worker in self._workers:
             if not worker.ready.wait(seconds):
                 raise ConversationError(f"service {worker.owner.name!r} did not start within {seconds:g} s")
-        self._raise_failure()
+        self.raise_failure()
 
     def await_end(self) -> None:
         """Wait until a worker has ended: all were asked to, or one failed. Leaving the block raises what it failed with."""
         self._over.wait()
 
-    def _raise_failure(self) -> None:
+    def raise_failure(self) -> None:
         if self._failures:
             raise self._failures[0]

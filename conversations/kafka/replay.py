@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, Message
 
 from conversations.config import Kafka
 from conversations.errors import LogError
+from conversations.headers import read_headers
 from conversations.kafka.clients import make_producer
 from conversations.kafka.failures import describe
 from conversations.kafka.follow import Follower, Place
@@ -92,7 +93,7 @@ class Replayer:
             record.value(),
             record.key(),
             record.partition(),
-            headers=record.headers(),
+            headers=read_headers(record) or [],
             on_delivery=self._delivered,
         )
 

@@ -194,5 +194,7 @@ class Flight:
     outs: list[Any] = field(default_factory=list)
     rows: dict[bytes, bytes | None] = field(default_factory=dict)
     queue: int = 0
+    last: Item | None = None
+    """What was at work last in this step."""
     notices: list[Any] = field(default_factory=list)
     """Callables to run once the step is committed."""

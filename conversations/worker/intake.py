@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from conversations.errors import UndecodableRecord
-from conversations.ports import Record
+import logging
+
+from conversations.bodies import said
+from conversations.errors import LogError, UndecodableRecord
+from conversations.headers import read_headers
+from conversations.ports import Headers, Record
 from conversations.protocol import rows
-from conversations.protocol.command import decode_command
+from conversations.protocol.command import Command, decode_command
 from conversations.protocol.envelope import (
     HEADER_NAME,
     IDENTITY,
@@ -24,6 +28,8 @@ from conversations.worker import letters
 from conversations.worker.active import Active, Item
 from conversations.worker.partition import Partition
 
+log = logging.getLogger("conversations.worker")
+
 MILLISECOND = 1_000
 
 
@@ -39,16 +45,22 @@ def take(partition: Partition, record: Record) -> None:
     partition.moved = True
     log_time = record.timestamp()[1] * MILLISECOND
     partition.row.queue_time = max(partition.row.queue_time, log_time)
+    headers = read_headers(record)
     try:
         if value is None:
             raise Unbelievable("the record has no value")
         if len(value) > RECORD_BYTES:
             raise Unbelievable(f"the record has {len(value)} bytes; at most {RECORD_BYTES} are taken")
-        active, envelope, header = _read(partition, record, value)
+        active, envelope, header = _read(partition, record, value, headers)
         if envelope.kind > 1 or envelope.seq < 0 or envelope.fragments != 1 or envelope.skipped or envelope.extras:
             _check_unusual(envelope)
     except (Unbelievable, UndecodableRecord) as error:
-        letters.set_aside(partition, record, str(error))
+        letters.set_aside(partition, record, str(error), headers)
+        return
+    except LogError:
+        raise  # Kafka's doing, or damage to the state
+    except Exception as error:  # noqa: BLE001 - whatever a record makes our code raise, it pays for, and nobody else
+        set_failed_aside(partition, record, error, headers)
         return
     item = Item(active, envelope, None, False, record.topic(), offset, log_time, active.key, header, value)
     lane = active.lane
@@ -60,16 +72,24 @@ def take(partition: Partition, record: Record) -> None:
         partition.ready.append(lane)
 
 
-def _read(partition: Partition, record: Record, value: bytes) -> tuple[Active, Envelope, bytes]:
+def set_failed_aside(partition: Partition, record: Record, error: Exception, headers: Headers | None) -> None:
+    """Keep a record of which our own code made an exception: nothing but the position knows of it yet."""
+    log.error("a record of %s at %d could not be taken", record.topic(), record.offset(), exc_info=error)
+    letters.set_aside(partition, record, f"taking it failed: {type(error).__name__}: {said(error)}", headers)
+
+
+def _read(
+    partition: Partition, record: Record, value: bytes, headers: Headers | None
+) -> tuple[Active, Envelope, bytes]:
     active = partition.actives.get(value[IDENTITY])
     if active is not None and active.from_peer is not None and value.startswith(active.from_peer_bytes):
         start = active.from_peer_size
         envelope = decode_tail(active.from_peer, value, start)
         if record.key() != active.key:
             raise Unbelievable("misrouted: the key is not that of the endpoint")
-        return active, envelope, _check_header(record, value, start)
+        return active, envelope, _check_header(headers, value, start)
     envelope, start = decode_current(value)
-    header = _check_header(record, value, start)
+    header = _check_header(headers, value, start)
     return _unfamiliar(partition, record, envelope, value[:start]), envelope, header
 
 
@@ -92,11 +112,9 @@ def _check_unusual(envelope: Envelope) -> None:
         raise Unbelievable("the envelope uses skipped numbers, fragments or extras, which this version does not know")
 
 
-def _check_header(record: Record, value: bytes, start: int) -> bytes:
-    try:
-        headers = record.headers() or ()
-    except ValueError as error:
-        raise Unbelievable(f"the record's headers cannot be read: {error}") from None
+def _check_header(headers: Headers | None, value: bytes, start: int) -> bytes:
+    if headers is None:
+        raise Unbelievable("the record's headers cannot be read: a name is not UTF-8")
     for name, header in headers:
         if name == HEADER_NAME:
             if not header_matches(header, value, start):
@@ -153,10 +171,8 @@ def _check_prefix(active: Active, prefix: Prefix) -> None:
 def take_command(partition: Partition, record: Record) -> None:
     """Put one command into the lane of its endpoint; forward it when it belongs to another partition."""
     value, key = record.value(), record.key()
-    offset = record.offset()
-    partition.row.commands = offset + 1
+    partition.row.commands = record.offset() + 1
     partition.moved = True
-    owner = partition.owner
     try:
         if not value or not key or len(key) > KEY_BYTES:
             raise Unbelievable(f"a command needs a value and a key of 1 to {KEY_BYTES} bytes")
@@ -165,19 +181,29 @@ def take_command(partition: Partition, record: Record) -> None:
         command = decode_command(value)
         if command.key.encode() != key or not command.operations:
             raise Unbelievable("the command's key is not that of its record, or it asks for nothing")
+        _into_lane(partition, record, command, key, value)
     except (Unbelievable, UndecodableRecord) as error:
-        letters.set_aside(partition, record, str(error))
-        return
+        letters.set_aside(partition, record, str(error), read_headers(record))
+    except LogError:
+        raise
+    except Exception as error:  # noqa: BLE001 - as above
+        set_failed_aside(partition, record, error, read_headers(record))
+
+
+def _into_lane(partition: Partition, record: Record, command: Command, key: bytes, value: bytes) -> None:
+    owner = partition.owner
     count = owner.destinations.partitions(owner.name)
     if count is not None and partition_of(key, count) != partition.number:
-        partition.produce((owner.commands_topic, partition_of(key, count), key, value, record.headers()))
+        # Without its headers: a command has none, and these may be too large, or have names that nobody can write.
+        partition.produce((owner.commands_topic, partition_of(key, count), key, value, None))
         return
     peer = rows.identity(command.conversation_id, not command.from_initiator)
     active = partition.find(peer, command.key, "")
     log_time = record.timestamp()[1] * MILLISECOND
-    partition.enqueue(
-        active.lane, Item(active, None, command, False, record.topic(), offset, log_time, key, b"", value)
-    )
+    item = Item(active, None, command, False, record.topic(), record.offset(), log_time, key, b"", value)
+    if partition.suspicion is not None and record.offset() < partition.commands_bound:
+        partition.suspicion.mark(item)
+    partition.enqueue(active.lane, item)
 
 
 def restore_waiting(partition: Partition) -> None:

@@ -107,13 +107,16 @@ def retry_headers(partition: Partition, item: Item, row: ParkRow) -> Headers:
     ]
 
 
-def set_aside(partition: Partition, record: Record, why: str) -> None:
-    """Keep a record that cannot be understood; it takes no number and touches no endpoint."""
+def set_aside(partition: Partition, record: Record, why: str, headers: Headers | None) -> None:
+    """Keep a record that cannot be understood; it takes no number and touches no endpoint.
+
+    ``headers`` are its own, None if they cannot be read: they are asked for once.
+    """
     partition.owner.counts.set_aside += 1
     topic, offset = record.topic(), record.offset()
-    headers = _source(partition, topic, offset, SET_ASIDE)
-    headers.append((EXCEPTION_MESSAGE, sendable(why, STACK_LIMIT).encode()))
-    _keep(partition, record.key(), record.value(), headers + _original(record))
+    said_of_it = _source(partition, topic, offset, SET_ASIDE)
+    said_of_it.append((EXCEPTION_MESSAGE, sendable(why, STACK_LIMIT).encode()))
+    _keep(partition, record.key(), record.value(), said_of_it + _original(headers or []))
     _open(partition, topic, offset)
     event(partition, "SET_ASIDE", topic=topic, offset=offset, why=why)
 
@@ -126,14 +129,10 @@ def _open(partition: Partition, topic: str, offset: int) -> None:
     partition.letters.add(until, key)
 
 
-def _original(record: Record) -> Headers:
-    """Repeat the headers of a record, as far as they fit and can be read."""
+def _original(headers: Headers) -> Headers:
+    """Repeat the headers of a record, as far as they fit."""
     found: Headers = []
     room = HEADERS_LIMIT
-    try:
-        headers = record.headers() or ()
-    except ValueError:  # a name that is not UTF-8: the client cannot say any of them
-        headers = ()
     for name, content in headers:
         data = content or b""
         room -= len(name.encode()) + len(data) + len(ORIGINAL)

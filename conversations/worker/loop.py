@@ -28,9 +28,9 @@ from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import DEFAULT_NAMESPACE
 from conversations.service import Service
 from conversations.worker import (
+    closing,
     collecting,
     intake,
-    letters,
     parking,
     refusals,
     rollbacks,
@@ -165,6 +165,7 @@ class Worker:
             self.owner.scheduler.wait(mark, self.settings.patience.total_seconds())
             self._check_time_limits()
             self._commit()
+            self._build_anew()
         except InDoubt as error:
             self._rejoin(error)
             return 0
@@ -215,12 +216,15 @@ class Worker:
             return ()
 
     def _route(self, records: Sequence[Record]) -> None:
-        queue = self.owner.queue_topic
-        partitions = self.partitions
+        queue, partitions, careful = self.owner.queue_topic, self.partitions, self.owner.breakdowns.careful
+        begun: set[int] = set()
         for record in records:
             partition = partitions.get(record.partition())
             if partition is None:
                 continue  # given back since it was read; its next owner reads it again
+            if careful and partition.number in begun:
+                self._backlog.append(record)
+                continue
             try:
                 if record.topic() == queue:
                     intake.take(partition, record)
@@ -228,6 +232,8 @@ class Worker:
                     intake.take_command(partition, record)
             except StateDamaged as error:
                 self._set_damaged_aside(error)  # at once: the records of other partitions are read and must be taken
+            if partition.number in careful:
+                begun.add(partition.number)
 
     def _wake(self) -> None:
         owner = self.owner
@@ -264,7 +270,7 @@ class Worker:
         chosen = [p for p in (partitions or self.partitions.values()) if not p.gone]
         with self.owner.lock:
             self._raise_failure()  # what its lane did until then is half done: nothing of it is committed
-            flying = [partition for partition in chosen if self._collect(partition)]
+            flying = [partition for partition in chosen if closing.collect(partition)]
         if flying:
             self._commit_flying(flying)
         self._raise_failure()
@@ -290,12 +296,14 @@ class Worker:
         for notice in notices:
             notice()
 
-    def _collect(self, partition: Partition) -> bool:
-        try:
-            return collecting.collect(partition)
-        except StateDamaged as error:
-            self.owner.failure = error  # not raised before the others are committed, which are collected already
-            return False
+    def _build_anew(self) -> None:
+        """Forget the partitions in which our own code failed, and restore them: nothing of the step was committed."""
+        for number in self.owner.breakdowns.take_broken():
+            partition = self.partitions.get(number)
+            if partition is not None:
+                self.owner.log.drop(number)
+                self._forget([number])
+                self._restoring[number] = Restoring(number, self.owner, self._stores)
 
     def _commit_until_done(self, flying: list[Partition]) -> tuple[list[Partition], dict[int, int]]:
         fences = interrupted = 0
@@ -354,6 +362,11 @@ class Worker:
 
     def lost(self, partitions: Sequence[int]) -> None:
         """Forget partitions that belong to somebody else."""
+        with self.owner.lock:
+            self.owner.breakdowns.forget(list(partitions))
+        self._forget(partitions)
+
+    def _forget(self, partitions: Sequence[int]) -> None:
         gone = set(partitions)
         self._backlog = [record for record in self._backlog if record.partition() not in gone]
         with self.owner.lock:
@@ -389,7 +402,7 @@ class Worker:
             restoring.stop()
             self.owner.log.drop(number)
             if restoring.partition is not None:
-                self._tell_aside(restoring.partition, error.why, restoring.committed)
+                closing.tell_aside(restoring.partition, error.why, restoring.committed)
             return False
         del self._restoring[number]
         self.partitions[number] = partition
@@ -419,16 +432,7 @@ class Worker:
         with self.owner.lock:
             self.partitions.pop(partition.number, None)
             partition.stop()
-        self._tell_aside(partition, why, partition.row.queue)
-
-    def _tell_aside(self, partition: Partition, why: str, position: int) -> None:
-        """Report a partition that was set aside; the group's offset is only the fence: the partition's row is not touched."""
-        log.error("partition %d of %s is set aside: %s", partition.number, self.owner.name, why)
-        record = letters.event_record(partition, "PARTITION_SET_ASIDE", why=why)
-        try:
-            self.owner.log.commit([record], {partition.number: position})
-        except (Fenced, Interrupted, DestinationFailed) as error:
-            log.warning("the event could not be published: %s", error)
+        closing.tell_aside(partition, why, partition.row.queue)
 
     def _rejoin(self, error: InDoubt) -> None:
         """Nobody knows what was committed: forget everything and begin again from the topics."""

@@ -32,6 +32,7 @@ from conversations.protocol.topics import (
 )
 from conversations.service import Service
 from conversations.worker.braking import Braking
+from conversations.worker.condemned import Breakdowns
 from conversations.worker.suspicion import PROCESS, Stage
 
 log = logging.getLogger("conversations.worker")
@@ -138,6 +139,7 @@ class Owner:
         self.stage = Stage()
         """Shared by all workers of a process."""
         self.process = PROCESS
+        self.breakdowns = Breakdowns()
         self.braking = Braking(settings.brake)
         self.failure: BaseException | None = None
         """A bug in a lane's own code, to be raised by the polling thread."""

@@ -199,6 +199,8 @@ class Partition:
     def take_ready(self) -> list[Lane]:
         """Take the lanes to be worked on now."""
         ready, self.ready = self.ready, []
+        if self.number in self.owner.breakdowns.careful:
+            ready, self.ready = ready[:1], ready[1:]
         return ready if self.suspicion is None else self.suspicion.admit(ready)
 
     def trust(self) -> None:

@@ -26,6 +26,8 @@ def settle(partition: Partition, command: Command) -> None:
         raise LocalError("closing letters stands alone in its command", code=NOT_OPEN)
     if len(operation.letters) > AT_ONCE:
         raise LocalError(f"{len(operation.letters)} letters; a command closes at most {AT_ONCE}", code=NOT_OPEN)
+    if beyond := [source.offset for source in operation.letters if not 0 <= source.offset < 1 << 63]:
+        raise LocalError(f"no record has the offset {beyond[0]}", code=NOT_OPEN)
     names = [_name(partition, source) for source in operation.letters]
     keys = [rows.letter_key(source.topic.lower(), source.offset) for source in operation.letters]
     closed = [name for name, key in zip(names, keys, strict=True) if partition.read(key) is None]

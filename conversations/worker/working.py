@@ -24,8 +24,10 @@ from conversations.protocol import rows
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import STATE_BYTES
 from conversations.protocol.states import State
+from conversations.worker import breakdowns as breakdowns_of
 from conversations.worker import giving_up, groups, letters, orders, parking, receiving, speaking, switching
 from conversations.worker.active import NO_ROW, Active, Item, Lane
+from conversations.worker.condemned import Condemned
 from conversations.worker.partition import Partition
 from conversations.worker.receiving import Task
 from conversations.worker.records import item_of
@@ -33,6 +35,8 @@ from conversations.worker.room import Room
 
 log = logging.getLogger("conversations.worker")
 
+SETTLED = object()
+"""Of an item: there is nothing to be done with it any more."""
 SOONEST = timedelta(milliseconds=100)
 """A wait at least: a handler that asks to be called again at once keeps nobody busy."""
 
@@ -46,14 +50,15 @@ def start(partition: Partition, lane: Lane) -> Run:
 
 def steps(partition: Partition, lane: Lane) -> Steps:
     """Work off a lane; yields each handler to call, is sent what it raised. Holds the owner's lock in between."""
-    lock, braking = partition.owner.lock, partition.owner.braking
-    items, room = lane.items, Room(partition)
+    lock, braking, breakdowns = partition.owner.lock, partition.owner.braking, partition.owner.breakdowns
+    items, room, item = lane.items, Room(partition), None
     lock.acquire()
     run = lane.run
     try:
         while items and not partition.gone:
-            item, held_back = items[0], False
-            for first in _tasks(partition, item):
+            item, held_back, partition.flight.last = items[0], False, items[0]
+            condemned = _verdict(partition, item) if breakdowns.condemned or item.suspect else None
+            for first in () if condemned is SETTLED else _tasks(partition, item):
                 task: Task | None = first
                 while task is not None:
                     _begins(partition, item, task)
@@ -63,6 +68,9 @@ def steps(partition: Partition, lane: Lane) -> Steps:
                         break
                     if partition.suspicion is not None and not _may_run(partition, lane, item, task):
                         return
+                    if isinstance(condemned, Condemned):
+                        _give_up_on_failed(partition, item, task, condemned.failure)
+                        break
                     draft = Draft(room, task.active)
                     try:
                         call = _call(item, task, draft)
@@ -74,21 +82,23 @@ def steps(partition: Partition, lane: Lane) -> Steps:
                     failure = yield call
                     call.over()
                     lock.acquire()
-                    if run.abandoned:
-                        return  # too late: its results are refused, and the lane has another run
-                    if partition.gone:
-                        return
+                    if run.abandoned or partition.gone:
+                        return  # too late: its results are refused, and the lane has another run, or another owner
                     task = _outcome(partition, item, task, draft, call, failure)
             _finished(partition, lane, item, held_back=held_back)
+            if partition.number in breakdowns.careful:
+                break
         lane.run = None
-        if not items:
+        if items:
+            partition.ready.append(lane)
+        else:
             lane.rest()
     except GeneratorExit:
         # Abandoned while its handler ran: the lock is not held, and the lane is somebody else's now.
         lock.acquire()
         raise
     except BaseException as error:  # noqa: BLE001 - a bug of ours must reach the polling thread, whatever it is
-        partition.owner.failure, partition.owner.failed_in = error, partition.number
+        breakdowns_of.failed(partition, item, error)
     finally:
         lock.release()
 
@@ -134,6 +144,37 @@ def _give_up_on_killer(partition: Partition, item: Item, task: Task, died: Proce
     item.attempts += 1
     log.error("giving up on %s without calling it: %s", task.handler.name, died)
     giving_up.give_up(partition, item, task, died, last(died, partition.owner.service.poison, _subject(item, task)))
+
+
+def _verdict(partition: Partition, item: Item) -> Condemned | object | None:
+    """Say whether our own code failed with an item before; a command, or what failed again, is set aside at once."""
+    found = breakdowns_of.verdict(partition, item)
+    if found is None and partition.suspicion is not None and item.command is not None:
+        died = partition.suspicion.doom(
+            item
+        )  # a message that processes die of is given up on where its handler would be called
+        found = None if died is None else Condemned(died)
+    if found is None or (found.times == 1 and item.command is None):
+        return found
+    breakdowns_of.set_aside(partition, item, found)
+    return SETTLED
+
+
+def _give_up_on_failed(partition: Partition, item: Item, task: Task, failure: Exception) -> None:
+    """Do what its policy says of a message around whose handler our own code failed; too many in a row turn the queue off."""
+    owner, row = partition.owner, partition.row
+    owner.counts.failures += 1
+    row.rollbacks += 1
+    partition.moved = True
+    limit = owner.settings.rollbacks
+    if limit is not None and row.rollbacks >= limit and not row.off:
+        by = f"{row.rollbacks} rollbacks in a row"
+        switching.turn_off(partition, switching.ROLLBACKS, by, giving_up.text_of(failure))
+        switching.hold_back(partition, item, task.without)
+        return
+    if not _is_braked(partition, item, task, failure):
+        item.attempts += 1
+        giving_up.give_up(partition, item, task, failure, last(failure, owner.service.poison, _subject(item, task)))
 
 
 def _begins(partition: Partition, item: Item, task: Task) -> None:

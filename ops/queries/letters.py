@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from conversations.config import Kafka
 from conversations.errors import UndecodableRecord
+from conversations.headers import read_headers
 from conversations.kafka.follow import Follower
 from conversations.ports import Record
 from conversations.protocol import rows
@@ -115,10 +116,7 @@ _NUMBERS = {names.SOURCE_OFFSET: _COUNTED, names.FAILED_AT: _COUNTED, names.SEQU
 
 
 def _headers(record: Record) -> dict[str, bytes]:
-    try:
-        return {name: value or b"" for name, value in record.headers() or ()}
-    except (ValueError, SystemError):  # a name that is not UTF-8: the client cannot say any of them, nor be asked again
-        return {}
+    return {name: value or b"" for name, value in read_headers(record) or ()}
 
 
 def _tool(headers: list[str]) -> str:

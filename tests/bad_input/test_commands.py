@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from conversations.ports import Headers
 from conversations.protocol.topics import COMMANDS
 from conversations.testing.reading import endpoints
 from tests.bad_input import commands
@@ -50,11 +51,17 @@ def check(place: Memory, row: Order, value: bytes | None, offset: int) -> None:
         assert (event["service"], event["offset"], event["topic"]) == ("web", offset, place.topic("web", COMMANDS))
 
 
-def test_a_command_in_the_wrong_partition_is_forwarded_and_takes_effect_once(place: Memory) -> None:
-    """Whoever miscounts partitions is served all the same."""
+@pytest.mark.parametrize(
+    "headers", [None, [("\udcff\udcfe", b"x")], [("large", bytes(3_000_000))], [("many", b"x")] * 5_000],
+    ids=["none", "unreadable", "large", "many"],
+)  # fmt: skip
+def test_a_command_in_the_wrong_partition_is_forwarded_and_takes_effect_once(
+    place: Memory, headers: Headers | None
+) -> None:
+    """Whoever miscounts partitions is served all the same, whatever the headers, which no command has."""
     target = known(place, 3)
     record = order(target, 1)
-    (offset,) = place.throw("web", COMMANDS, [replace(record, partition=1)])
+    (offset,) = place.throw("web", COMMANDS, [replace(record, partition=1, headers=headers)])
     place.sim.run()
     assert offset == 0
     assert receipts(place, target) == [0, 1]

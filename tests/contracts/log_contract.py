@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from conversations.errors import DestinationFailed, Fenced, InputLost, LogError
+from conversations.headers import read_headers
 from conversations.ports import Log, Out, Positions, Record, Restore, Store, Stores
 from tests import waiting
 
@@ -559,6 +560,16 @@ class LogContract:
         member.awaits(b"v")
         with pytest.raises(SystemError):
             member.got[0].headers()
+        member.log.close()
+
+    def test_headers_are_read_or_not_however_often_others_were_read(self, world: World, member: Member) -> None:
+        """Python asks otherwise once it has asked often, and then does not notice what the client raises."""
+        member.log.open(0, START)
+        for _ in range(20):
+            world.append("queue", 0, b"v", b"v", b"v")
+            world.append_unreadable("queue", 0)
+        until(lambda: (member.poll(), len(member.got) == 80)[1])
+        assert [read_headers(record) for record in member.got] == [[], [], [], None] * 20
         member.log.close()
 
 

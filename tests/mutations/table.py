@@ -46,6 +46,8 @@ _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
 _PARKING = "tests/simulation/test_parking.py::test_"
+_BREAKDOWNS = "tests/crashes/test_breakdowns.py::test_"
+_COMMANDS = "tests/bad_input/test_commands.py::test_"
 _KILLERS = "tests/crashes/test_killers.py::test_"
 _TRAPS = "tests/simulation/test_parking_traps.py::test_"
 _SWITCH = "tests/simulation/test_queue_switch.py::test_"
@@ -301,4 +303,20 @@ MUTATIONS = (
         "117-a-last-commit-for-ever",
         "tests/unit/worker/test_stopping.py::test_a_worker_that_was_told_to_stop_does_not_try_to_commit_for_ever",
     ),
+    Mutation(
+        "101-headers-asked-for-twice",
+        f"{_BREAKDOWNS}a_record_with_a_header_that_cannot_be_read_is_set_aside[queue-headers0]",
+    ),
+    Mutation(
+        "102-forwarded-with-its-headers",
+        f"{_COMMANDS}a_command_in_the_wrong_partition_is_forwarded_and_takes_effect_once[unreadable]",
+    ),
+    Mutation("103-letters-of-no-offset", f"{_BREAKDOWNS}a_letter_before_the_first_record_is_not_open[-1]"),
+    Mutation(
+        "104-a-broken-step-is-committed", f"{_BREAKDOWNS}a_message_around_whose_handler_our_code_fails_is_kept[receive]"
+    ),
+    Mutation(
+        "105-commands-are-not-suspect", f"{_BREAKDOWNS}a_command_that_kills_its_process_is_refused_after_its_deaths"
+    ),
+    Mutation("106-not-one-by-one", f"{_BREAKDOWNS}what_cannot_be_committed_is_found_among_many"),
 )

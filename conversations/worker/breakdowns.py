@@ -1,0 +1,78 @@
+"""What our own code raises around a handler: its partition is built anew without the step, and the record at work given up on.
+
+A step that failed halfway is in memory alone. Nothing of it is mended by hand: the partition is restored from what is committed and
+its records are read again; the one that was at work is condemned, and in its turn kept as a dead letter instead of carried out.
+A failure that names no record, because it came while a step was closed, has its partition go on one item at a time until it does.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from conversations.bodies import said
+from conversations.errors import (
+    DeclarationError,
+    LogError,
+    StateDamaged,
+    StateUpgradeError,
+)
+from conversations.protocol.identifiers import uuid_text
+from conversations.worker import letters
+from conversations.worker.active import Item
+from conversations.worker.condemned import Condemned
+from conversations.worker.partition import Partition
+from conversations.worker.suspicion import name_of
+
+log = logging.getLogger("conversations.worker")
+
+NOT_A_RECORDS = (LogError, StateUpgradeError, DeclarationError)
+"""Failures of Kafka, damage to the state, and what only another release mends: no record is at fault."""
+
+
+def failed(partition: Partition, item: Item | None, failure: BaseException) -> None:
+    """Take note of what a lane's own code raised: its record's fault, unless it cannot be."""
+    owner = partition.owner
+    if partition.gone:
+        return
+    if isinstance(failure, Exception) and not isinstance(failure, NOT_A_RECORDS):
+        owner.breakdowns.blame(partition, item, failure)
+    else:
+        owner.failure, owner.failed_in = failure, partition.number
+
+
+def verdict(partition: Partition, item: Item) -> Condemned | None:
+    """Say whether an item is not to be carried out, because our code failed with it before."""
+    breakdowns, key = partition.owner.breakdowns, (partition.number, name_of(item))
+    found = breakdowns.condemned.get(key)
+    if found is None:
+        return None
+
+    def forget() -> None:
+        breakdowns.condemned.pop(key, None)
+
+    partition.notify(forget)
+    return found
+
+
+def set_aside(partition: Partition, item: Item, found: Condemned) -> None:
+    """Keep the bytes of a condemned record, and touch nothing else.
+
+    Raises:
+        StateDamaged: it has none, or even this failed: a human must look at the partition.
+    """
+    why = text_of(found.failure)
+    if found.times > 2 or not item.topic or item.handler:
+        raise StateDamaged(partition.number, f"{name_of(item)} can neither be carried out nor given up on: {why}")
+    if item.command is not None:
+        letters.dead_letter(partition, item, letters.COMMAND_REFUSED, failure=found.failure)
+        command = uuid_text(item.command.command_id)
+        letters.event(partition, "COMMAND_REFUSED", command=command, code=0, why=why)
+        return
+    partition.owner.counts.set_aside += 1
+    letters.dead_letter(partition, item, letters.SET_ASIDE, failure=found.failure)
+    letters.event(partition, "SET_ASIDE", topic=item.topic, offset=item.offset, why=f"carrying it out failed: {why}")
+
+
+def text_of(failure: Exception) -> str:
+    """Say what was raised, in one line's length."""
+    return f"{type(failure).__name__}: {said(failure)[: letters.TEXT_LIMIT]}"

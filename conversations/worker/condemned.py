@@ -1,0 +1,81 @@
+"""Which records our own code failed with, and which partitions are to be built anew for it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from conversations.worker.suspicion import name_of
+
+if TYPE_CHECKING:
+    from conversations.worker.active import Item
+    from conversations.worker.partition import Partition  # it is made by what owns these
+
+log = logging.getLogger("conversations.worker")
+
+MOST = 1_000
+"""Records that are condemned and have not had their turn."""
+
+
+@dataclass(slots=True)
+class Condemned:
+    """A record that our code failed with."""
+
+    failure: Exception
+    times: int = 1
+    """How often; a second time also when it was only given up on."""
+
+
+class Breakdowns:
+    """The broken partitions of one worker, and the records that broke them. Guarded by the owner's lock."""
+
+    def __init__(self) -> None:
+        self.condemned: dict[tuple[int, str], Condemned] = {}
+        """By partition, and the name of the item."""
+        self.broken: dict[int, Exception] = {}
+        """Partitions of which nothing in memory is to be committed."""
+        self.careful: dict[int, int] = {}
+        """Partitions that go on one item at a time, and for how many steps."""
+
+    def blame(self, partition: Partition, item: Item | None, failure: Exception) -> None:
+        """A step of a partition failed while this item was at work."""
+        number = partition.number
+        what = "a step" if item is None else name_of(item)
+        log.error("partition %d of %s is built anew: %s failed", number, partition.owner.name, what, exc_info=failure)
+        self.broken[number] = failure
+        if item is None:
+            self.careful[number] = 2 * partition.owner.settings.batch + 16
+            return
+        found = self.condemned.get((number, what))
+        if found is not None:
+            found.failure, found.times = failure, found.times + 1
+        elif len(self.condemned) < MOST:
+            self.condemned[number, what] = Condemned(failure)
+
+    def blame_collected(self, partition: Partition, failure: Exception) -> None:
+        """Closing a step failed: what was at work is known when that was one thing."""
+        if partition.number not in self.careful:
+            self.blame(partition, None, failure)
+        else:
+            self.blame(partition, partition.flight.last, failure)
+
+    def collected(self, number: int) -> None:
+        """A step of a partition was closed."""
+        left = self.careful.get(number)
+        if left is not None:
+            self.careful[number] = left - 1
+            if left <= 1:
+                del self.careful[number]
+
+    def take_broken(self) -> list[int]:
+        """Return the partitions that are to be built anew."""
+        broken, self.broken = self.broken, {}
+        return list(broken)
+
+    def forget(self, numbers: list[int]) -> None:
+        """These partitions belong to somebody else."""
+        for number in numbers:
+            self.broken.pop(number, None)
+            self.careful.pop(number, None)
+        self.condemned = {key: found for key, found in self.condemned.items() if key[0] not in numbers}
