@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, LogError, NotAccepted
 from conversations.kafka.catalog import read_catalog
-from conversations.kafka.clients import REQUEST_TIMEOUT, make_producer
+from conversations.kafka.clients import REQUEST_TIMEOUT, log, make_producer
 from conversations.kafka.failures import describe
 from conversations.ports import Headers
 from conversations.protocol.topics import COMMANDS, partition_of, service_topic
@@ -63,6 +63,8 @@ class _Connection:
         self.producer: Producer = make_producer(kafka, safe, {"linger.ms": 0, "message.max.bytes": 2_000_000})
         self._crowded: deque[_Command] = deque()
         """For which the producer's queue had no room."""
+        self.lost: KafkaError | None = None
+        """Why the producer takes nothing any more, once that is so."""
         self._stop = Event()
         self._thread = Thread(target=self._serve, name=f"commands of {service}", daemon=True)
         self._thread.start()
@@ -97,12 +99,17 @@ class _Connection:
         except BufferError:
             return False
         except KafkaException as failure:
+            self._look_at(failure)
             command.refuse(self._refused(failure.args[0]))
         return True
 
     def _serve(self) -> None:
-        while not self._stop.is_set():
-            self.producer.poll(CROWDED if self._crowded else SERVE)
+        """Bring reports to those who wait, to the last one when the producer is lost."""
+        while not self._stop.is_set() and not (self.lost and not len(self.producer) and not self._crowded):
+            try:
+                self.producer.poll(CROWDED if self._crowded else SERVE)
+            except KafkaException as failure:
+                self._look_at(failure)
             while self._crowded:
                 command = self._crowded[0]
                 if monotonic() > command.deadline:
@@ -110,6 +117,14 @@ class _Connection:
                 elif not self._produce(command):
                     break
                 self._crowded.popleft()
+
+    def _look_at(self, failure: KafkaException) -> None:
+        """Give a producer up that has failed for good: after an outage it may not be able to repeat what it had sent."""
+        error: KafkaError = failure.args[0]
+        if error.fatal() and self.lost is None:
+            self.lost = error
+            log.warning("commands of %s go through a new producer: %s", self.service, describe(error))
+            self.producer.purge(in_flight=False, blocking=False)
 
     def _refused(self, error: KafkaError) -> NotAccepted:
         return NotAccepted(f"Kafka refused a command for {self.service!r}: {describe(error)}")
@@ -152,6 +167,8 @@ class CommandProducer:
         command = _Command(key, value, headers, timeout)
         with self._lock:
             connection = self._connection
+            if connection is not None and connection.lost:
+                connection = self._connection = None
             if connection is None:
                 if len(self._waiting) >= WAITING:
                     command.refuse(

@@ -1,10 +1,13 @@
 """Clients appending commands to a real cluster."""
 
+import ctypes
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from time import perf_counter
 
 import pytest
+from confluent_kafka import KafkaError, cimpl
 
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, NotAccepted
@@ -12,6 +15,8 @@ from conversations.kafka.commands import CommandProducer
 from conversations.kafka.restore import BoundedReader
 from conversations.protocol.topics import partition_of
 from tests.integration.kafka.members import PARTITIONS, START, Member, topic
+
+PATIENCE = 60.0
 
 pytestmark = pytest.mark.kafka
 
@@ -56,8 +61,29 @@ def test_a_command_nobody_confirms_in_time_is_not_accepted(kafka: Kafka) -> None
     with pytest.raises(NotAccepted, match="did not confirm"):
         unhappy.append(b"k", b"v", timeout=0)
     with pytest.raises(NotAccepted, match="MSG_SIZE_TOO_LARGE"):
-        unhappy.append(b"k", os.urandom(1_900_000))
+        unhappy.append(b"k", os.urandom(2_100_000))
     unhappy.close()
+
+
+def fail_for_good(producer: object) -> None:
+    """Let librdkafka find what it finds when it cannot repeat after an outage what it had sent before, by its own test hook."""
+    handle = ctypes.c_void_p.from_address(id(producer) + object.__basicsize__)
+    hook = ctypes.CDLL(cimpl.__file__).rd_kafka_test_fatal_error
+    hook.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p]
+    hook(handle, KafkaError._INCONSISTENT, b"unable to reconstruct a message set")
+
+
+def test_a_producer_that_failed_for_good_is_replaced_and_nobody_waits_in_vain(kafka: Kafka) -> None:
+    commands = CommandProducer(kafka, "orders")
+    commands.append(b"k", b"before")
+    assert commands._connection is not None
+    under_way = [commands.append_async(b"k", b"%d" % n) for n in range(100)]
+    fail_for_good(commands._connection.producer)
+    assert all(isinstance(future.exception(PATIENCE), NotAccepted | None) for future in under_way)
+    with suppress(NotAccepted):  # it may be the one that notices
+        commands.append(b"k", b"perhaps")
+    commands.append(b"k", b"again")
+    commands.close()
 
 
 def test_a_service_outside_the_catalog_is_named(kafka: Kafka) -> None:
