@@ -136,6 +136,9 @@ class Log(Protocol):
             LogError: fatal.
         """
 
+    def appended_at(self) -> int | None:
+        """When, on the log's clock, the last commit's state was appended, microseconds; None when its topic does not say."""
+
     def partitions(self, service: str) -> int | None:
         """Partition count of a service's topics from the catalog, None when the service is not known (yet)."""
 
@@ -201,7 +204,10 @@ class CommandSink(Protocol):
 
 
 class Clock(Protocol):
-    """Wall-clock time."""
+    """A machine's clocks: the one on the wall, which may be wrong and may jump, and one that only goes on."""
 
     def now(self) -> int:
         """Microseconds since the epoch, UTC."""
+
+    def steady(self) -> int:
+        """Microseconds since some moment; never jumps."""

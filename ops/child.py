@@ -250,6 +250,7 @@ def condition(worker: Worker) -> dict[str, Any]:
         "joined": worker.joined,
         "stopping": worker.stopping.is_set(),
         "restoring": worker.restoring,
+        "clock_off_seconds": round(owner.clock.off / 1_000_000, 3),
         "idle_seconds": max(0.0, (owner.clock.now() - owner.now) / 1_000_000),
         "partitions": partitions,
         "brake_on": owner.braking.on,

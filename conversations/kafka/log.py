@@ -148,6 +148,10 @@ class KafkaLog:
             inputs.broken = True
             raise
 
+    def appended_at(self) -> int | None:
+        """When the last commit's state was appended, as Kafka reported it; None when the state topic has its writers' times."""
+        return None if self._transactions is None else self._transactions.appended_at
+
     def partitions(self, service: str) -> int | None:
         """Partition count of a service's topics from the catalog, None when the service is not known (yet)."""
         return self._catalog.partitions(service)

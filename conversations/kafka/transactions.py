@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from conversations.config import Kafka
 from conversations.errors import DestinationFailed, Fenced, InDoubt, Interrupted, LogError, RefusedRecord
@@ -71,6 +71,8 @@ class Transactions:
         self._refused: dict[str, KafkaError] = {}
         self._delivered: set[str] = set()
         self._report_all = False
+        self.appended_at: int | None = None
+        """LogAppendTime of a state record of the last commit, microseconds; None where the topic has its writers' times."""
 
     def start(self) -> None:
         """Connect; ends whatever transaction an earlier process of the same slot left open.
@@ -109,7 +111,7 @@ class Transactions:
 
     def _filled(self, outs: Sequence[Produced], offsets: Mapping[int, int], search: Search) -> bool:
         """Fill a transaction, all but the commit; False when it failed for a record that is yet to be found."""
-        self._ends, self._refused, self._delivered = {}, {}, set()
+        self._ends, self._refused, self._delivered, self.appended_at = {}, {}, set(), None
         try:
             self._fill(outs, offsets, search)
         except (KafkaException, SystemError) as failure:
@@ -337,6 +339,9 @@ class Transactions:
             return
         self._delivered.add(topic)
         if topic == self._group.state:
+            kind, at = message.timestamp()
+            if kind == TIMESTAMP_LOG_APPEND_TIME:
+                self.appended_at = at * 1_000
             partition, offset = message.partition() or 0, message.offset()
             # A record acknowledged as a duplicate has no offset; 0 makes the local copy read everything again.
             self._ends[partition] = offset + 1 if offset is not None and offset >= 0 else 0

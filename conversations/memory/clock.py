@@ -12,6 +12,10 @@ class SystemClock:
         """Microseconds since the epoch, UTC."""
         return time.time_ns() // 1_000
 
+    def steady(self) -> int:
+        """Microseconds since the machine started."""
+        return time.monotonic_ns() // 1_000
+
 
 class ManualClock:
     """A clock that stands still until it is moved."""
@@ -21,6 +25,10 @@ class ManualClock:
 
     def now(self) -> int:
         """Microseconds since the epoch, UTC."""
+        return self._now
+
+    def steady(self) -> int:
+        """The same."""
         return self._now
 
     def advance(self, by: int) -> None:

@@ -89,6 +89,7 @@ class MemoryLog:
         """True when it cannot commit any more: partitions that go are lost, not revoked."""
         self._inputs: dict[tuple[int, str], _Input] = {}
         self._listener: Listener | None = None
+        self._appended_at: int | None = None
         self._thread = 0
 
     @property
@@ -215,7 +216,13 @@ class MemoryLog:
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
         """Append and move offsets together; see ``ports.Log``."""
         self._joined()
-        return self.broker.commit(self.service, self, outs, offsets)
+        done = self.broker.commit(self.service, self, outs, offsets)
+        self._appended_at = self.broker.clock.now()
+        return done
+
+    def appended_at(self) -> int | None:
+        """When the last commit's records were appended."""
+        return self._appended_at
 
     def partitions(self, service: str) -> int | None:
         """Partition count of a service."""

@@ -23,7 +23,7 @@ class Faults:
     may be declared dead meanwhile. ``hang`` is per transaction: it stays open when its producer dies, or is decided
     only after its worker gave up waiting. ``survive`` is per crash: the local copies of state are still there.
     ``noise`` is per transaction: somebody writes a record that nobody can use. ``refuse`` is per transaction: the queue
-    of another service takes no records. ``overlap`` is per attempt of a commit: handlers finish while it is under way.
+    of another service takes no records. ``skew`` is per step and per start: the machine's clock is set to another time. ``overlap`` is per attempt of a commit: handlers finish while it is under way.
     """
 
     seed: int
@@ -40,6 +40,7 @@ class Faults:
     noise: float = 0.0
     refuse: float = 0.0
     overlap: float = 0.0
+    skew: float = 0.0
 
 
 class Crash(BaseException):

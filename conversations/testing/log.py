@@ -132,6 +132,7 @@ class FaultyLog(MemoryLog):
             self.broken = True
             raise
         self.page.landed()
+        self._appended_at = self.broker.clock.now()
         return done
 
     def _commit_by_chance(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:

@@ -15,6 +15,7 @@ from conversations.testing import bounds
 from conversations.testing.broker import FaultyBroker
 from conversations.testing.faults import Chance, Crash
 from conversations.testing.log import FaultyLog
+from conversations.testing.process_clock import ProcessClock
 from conversations.testing.scheduler import SeededLanes
 from conversations.testing.stores import Disk
 from conversations.worker import Worker
@@ -50,15 +51,17 @@ class Runner:
         self._slot = f"{service.name}/{slot}"
         self._log: FaultyLog | None = None
         self._disk = Disk()
+        self.clock = ProcessClock(world.clock, world.chance)
         self.worker = self._new()
 
     def _new(self) -> Worker:
         world = self._world
+        self.clock.jump()
         page: Callable[[], Any] = lambda: self.log.page  # noqa: E731 - of whichever connection there is then
         self.lanes = SeededLanes(world.chance, page, world.broker.ledger, world.failed)
         stores: Stores = self._disk if world.chance.faults.survive else MemoryStores()
         return Worker(
-            self.service, self._connect, stores, settings=world.settings, clock=world.clock,
+            self.service, self._connect, stores, settings=world.settings, clock=self.clock,
             scheduler=self.lanes, random=world.chance.random,
         )  # fmt: skip
 
@@ -78,6 +81,7 @@ class Runner:
         """Let the worker do a step; return what moved: records read and transactions committed."""
         if self.stepping or self._sleeps():
             return 1
+        self.clock.jump()
         before, log = self.worker.counts.commits, self.log
         self.stepping = True
         try:

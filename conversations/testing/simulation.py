@@ -203,6 +203,14 @@ class Simulation(AbstractContextManager["Simulation"]):
         """
         self._runners[service][number].crash()
 
+    def set_clock_off(self, service: str, by: timedelta, number: int = 0) -> None:
+        """Let a worker's machine be ahead of the true time by this much, or behind, from now on.
+
+        Raises:
+            KeyError: no such service.
+        """
+        self._runners[service][number].clock.set_off(by)
+
     def failed(self, failure: BaseException) -> None:
         """A handler raised; the run tells the test."""
         self._failures.append(failure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from conversations.errors import KafkaUnreachable
@@ -18,6 +19,9 @@ from conversations.worker.records import encode_item
 from conversations.worker.undelivered import Failed
 from conversations.worker.working import waiting_key
 
+log = logging.getLogger("conversations.worker")
+
+SECOND = 1_000_000
 SWEEP = 2_000
 """Rows forgotten per step at most."""
 
@@ -28,6 +32,8 @@ def collect(partition: Partition) -> bool:
     _hear_tick(partition)
     _sweep(partition)
     _pass_bound(partition)
+    if partition.owner.clock.warns():
+        _tell_clock(partition)
     if partition.suspicion is not None and partition.suspicion.announce():
         partition.moved = True
     if not partition.pending():
@@ -47,6 +53,12 @@ def collect(partition: Partition) -> bool:
     return True
 
 
+def _tell_clock(partition: Partition) -> None:
+    seconds = partition.owner.clock.off / SECOND
+    log.warning("this machine's clock is off the log's by %+.1f s; the worker goes by the log's: set it right", seconds)
+    letters.event(partition, "CLOCK_OFF", seconds=round(seconds, 1))
+
+
 def landed(partition: Partition, checkpoint: int | None, room: int) -> list[Callable[[], None]]:
     """Apply a committed step to the local store and keep ``room`` endpoints in memory at most; return whom to tell."""
     flight = partition.flying
@@ -56,6 +68,7 @@ def landed(partition: Partition, checkpoint: int | None, room: int) -> list[Call
         flight.rows.items(), checkpoint if checkpoint is not None else partition.store.checkpoint() or 0
     )
     partition.flying = None
+    partition.opened_at = min(partition.opened_at, partition.owner.clock.now())  # the log's time since the first commit
     if partition.suspicion is not None:
         partition.suspicion.committed()
     _evict(partition, room)
@@ -243,6 +256,7 @@ def _hear_tick(partition: Partition) -> None:
 def _tick(partition: Partition) -> None:
     """Ask for a tick on a queue that has been idle for long while tombstones wait for time to pass."""
     now = partition.owner.now
+    partition.ticked = min(partition.ticked, now)
     last = max(partition.row.queue_time, partition.ticked)
     if not len(partition.tombstones) or (last and now - last < partition.owner.periods.tick_after):
         return

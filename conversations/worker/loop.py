@@ -210,7 +210,7 @@ class Worker:
         soonest = min((p.next_deadline() for p in self.partitions.values()), default=NEVER)
         timeout = max(0.0, min(timeout, (soonest - self.owner.clock.now()) / 1_000_000))
         try:
-            return self.owner.log.poll(timeout, self.settings.batch)
+            return self.owner.hear(self.owner.log.poll(timeout, self.settings.batch))
         except InputLost as error:
             self._set_partition_aside(error.partition, error.why)
             return ()
@@ -314,7 +314,7 @@ class Worker:
             outs = [out for p in flying if p.flying is not None for out in p.flying.outs]
             offsets = {p.number: p.flying.queue for p in flying if p.flying is not None}
             try:
-                return flying, dict(self.owner.log.commit(outs, offsets))
+                return flying, self.owner.commit(outs, offsets)
             except Fenced:
                 if self._giving_back:
                     raise  # inside a callback of poll, which cannot be polled: the partitions are lost already

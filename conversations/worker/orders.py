@@ -67,7 +67,7 @@ def carry_out(partition: Partition, item: Item, command: Command) -> None:
         draft = _draft(partition, command)
         if any(isinstance(operation, Resolve) for operation in command.operations):
             _resolve(partition, command)
-        _remember(partition, command)
+        _remember(partition, command, item.log_time)
     except _Repeated:
         partition.owner.counts.duplicates += 1
         if report:
@@ -206,16 +206,20 @@ def _check_age(partition: Partition, item: Item, command: Command) -> None:
     oldest = max(item.log_time, partition.row.queue_time) - life
     drawn = drawn_at(command.conversation_id) if isinstance(command.operations[0], Begin) else None
     if command.issued_at < oldest or (drawn is not None and drawn < oldest):
-        raise LocalError("the command is more than a day old: whether it took effect is not known any more", code=8426)
+        raise LocalError(
+            "the command is more than a day old, or its client's clock more than a day behind: whether it took effect is "
+            "not known any more",
+            code=8426,
+        )
     if max(command.issued_at, drawn or 0) > item.log_time + life:
         # Once its row is forgotten nothing would tell its repetition from it.
-        raise LocalError("the command is from more than a day ahead", code=8426)
+        raise LocalError("the command is from more than a day ahead: its client's clock is", code=8426)
 
 
-def _remember(partition: Partition, command: Command) -> None:
+def _remember(partition: Partition, command: Command, log_time: int) -> None:
     """Keep what makes a repetition harmless, for a day of log time."""
     for key in _keys(command):
-        until = max(partition.row.queue_time, partition.owner.now) + partition.owner.periods.command_life
+        until = max(partition.row.queue_time, log_time) + partition.owner.periods.command_life
         partition.write(key, until.to_bytes(8, "big") + _content(command))
         partition.commands.add(until, key)
 

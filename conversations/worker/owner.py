@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
@@ -15,7 +15,7 @@ from conversations.handlers import Side
 from conversations.lanes import Scheduler
 from conversations.periods import Periods
 from conversations.poison import waits
-from conversations.ports import Clock, Log
+from conversations.ports import Clock, Log, Produced, Record
 from conversations.presence import Watcher
 from conversations.protocol.envelope import encode_long
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7
@@ -33,10 +33,13 @@ from conversations.protocol.topics import (
 from conversations.service import Service
 from conversations.worker.braking import Braking
 from conversations.worker.condemned import Breakdowns
+from conversations.worker.log_clock import LogClock
 from conversations.worker.suspicion import PROCESS, Stage
 
 log = logging.getLogger("conversations.worker")
 
+LOG_APPEND_TIME = 2
+"""The kind of a record's time that its broker set."""
 REMEMBERED = 1_000
 """Topics whose last pause is remembered before those that are well again are forgotten."""
 
@@ -99,6 +102,11 @@ class Destinations:
         self._waits[topic] = (now, wait)
         self.blocked[topic] = now + wait
 
+    def turn_back(self, by: int) -> None:
+        """The worker's time was ahead of the log's: pauses end as much earlier."""
+        self.blocked = {topic: at - by for topic, at in self.blocked.items()}
+        self._waits = {topic: (last - by, wait) for topic, (last, wait) in self._waits.items()}
+
     def try_again(self, now: int) -> None:
         """Unblock the topics whose pause is over."""
         for topic in [topic for topic, at in self.blocked.items() if at <= now]:
@@ -124,7 +132,7 @@ class Owner:
         self.name = service.name
         self.sides = sides
         self.log = connection
-        self.clock = clock
+        self.clock = LogClock(clock, settings.clock_off)
         self.scheduler = scheduler
         self.settings = settings
         self.periods = settings.periods
@@ -135,6 +143,7 @@ class Owner:
         """Time of this step, microseconds since the epoch."""
         self.stamp = b""
         """The same, encoded as envelopes carry it."""
+        self.destinations = Destinations(namespace, self._count_partitions, self.periods)
         self.look_at_clock()
         self.stage = Stage()
         """Shared by all workers of a process."""
@@ -145,7 +154,6 @@ class Owner:
         """A bug in a lane's own code, to be raised by the polling thread."""
         self.failed_in = NONE
         """The partition that lane is of."""
-        self.destinations = Destinations(namespace, self._count_partitions, self.periods)
         self.watchers: dict[bytes, Watcher] = {}
         """Requests of this process that wait for what arrives on a conversation."""
         self.queue_topic = service_topic(namespace, service.name, QUEUE)
@@ -171,8 +179,25 @@ class Owner:
 
     def look_at_clock(self) -> None:
         """Take the time for everything this step does."""
-        self.now = self.clock.now()
+        before, self.now = self.now, self.clock.now()
         self.stamp = encode_long(self.now)
+        if self.now < before:
+            self.destinations.turn_back(before - self.now)
+
+    def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> dict[int, int]:
+        """Commit, and learn how late it is at most; see ``ports.Log.commit``."""
+        since = self.clock.steady()
+        ends = dict(self.log.commit(outs, offsets))
+        self.clock.wrote(self.log.appended_at(), since)
+        return ends
+
+    def hear(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Learn from what was read how late it is at least; return it."""
+        if records:
+            kind, at = records[-1].timestamp()
+            if kind == LOG_APPEND_TIME:
+                self.clock.heard(at * 1_000)
+        return records
 
     def _count_partitions(self, service: str) -> int | None:
         return self.log.partitions(service)

@@ -315,6 +315,7 @@ class Partition:
         if row is not None:
             self.row = self.decoded(rows.PARTITION, rows.decode_partition, row)
             self._check(queue_id, commands_id)
+            self.owner.clock.heard(self.row.queue_time)
         fresh = row is None
         self.row.queue_id, self.row.commands_id = queue_id, commands_id
         self.row.state_id = ids[self.owner.state_topic]
@@ -384,7 +385,7 @@ class Partition:
                 self.parked_bytes += park.row.size
                 self.counted_bytes += park.row.counted_size
                 if park.row.due == rows.QUEUE_ON and not self.row.off:
-                    park.row.due = self.opened_at
+                    park.row.due = min(self.opened_at, self.row.queue_time)  # now, whatever the machine's clock says
                 if park.wakes != NEVER:
                     self.deadlines.add(park.wakes, key[1:18])
 

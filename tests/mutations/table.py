@@ -64,6 +64,7 @@ _ONE_REFUSED = "tests/simulation/test_refused_records.py::test_"
 _DECISIONS = "tests/simulation/test_decisions.py::test_"
 _REFUSED = "tests/unit/worker/test_refused_destinations.py::test_"
 _QUEUES = "tests/simulation/test_refused_destinations.py::test_"
+_LOG_CLOCK = "tests/unit/worker/test_log_clock.py::test_"
 _STALE = "tests/unit/test_stale_dialogs.py::test_"
 _GROUPS = "tests/simulation/test_groups.py::test_"
 _SETTINGS = "tests/integration/kafka/test_topic_settings.py::test_"
@@ -250,12 +251,17 @@ MUTATIONS = (
     ),
     Mutation(
         "132-an-owner-of-today-overtakes",
-        f"{_QUEUES}an_owner_that_waits_for_one_queue_does_not_overtake_what_waits_for_another",
+        f"{_ONE_REFUSED}what_is_said_before_a_refused_dialog_has_its_turn_does_not_go_ahead",
     ),
     Mutation(
         "133-each-partition-finds-out-for-itself",
         f"{_QUEUES}what_one_partition_learns_of_a_queue_does_not_reorder_the_dialogs_of_another",
     ),
+    Mutation(
+        "138-the-machines-clock-believed",
+        f"{_LOG_CLOCK}what_was_read_shows_that_it_is_late",
+    ),
+    Mutation("139-ahead-of-the-log", f"{_LOG_CLOCK}what_was_written_shows_that_it_is_early"),
     Mutation(
         "135-expired-and-handled",
         f"{_ENDS}a_service_that_comes_up_handles_only_dialogs_that_still_live[10-False]",

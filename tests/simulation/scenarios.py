@@ -225,6 +225,21 @@ def refusing(world: World) -> None:
         sim.check_invariants()
 
 
+def misdating(world: World) -> None:
+    """The machines' clocks are up to two days off, and jump: totals, timers and ends are as ever."""
+    world.at_least(workers=2, skew=0.2, crash=0.05, move=0.05)
+    with world.simulation(services.counter(), services.bell()) as sim:
+        web = sim.peer("web")
+        dialogs = [web.begin_dialog("counter", COUNTING, lifetime=timedelta(hours=2)) for _ in range(2)]
+        bell = web.begin_dialog("bell", REMINDERS)
+        times = world.random.randrange(1, 4)
+        bell.send(Remind(times=times))
+        count(world, sim, dialogs)
+        sim.advance(timedelta(minutes=times, seconds=1))
+        assert bell.received() == [Ring(count=n + 1) for n in range(times)]
+        finish(sim, dialogs)
+
+
 def dying(world: World) -> None:
     """Processes die before, within and after their transactions, also while they restore old local copies."""
     world.at_least(workers=2, crash=0.2, hang=0.1, survive=0.7)
@@ -438,5 +453,5 @@ def forgotten(sim: Simulation) -> None:
 
 SCENARIOS: tuple[Scenario, ...] = (
     saga, counting, echoing, forgetting, scattering, ringing, quarrelling,
-    moving, overlapping, refusing, dying, poisoning, waiting, expiring, relaying, confusing, replaying, overflowing, parking,
+    moving, overlapping, refusing, misdating, dying, poisoning, waiting, expiring, relaying, confusing, replaying, overflowing, parking,
 )  # fmt: skip

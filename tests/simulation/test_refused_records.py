@@ -76,6 +76,24 @@ def test_one_answer_that_its_destination_does_not_take_ends_its_dialog_alone() -
         assert heard(again) == ["f"]
 
 
+def test_what_is_said_before_a_refused_dialog_has_its_turn_does_not_go_ahead() -> None:
+    """Its destination is well, but what it says now comes after what can never arrive."""
+    parrot = Parrot()
+    with Simulation(parrot.service) as sim:
+        sim.peer("web")
+        sim.broker.limits[topic(sim, "web", QUEUE)] = 4_000
+        bad = begin(sim, LARGE)
+        while not delayed(sim):
+            sim.worker("web").step()
+            sim.worker("parrot").step()
+        bad.send(Say(text="d"))
+        sim.worker("web").step()
+        sim.run()
+        assert heard(bad) == []
+        kept = [letter for letter in sim.dead_letters("parrot") if letter.reason == letters.UNDELIVERABLE]
+        assert [Say.model_validate_json(decode(letter.value).body).text for letter in kept] == [LARGE, "d"]
+
+
 def test_what_was_refused_ends_its_dialog_also_after_a_crash() -> None:
     """The refused envelope is a row before anything else is done about it."""
     parrot = Parrot()
