@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from secrets import token_hex
-from time import monotonic, perf_counter
+from time import monotonic, perf_counter, time_ns
 from typing import Any, Literal
 
 import pytest
@@ -434,3 +434,12 @@ def test_a_request_nobody_answered_is_not_repeated_by_the_same_client() -> None:
     with pytest.raises(KafkaUnreachable):
         log.topic_ids()
     assert log._admin.client is not before
+
+
+def test_a_commit_tells_when_the_log_has_it(member: Member) -> None:
+    """By the broker's clock, in microseconds; here it is this machine's, told in whole milliseconds."""
+    began = time_ns() // 1_000
+    member.log.commit([member.state(b"a", b"1")], {0: 0})
+    told = member.log.appended_at()
+    assert told is not None
+    assert began - 1_000 <= told <= time_ns() // 1_000
