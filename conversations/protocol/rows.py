@@ -242,7 +242,10 @@ def decode_tombstone(row: bytes) -> Tombstone:
         UndecodableRecord: it is none.
     """
     fields = DEFAULT.decode(row, _TOMBSTONE)
-    missing = Spans(fields["missing"]) if fields["missing"] else frozenset()
+    try:
+        missing = Spans(fields["missing"]) if fields["missing"] else frozenset()
+    except ValueError as error:
+        raise UndecodableRecord(f"broken tombstone: {error}") from error
     return Tombstone(**fields | {"forget_at": int.from_bytes(fields["forget_at"], "big"), "missing": missing})
 
 

@@ -21,14 +21,14 @@ class Spans(MutableSet[int]):
         """Add the numbers from ``start`` up to, and not including, ``stop``; none there may be larger than ``start``.
 
         Raises:
-            ValueError: one is.
+            ValueError: one is, or ``start`` is negative.
         """
         if stop <= start:
             return
-        last = self._bounds[-1] if self._bounds else -1
+        last = self._bounds[-1] if self._bounds else 0
         if start < last:
-            raise ValueError(f"{start} is behind {last}: ranges are added in their order")
-        if start == last:
+            raise ValueError(f"{start} is below {last}: ranges are added in their order, from 0")
+        if self._bounds and start == last:
             self._bounds[-1] = stop
         else:
             self._bounds += start, stop

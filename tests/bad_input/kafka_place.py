@@ -6,10 +6,17 @@ from typing import Any, cast
 from uuid import uuid4
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported at run time, not in its types
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
 
 from conversations.config import Kafka
 from conversations.kafka.admin import apply
 from conversations.ports import Record
+from conversations.protocol.topics import COMMANDS, QUEUE
 from tests.bad_input.forging import Forged
 from tests.bad_input.places import Place
 from tests.bad_input.services import PARTITIONS, shop, web
@@ -25,10 +32,23 @@ class KafkaPlace(Place):
         self.namespace = f"bad{uuid4().hex[:10]}"
         self.kafka = Kafka(bootstrap, namespace=self.namespace)
         apply(self.kafka, [shop().declaration(), web().declaration()], PARTITIONS, 1)
+        self._take_what_is_small_when_compressed()
         self._producer = _producer(bootstrap, "zstd")
 
     def now(self) -> int:
         return time_ns() // 1_000
+
+    def _take_what_is_small_when_compressed(self) -> None:
+        """Let the topics' limit be on compressed bytes, as on topics that an older release made."""
+        as_sent = ConfigEntry("compression.type", "producer", incremental_operation=AlterConfigOpType.SET)
+        changed = [
+            ConfigResource(ConfigResource.Type.TOPIC, self.topic(service, kind), incremental_configs=[as_sent])
+            for service in ("shop", "web")
+            for kind in (QUEUE, COMMANDS)
+        ]
+        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap})
+        for future in admin.incremental_alter_configs(changed).values():
+            future.result()
 
     def throw(self, service: str, kind: str, records: Sequence[Forged]) -> list[int]:
         return self.throw_to(self.topic(service, kind), records)
