@@ -42,6 +42,9 @@ class Limits:
     """Bytes per partition that wait for a destination that takes none; beyond it handlers that would add to it wait too."""
     dialog_bytes: int = 16_000_000
     """Bytes of one dialog that are held, and that are delayed: so much of it goes into one transaction when it ends."""
+    step_bytes: int = 32_000_000
+    """Bytes that one step reads, and that it writes, before it takes on nothing more; a transaction may have both, and what the
+    last thing taken on adds."""
     waiting_bytes: int = 64_000_000
     """Bytes of waiting rows per partition at which its queue input pauses."""
     parked_messages: int = 10_000
@@ -74,6 +77,8 @@ class WorkerSettings:
     """Handlers that may run at the same time; handlers that never wait use one thread whatever this says."""
     batch: int = 5_000
     """Records read per step at most."""
+    step: timedelta = timedelta(seconds=1)
+    """How long a step works before it takes on nothing more; the rest follows in the next."""
     patience: timedelta = timedelta(milliseconds=50)
     """How long a step waits for its handlers before it commits without the slow ones."""
     revocation: timedelta = timedelta(seconds=5)

@@ -15,6 +15,10 @@ Produced = tuple[str, int, bytes | None, bytes | None, Headers | None]
 """A record to append, as a plain tuple: what an ``Out`` is too, and faster to make."""
 
 
+ANY_SIZE = 1 << 62
+"""More bytes than any poll returns."""
+
+
 class Record(Protocol):
     """One record as the log delivers it; the methods are those of a confluent-kafka message, so none is wrapped."""
 
@@ -99,8 +103,10 @@ class Log(Protocol):
     def join(self, listener: Listener) -> None:
         """Subscribe to the service's queue; partitions arrive through the listener, with their inputs paused."""
 
-    def poll(self, timeout: float, limit: int) -> Sequence[Record]:
+    def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
         """Return the records at hand, at most ``limit``; wait up to ``timeout`` seconds only when there are none.
+
+        No more are added to those whose values have ``size`` bytes together, or some more.
 
         Raises:
             InputLost: an input position is out of range or its topic was re-created; names the partition.

@@ -20,7 +20,7 @@ from conversations.kafka.log import KafkaLog
 from conversations.kafka.store import RocksStores
 from conversations.lanes import Inline
 from conversations.memory.store import MemoryStores
-from conversations.ports import Record
+from conversations.ports import ANY_SIZE, Record
 from conversations.worker import Worker
 from conversations.worker.partition import FIRST_ROW
 
@@ -80,8 +80,8 @@ class TimedLog(KafkaLog):
 
     watch: Stopwatch
 
-    def poll(self, timeout: float, limit: int) -> Sequence[Record]:
-        records = super().poll(timeout, limit)
+    def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
+        records = super().poll(timeout, limit, size)
         if records:
             self.watch.start()
         return records

@@ -12,7 +12,7 @@ from conversations.errors import InputLost, LogError
 from conversations.kafka import rights
 from conversations.kafka.clients import log, make_consumer, translated
 from conversations.kafka.failures import describe, ignorable, input_gone
-from conversations.ports import Listener, Positions, Record
+from conversations.ports import ANY_SIZE, Listener, Positions, Record
 
 PREFERRED = {
     "fetch.min.bytes": 1,
@@ -29,6 +29,8 @@ PROTOCOLS = {
     # Incremental like the new protocol, so that one set of callbacks serves both.
     "classic": {"group.protocol": "classic", "partition.assignment.strategy": "cooperative-sticky"},
 }
+SLICE = 32
+"""Records taken at first, and then as many as fit if they are like those; of the largest this is 48 MB."""
 _failed = Message.error
 
 
@@ -84,8 +86,8 @@ class Inputs:
             [self._queue], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
 
-    def poll(self, timeout: float, limit: int) -> Sequence[Record]:
-        """Return at most ``limit`` records; wait up to ``timeout`` seconds only when there are none.
+    def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
+        """Return at most ``limit`` records, of about ``size`` bytes; wait up to ``timeout`` seconds only when there are none.
 
         Raises:
             InputLost: an input position is out of range or its topic was re-created.
@@ -98,9 +100,7 @@ class Inputs:
             first = self._consumer.poll(timeout)
             if first is None:
                 return ()
-            batch = [first]
-            if limit > 1:
-                batch += self._consumer.consume(limit - 1, 0)
+            batch = self._more(first, limit, size)
         except KafkaException as failure:
             raise translated(self._kafka, "polling failed", failure) from failure
         # One pass in C; the loops below run only when something happened.
@@ -112,6 +112,18 @@ class Inputs:
         if not batch and self._errors:
             raise self._errors.pop(0)
         return cast("list[Record]", batch)
+
+    def _more(self, first: Message, limit: int, size: int) -> list[Message]:
+        """Take what is at hand in slices: each is in memory, unpacked, before anybody can say how large it is."""
+        batch, taken, some = [first], len(first), SLICE
+        while taken < size and len(batch) < limit:
+            more = self._consumer.consume(min(some, limit - len(batch)), 0)
+            if not more:
+                break
+            batch += more
+            taken += sum(map(len, more))
+            some = max(SLICE, (size - taken) * len(batch) // max(taken, 1))
+        return batch
 
     def fail(self, errors: Sequence[LogError]) -> None:
         """Raise these at the next polls."""

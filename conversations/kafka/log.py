@@ -20,7 +20,7 @@ from conversations.kafka.topic_settings import Asked, verify
 from conversations.kafka.transactions import Group, Transactions
 from conversations.kafka.watch import Watch
 from conversations.periods import SECOND, Periods
-from conversations.ports import Listener, Positions, Produced, Record
+from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record
 from conversations.protocol.topics import COMMANDS, QUEUE, SERVICE_TOPICS, STATE, events_topic, service_topic
 
 LOOK_UP = 2.0
@@ -92,7 +92,7 @@ class KafkaLog:
         self._transactions.start()  # before the first read: ends what an earlier process of this slot left open
         inputs.subscribe(listener)
 
-    def poll(self, timeout: float, limit: int) -> Sequence[Record]:
+    def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
         """Return the records at hand, at most ``limit``; wait up to ``timeout`` seconds only when there are none.
 
         Raises:
@@ -106,7 +106,7 @@ class KafkaLog:
             inputs.fail(changed)
             if self._transactions is not None:
                 self._transactions.forget_topics()
-        return inputs.poll(timeout, limit)
+        return inputs.poll(timeout, limit, size)
 
     def restore(self, partition: int, since: int | None) -> KafkaRestore:
         """Begin reading the state partition from offset ``since`` (None: its start)."""

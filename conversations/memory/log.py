@@ -8,7 +8,7 @@ from threading import get_ident
 from conversations.errors import InputLost, LogError
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.group import Group
-from conversations.ports import Listener, Positions, Produced, Record, Restored
+from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Restored
 from conversations.protocol.topics import COMMANDS, QUEUE, STATE, service_topic
 
 
@@ -61,13 +61,18 @@ class _Input:
         """Where its end was when a poll reached it last, and found nothing more."""
         self.paused = False
 
-    def take(self, limit: int) -> list[Record]:
+    def take(self, limit: int, size: int) -> list[Record]:
         if self.paused:
             return []
         if len(self.records) <= self.position:
             self.end = self.position
             return []
         taken = self.records[self.position : self._broker.stable_end(self._topic, self._partition)][:limit]
+        for number, record in enumerate(taken):
+            size -= len(record.value() or b"")
+            if size <= 0:
+                taken = taken[: number + 1]
+                break
         if not taken:
             self.end = self.position
         self.position += len(taken)
@@ -120,22 +125,24 @@ class MemoryLog:
             raise RuntimeError("only the thread that joined may use the log")
         return listener
 
-    def poll(self, timeout: float, limit: int) -> Sequence[Record]:
+    def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
         """Serve changes of ownership, then return the records at hand; wait only when there are none."""
         self._rebalance(self._joined())
         with self.broker.changed:
-            records = self._take(limit)
+            records = self._take(limit, size)
             if not records and timeout > 0:
                 self.broker.changed.wait(timeout)
-                records = self._take(limit)
+                records = self._take(limit, size)
             return records
 
-    def _take(self, limit: int) -> list[Record]:
+    def _take(self, limit: int, size: int) -> list[Record]:
         taken: list[Record] = []
         for _, source in sorted(self._inputs.items()):
-            if len(taken) >= limit:
+            if len(taken) >= limit or size <= 0:
                 break
-            taken += source.take(limit - len(taken))
+            more = source.take(limit - len(taken), size)
+            size -= sum(len(record.value() or b"") for record in more)
+            taken += more
         return taken
 
     def _rebalance(self, listener: Listener) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from conversations.errors import DestinationFailed, InDoubt, Interrupted
 from conversations.memory.log import MemoryLog, MemoryRestore
-from conversations.ports import Listener, Out, Positions, Produced, Record, Restored
+from conversations.ports import ANY_SIZE, Listener, Out, Positions, Produced, Record, Restored
 from conversations.protocol.topics import QUEUE, STATE, service_topic
 from conversations.testing import noise
 from conversations.testing.broker import FaultyBroker, StepTransaction
@@ -64,7 +64,7 @@ class FaultyLog(MemoryLog):
             self._faulty.end_of(self._slot)
         super().join(listener)
 
-    def poll(self, timeout: float, limit: int) -> Sequence[Record]:
+    def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
         """Serve changes of ownership, chance ones too, then return the records at hand."""
         if self.owned and self._chance.happens(self._chance.faults.revoke):
             partition = self._chance.random.choice(sorted(self.owned))
@@ -74,7 +74,7 @@ class FaultyLog(MemoryLog):
                 self._seize(partition)
         if self._chance.happens(self._chance.faults.move):
             self._move()
-        return super().poll(timeout, limit)
+        return super().poll(timeout, limit, size)
 
     def _seize(self, partition: int) -> None:
         """Somebody else owned the partition for a moment, and this member has not been told."""

@@ -30,10 +30,10 @@ from conversations.service import Service
 from conversations.worker import (
     closing,
     collecting,
-    intake,
     parking,
     refusals,
     rollbacks,
+    routing,
     speaking,
     undelivered,
     working,
@@ -159,8 +159,11 @@ class Worker:
             records, self._backlog = self._backlog, []
             with self.owner.lock:
                 self.owner.look_at_clock()
-                self._route(records)
-                self._wake()
+                if self.owner.budget.begin() and any(partition.ready for partition in self.partitions.values()):
+                    self._put_back(records)  # what the last step took on and did not get to goes first
+                else:
+                    self._put_back(routing.route(self.owner, self.partitions, records, self._set_damaged_aside))
+                    self._wake()
                 mark = self._start()
             self.owner.scheduler.wait(mark, self.settings.patience.total_seconds())
             self._check_time_limits()
@@ -202,38 +205,25 @@ class Worker:
     # -- reading ----------------------------------------------------------------------------------------
 
     def _poll(self, timeout: float) -> Sequence[Record]:
+        limit = self.settings.batch
         if self._backlog:
-            records, self._backlog = self._backlog, []
-            return records
-        if self.busy():
+            timeout, limit = 0.0, 1  # only to be heard of: a member that does not poll is thrown out of its group
+        elif self.busy():
             timeout = min(timeout, BUSY)
         soonest = min((p.next_deadline() for p in self.partitions.values()), default=NEVER)
         timeout = max(0.0, min(timeout, (soonest - self.owner.clock.now()) / 1_000_000))
         try:
-            return self.owner.hear(self.owner.log.poll(timeout, self.settings.batch))
+            read = self.owner.hear(self.owner.log.poll(timeout, limit, self.settings.limits.step_bytes))
+            self._backlog += read  # not in one line: polling may lose partitions, and their records with them
         except InputLost as error:
             self._set_partition_aside(error.partition, error.why)
-            return ()
+        records, self._backlog = self._backlog, []
+        return records
 
-    def _route(self, records: Sequence[Record]) -> None:
-        queue, partitions, careful = self.owner.queue_topic, self.partitions, self.owner.breakdowns.careful
-        begun: set[int] = set()
-        for record in records:
-            partition = partitions.get(record.partition())
-            if partition is None:
-                continue  # given back since it was read; its next owner reads it again
-            if careful and partition.number in begun:
-                self._backlog.append(record)
-                continue
-            try:
-                if record.topic() == queue:
-                    intake.take(partition, record)
-                else:
-                    intake.take_command(partition, record)
-            except StateDamaged as error:
-                self._set_damaged_aside(error)  # at once: the records of other partitions are read and must be taken
-            if partition.number in careful:
-                begun.add(partition.number)
+    def _put_back(self, records: Sequence[Record]) -> None:
+        """Keep records that are not taken in this step for the next."""
+        self._backlog = [*records, *self._backlog]
+        routing.leave(self.partitions, records)
 
     def _wake(self) -> None:
         owner = self.owner
@@ -251,11 +241,7 @@ class Worker:
     def _start(self) -> Mark:
         mark = Mark()
         for partition in self.partitions.values():
-            for lane in partition.take_ready():
-                if lane.run is None and lane.items:
-                    run = working.start(partition, lane)
-                    partition.running.append(run)
-                    self.owner.scheduler.start(run, mark)
+            working.start_ready(partition, mark)
         return mark
 
     def _check_time_limits(self) -> None:
@@ -271,6 +257,7 @@ class Worker:
         with self.owner.lock:
             self._raise_failure()  # what its lane did until then is half done: nothing of it is committed
             flying = [partition for partition in chosen if closing.collect(partition)]
+            self.owner.budget.written = 0
         if flying:
             self._commit_flying(flying)
         self._raise_failure()
@@ -320,7 +307,7 @@ class Worker:
                     raise  # inside a callback of poll, which cannot be polled: the partitions are lost already
                 self.owner.counts.fenced += 1
                 fences += 1
-                read = self.owner.log.poll(FENCED_PAUSE if fences > FENCES_AT_ONCE else 0, self.settings.batch)
+                read = self.owner.log.poll(FENCED_PAUSE if fences > FENCES_AT_ONCE else 0, 1)
                 self._backlog += read  # not in one line: polling may lose partitions, and their records with them
             except DestinationFailed as error:
                 for number, why in refusals.take_out(self.owner, list(self.partitions.values()), outs, error).items():

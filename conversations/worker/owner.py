@@ -32,6 +32,7 @@ from conversations.protocol.topics import (
 )
 from conversations.service import Service
 from conversations.worker.braking import Braking
+from conversations.worker.budget import Budget
 from conversations.worker.condemned import Breakdowns
 from conversations.worker.log_clock import LogClock
 from conversations.worker.suspicion import PROCESS, Stage
@@ -149,6 +150,7 @@ class Owner:
         """Shared by all workers of a process."""
         self.process = PROCESS
         self.breakdowns = Breakdowns()
+        self.budget = Budget(clock, settings.limits.step_bytes, settings.step // timedelta(microseconds=1))
         self.braking = Braking(settings.brake)
         self.failure: BaseException | None = None
         """A bug in a lane's own code, to be raised by the polling thread."""

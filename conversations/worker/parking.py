@@ -131,6 +131,7 @@ def wake(partition: Partition) -> None:
     now = partition.owner.now
     if partition.next_deadline() > now:
         return
+    budget = partition.owner.budget
     for active in partition.pop_due(now):
         _take_due(partition, active)
         if active.endpoint.next_deadline() <= now:
@@ -139,6 +140,8 @@ def wake(partition: Partition) -> None:
             )  # schedules it, once it has run
         else:
             partition.schedule(active)
+        if budget.is_read():
+            return  # the deadlines that are left are still there
 
 
 def _drain(partition: Partition) -> None:
@@ -167,11 +170,12 @@ def _take_due(partition: Partition, active: Active) -> None:
 
 def _take(partition: Partition, active: Active, found: Park) -> None:
     """Put the head into its lane, behind whatever the lane has to do."""
-    if partition.slice_left <= 0:
+    if partition.slice_left <= 0 or partition.owner.budget.is_spent():
         partition.draining.append((active.identity, found))
         return
     partition.slice_left -= 1
     item = head(partition, active, found)
+    partition.owner.budget.written += len(item.value)  # it is in memory, and written again if it fails again
     item.park = found
     item.kept = (item.accepted, item.attempts)
     partition.suspect(item)

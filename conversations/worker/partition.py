@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from conversations.errors import DeclarationError, InputLost, StateDamaged, StateUpgradeError
 from conversations.handlers import unknown_side
 from conversations.lanes import Run
-from conversations.ports import Headers, Positions, Produced, Store
+from conversations.ports import Headers, Positions, Produced, Record, Store
 from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.rows import PartitionRow
@@ -59,8 +59,7 @@ class Partition:
         """What is kept as rows: messages before which one is missing, envelopes that their destination cannot take."""
         self.refused: dict[bytes, Refusal] = {}
         """Dialogs to be broken because what they said is refused for good; their envelopes are such rows."""
-        self.next_waiting = self.first_waiting = FIRST_ROW
-        self.waiting_bytes = 0
+        self.next_waiting, self.first_waiting, self.waiting_bytes = FIRST_ROW, FIRST_ROW, 0
         self.parks: dict[bytes, Park] = {}
         """Dialogs that wait for a failed message, by identity."""
         self.retries: dict[bytes, Park] = {}
@@ -71,10 +70,8 @@ class Partition:
         """Lanes whose group's row is to be written."""
         self.draining: list[tuple[bytes, Park]] = []
         """Parked dialogs whose next message is to be taken up by the next step."""
-        self.slice_left = 0
-        """How many parked records this step may still take up."""
-        self.parked_bytes = self.counted_bytes = 0
-        """Bytes that are parked, and those of them that a limit counts."""
+        self.slice_left = self.parked_bytes = self.counted_bytes = 0
+        """Parked records this step may still take up; bytes that are parked, and those of them that a limit counts."""
         self.ticked = self.tick = 0
         """When time was last asked to pass here; log time of a tick that has come and was not looked at yet, or 0."""
         self.commands_bound = self.opened_at = 0
@@ -82,8 +79,10 @@ class Partition:
         deadlines up to then are from before."""
         self.suspicion: Suspicion | None = None
         """What may run, since an unclean start; None: anything."""
-        self.paused = self.gone = False
-        """Gone, it belongs to somebody else: whatever still runs for it is refused."""
+        self.unread: list[Record] = []
+        """Records of the queue that were at hand when its input was paused."""
+        self.is_behind = self.paused = self.gone = False
+        """Behind, it has records at hand that it did not take. Gone, it belongs to somebody else: what still runs for it is refused."""
 
     # -- reading --------------------------------------------------------------------------------------
 
@@ -120,7 +119,10 @@ class Partition:
 
     def write(self, key: bytes, value: bytes | None) -> None:
         """Put a row into the next transaction; None deletes it."""
-        self.flight.rows[key] = value
+        flight_rows = self.flight.rows
+        if value is not None:
+            self.owner.budget.written += len(value) - len(flight_rows.get(key) or b"")
+        flight_rows[key] = value
 
     # -- finding ----------------------------------------------------------------------------------------
 
@@ -218,6 +220,7 @@ class Partition:
     def produce(self, record: Produced) -> None:
         """Append a record with the next transaction."""
         self.flight.outs.append(record)
+        self.owner.budget.written += len(record[3] or b"")
 
     def notify(self, notice: Callable[[], None]) -> None:
         """Call something once the next transaction is committed."""
@@ -391,7 +394,7 @@ class Partition:
 
     def read_to(self) -> int:
         """Offset of the queue up to which everything was read, markers at its end included."""
-        return max(self.row.queue, self.owner.log.queue_read_to(self.number))
+        return self.row.queue if self.is_behind else max(self.row.queue, self.owner.log.queue_read_to(self.number))
 
     def settled(self) -> bool:
         """True when everything from before the partition was opened is handled: records, rows, commands and deadlines."""
@@ -401,6 +404,7 @@ class Partition:
             and not self.holds_back
             and self.next_deadline() > self.opened_at
             and self.read_to() >= self.row.bound
+            and not self.is_behind
             and max(self.row.commands, self.owner.log.commands_read_to(self.number)) >= self.commands_bound
             and not any(park.waits_its_turn for parks in (self.parks, self.retries) for park in parks.values())
         )

@@ -207,6 +207,7 @@ def transmit(partition: Partition, active: Active, value: bytes) -> None:
             _delay(partition, active, value)
             return
     header = header_of(value, len(active.out or active.out_prefix()))
+    partition.owner.budget.written += len(value)
     partition.flight.outs.append(
         (active.out_topic, active.out_partition, active.out_key, value, [(HEADER_NAME, header)])
     )
@@ -253,7 +254,7 @@ def release_delayed(partition: Partition) -> None:
     delayed, blocked = partition.delayed, partition.owner.destinations.blocked
     for topic in [topic for topic in delayed.to if topic not in blocked]:
         waiting = delayed.to.pop(topic)
-        while waiting and topic not in blocked:
+        while waiting and topic not in blocked and not partition.owner.budget.is_read():
             own = next(iter(waiting))
             del waiting[own]
             if own in delayed.of and own not in partition.refused:  # else its turn comes in its lane

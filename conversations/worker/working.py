@@ -18,7 +18,7 @@ from conversations.errors import (
     TimeLimitExceeded,
     Verdict,
 )
-from conversations.lanes import Run, Steps
+from conversations.lanes import Mark, Run, Steps
 from conversations.poison import Retry, Subject, decide, last, members
 from conversations.protocol import rows
 from conversations.protocol.identifiers import uuid_text
@@ -48,6 +48,15 @@ def start(partition: Partition, lane: Lane) -> Run:
     return run
 
 
+def start_ready(partition: Partition, mark: Mark) -> None:
+    """Start the runs of all lanes of a partition that have something to do."""
+    for lane in partition.take_ready():
+        if lane.run is None and lane.items:
+            run = start(partition, lane)
+            partition.running.append(run)
+            partition.owner.scheduler.start(run, mark)
+
+
 def steps(partition: Partition, lane: Lane) -> Steps:
     """Work off a lane; yields each handler to call, is sent what it raised. Holds the owner's lock in between."""
     lock, braking, breakdowns = partition.owner.lock, partition.owner.braking, partition.owner.breakdowns
@@ -55,7 +64,7 @@ def steps(partition: Partition, lane: Lane) -> Steps:
     lock.acquire()
     run = lane.run
     try:
-        while items and not partition.gone:
+        while items and not partition.gone and not partition.owner.budget.is_spent():
             item, held_back, partition.flight.last = items[0], False, items[0]
             condemned = _verdict(partition, item) if breakdowns.condemned or item.suspect else None
             for first in () if condemned is SETTLED else _tasks(partition, item):
@@ -90,7 +99,7 @@ def steps(partition: Partition, lane: Lane) -> Steps:
                 break
         lane.run = None
         if items:
-            partition.ready.append(lane)
+            partition.ready.append(lane)  # the next step goes on with it
         else:
             lane.rest()
     except GeneratorExit:

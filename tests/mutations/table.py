@@ -325,4 +325,7 @@ MUTATIONS = (
         "105-commands-are-not-suspect", f"{_BREAKDOWNS}a_command_that_kills_its_process_is_refused_after_its_deaths"
     ),
     Mutation("106-not-one-by-one", f"{_BREAKDOWNS}what_cannot_be_committed_is_found_among_many"),
+    Mutation("144-steps-of-any-size", f"{_BOUNDS}a_step_takes_on_only_so_many_bytes_and_leaves_nothing_out"),
+    Mutation("145-steps-of-any-length", f"{_BOUNDS}a_step_that_took_too_long_leaves_the_rest_to_the_next"),
+    Mutation("146-what-is-at-hand-counts-as-read", f"{_BOUNDS}a_step_that_took_too_long_leaves_the_rest_to_the_next"),
 )

@@ -12,7 +12,7 @@ from conversations.errors import Fenced, LogError
 from conversations.kafka import transactions
 from conversations.kafka.log import KafkaLog
 from conversations.kafka.store import RocksStores
-from conversations.ports import Produced, Record
+from conversations.ports import ANY_SIZE, Produced, Record
 from tests.rules.house import HOUR, MORTAL, AheadClock, Answer, Ask, Asking, House, Tally, answer, until
 
 pytestmark = pytest.mark.kafka
@@ -30,10 +30,10 @@ class LastWords(KafkaLog):
             self.fenced = True
             raise
 
-    def poll(self, timeout: float, limit: int) -> Sequence[Record]:
+    def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
         if self.fenced:
             raise LogError("the process ended")
-        return super().poll(timeout, limit)
+        return super().poll(timeout, limit, size)
 
 
 def test_a_timer_that_fires_for_an_owner_of_yesterday_is_not_committed(house: House) -> None:

@@ -150,10 +150,10 @@ def bulky(size: int) -> Service[dict[str, Any]]:
     return service
 
 
-def asking(sim: Simulation, who: str, number: int) -> Forged:
+def asking(sim: Simulation, who: str, number: int, seq: int = 0) -> Forged:
     other = stranger(sim.clock.now(), Random(number))
     other.prefix = replace(other.prefix, contract="Bulk", from_service=who)
-    return other.record(other.message(b"", "Ask", content_type=""))
+    return other.record(other.message(b"", "Ask", content_type="", seq=seq))
 
 
 def test_answers_wait_for_a_queue_that_takes_none_up_to_a_limit_and_then_their_questions_do() -> None:
@@ -199,3 +199,59 @@ def test_only_what_may_be_sent_again_is_looked_at() -> None:
         sim.broker.topics[where.topic("gone", QUEUE)] = topics["gone"]
         sim.advance(timedelta(minutes=20))
         assert sum(e.kind is Kind.MESSAGE for e in where.sent("gone")) == 50
+
+
+def test_a_step_takes_on_only_so_many_bytes_and_leaves_nothing_out() -> None:
+    """Small questions with large answers: many small transactions instead of one of them all, each answer once, in order."""
+    limits = Limits(step_bytes=1_000_000)
+    settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=1_000_000, limits=limits)
+    with Simulation(bulky(90_000), partitions=PARTITIONS, settings=settings) as sim:
+        sim.broker.create_service("web", PARTITIONS)
+        where, worker = Memory(sim), sim.worker("shop")
+        sim.run()
+        before = worker.counts.commits
+        where.throw("shop", QUEUE, [asking(sim, "web", 1, number) for number in range(100)])
+        worker.step()
+        assert 10 <= worker.counts.handled <= 13
+        sim.run()
+        assert worker.counts.handled == 100
+        assert worker.counts.commits - before >= 8
+        assert [e.seq for e in where.sent("web") if e.kind is Kind.MESSAGE] == list(range(100))
+        bounds.check_at_rest(worker)
+
+
+def test_what_a_step_reads_is_bounded_too() -> None:
+    """What waits behind a gap is written as it is read: so much of it at a time."""
+    where = place(step_bytes=1_000_000)
+    dialog, worker = known(where, 1), where.sim.worker("shop")
+    where.throw("shop", QUEUE, [blob(dialog, number, 90_000) for number in range(2, 102)])
+    before = worker.partitions[0].held.bytes
+    worker.step()
+    assert 0 < worker.partitions[0].held.bytes - before < 1_300_000
+    where.sim.run()
+    assert worker.partitions[0].held.bytes > 9_000_000
+    bounds.check_at_rest(worker)
+
+
+def test_a_step_that_took_too_long_leaves_the_rest_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of this simulation passes a second with every look: a few records are taken, and nothing counts as read that is not."""
+    where = place()
+    dialog, worker = known(where, 1), where.sim.worker("shop")
+    where.throw("shop", QUEUE, [dialog.record(dialog.message(seq=number)) for number in range(1, 201)])
+    clock = where.sim.clock
+    look = type(clock).now
+
+    def passing(self: object) -> int:
+        clock.advance(1_000_000)
+        return look(clock)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(clock), "now", passing)
+        worker.step()
+        worker.step()  # it finds the end of the queue, at which it has not arrived
+    assert worker.counts.handled < 100
+    assert worker.partitions[0].read_to() < 201
+    assert worker.busy()
+    where.sim.run()
+    assert worker.counts.handled == 201
+    bounds.check_at_rest(worker)
