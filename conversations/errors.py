@@ -22,6 +22,7 @@ LogError                      Kafka failed for good
  ├─ DestinationFailed         a topic refuses records, all or one
  └─ InputLost                 an input position can no longer be read
      └─ StateDamaged          a row of a partition's state cannot be understood
+        └─ CopyDamaged        only the local copy of it is damaged
 TimeLimitExceeded            a handler ran longer than it may; a TimeoutError
 ProcessDied                  every process died that ran the handler
 Verdict                      what a handler says of its message, and no Exception
@@ -196,6 +197,10 @@ class InputLost(LogError):
 
 class StateDamaged(InputLost):
     """A row of a partition's state cannot be understood: a human must look before anything is written to it."""
+
+
+class CopyDamaged(StateDamaged):
+    """A local copy of a partition's state is not as it was written: it is thrown away, and the topic copied again."""
 
 
 class TimeLimitExceeded(TimeoutError):

@@ -174,7 +174,14 @@ class Log(Protocol):
 
 
 class Store(Protocol):
-    """The local copy of one partition's state: exactly the rows of the compacted state partition."""
+    """The local copy of one partition's state: exactly the rows of the compacted state partition.
+
+    Raises:
+        CopyDamaged: it is not as it was written; whoever opens it again finds it empty.
+    """
+
+    damage: str
+    """Why a copy that was here before was thrown away; empty when there was none, or it was sound."""
 
     def checkpoint(self) -> int | None:
         """Offset of the state partition up to which this copy is complete, None when it must be built anew."""
@@ -196,7 +203,7 @@ class Stores(Protocol):
     """Opens the store of a partition."""
 
     def open(self, partition: int, state_topic_id: str) -> Store:
-        """Open the local copy; one made from another topic id, or too old to trust, comes back empty."""
+        """Open the local copy; one that is damaged, of another topic or partition, or too old to trust, comes back empty."""
 
 
 class CommandSink(Protocol):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import takewhile
 from pathlib import Path
 from time import time
 from typing import NamedTuple
@@ -16,12 +17,14 @@ from rocksdict import (
     DBCompressionType,
     Options,
     Rdict,
+    RdictIter,
     WriteBatch,
     WriteBufferManager,
     WriteOptions,
 )
 
-from conversations.errors import LogError
+from conversations.errors import CopyDamaged, LogError
+from conversations.kafka.clients import log
 from conversations.periods import SECOND, Periods
 
 CACHE = 64 * 1024 * 1024
@@ -35,6 +38,9 @@ _META = b"\x00"
 """First byte of our own keys; no row's key begins with it."""
 _CHECKPOINT, _SAVED_AT, _TOPIC = b"\x00checkpoint", b"\x00saved-at", b"\x00topic"
 _FIRST_ROW = b"\x01"
+_LOCKED = re.compile(r"While lock file|lock hold by current process")
+_NO_ROOM = re.compile(r"No space left|Read-only file system|Permission denied|Disk quota|Too many open files")
+"""What is wrong with the machine, not with the copy."""
 
 
 class StoreInUse(LogError):
@@ -54,11 +60,21 @@ class Memory(NamedTuple):
 
 
 class RocksStore:
-    """The rows of one state partition, and the offset up to which they are complete, written together."""
+    """The rows of one state partition, and the offset up to which they are complete, written together.
 
-    def __init__(self, path: Path, topic_id: str, memory: Memory, clock: Callable[[], float]) -> None:
-        self._topic_id, self._clock = topic_id, clock
-        self._db = _opened(path, memory)
+    Every method raises ``CopyDamaged`` when the files say something else than what was written: then the copy is worthless,
+    and the next one that is opened here is empty.
+    """
+
+    def __init__(
+        self, path: Path, place: tuple[int, str], memory: Memory, clock: Callable[[], float], damage: str = ""
+    ) -> None:
+        self._path, self._clock = path, clock
+        self.partition, topic_id = place
+        self._made_of = f"{topic_id}/{self.partition}"
+        self.damage = damage
+        """Why the copy that was here before was thrown away; empty when it was not."""
+        self._db = self._opened(memory)
         # RocksDB's own log would write every row a third time; memory is flushed in the order of writing, so what a
         # crash leaves is a state this copy once had.
         self._unlogged = WriteOptions()
@@ -66,25 +82,48 @@ class RocksStore:
 
     def checkpoint(self) -> int | None:
         """Offset of the state partition up to which this copy is complete, None when it must be built anew."""
-        stored = self._db.get(_CHECKPOINT)
+        stored = self.get(_CHECKPOINT)
         return None if stored is None else _number(stored)
 
     def get(self, key: bytes) -> bytes | None:
-        found: bytes | None = self._db.get(key)
+        try:
+            found: bytes | None = self._db.get(key)
+        except Exception as failure:
+            raise self._damaged(failure) from failure
         return found
 
     def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
         """Rows whose key starts with ``prefix``, in key order, as of the call."""
         # RocksDB fixes what an iterator sees when it is made: here, not when the first row is asked for. Its upper
         # bound is not used: rocksdict 0.3.29 lets go of the bound while the iterator still reads it.
-        rows: Iterator[tuple[bytes, bytes]] = self._db.items(from_key=prefix or _FIRST_ROW)  # type: ignore[assignment]
-        return takewhile(lambda row: row[0].startswith(prefix), rows) if prefix else rows
+        try:
+            rows = self._db.iter()
+            rows.seek(prefix or _FIRST_ROW)
+        except Exception as failure:
+            raise self._damaged(failure) from failure
+        return self._walk(rows, prefix)
+
+    def _walk(self, rows: RdictIter, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        try:
+            while rows.valid():
+                key: bytes = rows.key()
+                if not key.startswith(prefix):
+                    return
+                yield key, rows.value()
+                rows.next()
+            rows.status()  # at a damaged block an iterator just ends, as behind its last row
+        except Exception as failure:
+            del rows  # whoever keeps the traceback would keep the directory locked
+            raise self._damaged(failure) from failure
 
     def apply(self, rows: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
         """Write rows (None deletes) and the checkpoint in one batch.
 
         A killed process loses the last megabytes, always with the checkpoint that goes with them: the next owner copies
         those rows from the topic again.
+
+        Raises:
+            LogError: the disk takes no more.
         """
         batch = WriteBatch(raw_mode=True)
         put, delete = batch.put, batch.delete
@@ -95,29 +134,62 @@ class RocksStore:
                 put(key, value)
         put(_CHECKPOINT, b"%d" % checkpoint)
         put(_SAVED_AT, b"%d" % self._clock())
-        put(_TOPIC, self._topic_id.encode())
-        self._db.write(batch, self._unlogged)
+        put(_TOPIC, self._made_of.encode())
+        try:
+            self._db.write(batch, self._unlogged)
+        except Exception as failure:
+            raise self._damaged(failure) from failure
 
     def clear(self) -> None:
         """Forget everything, the checkpoint included."""
         # Not by deleting the files: a scan somebody still holds keeps them, and their lock.
         # The checkpoint first, and logged: a copy without one is worthless, whatever a crash leaves of it.
-        self._db.delete(_CHECKPOINT)
-        last = next(iter(self._db.keys(backwards=True)), None)
-        if last is not None:
-            self._db.delete_range(_META, last)
-            self._db.delete(last)
+        try:
+            self._db.delete(_CHECKPOINT)
+            last = next(iter(self._db.keys(backwards=True)), None)
+            if last is not None:
+                self._db.delete_range(_META, last)
+                self._db.delete(last)
+        except Exception as failure:
+            raise self._damaged(failure) from failure
 
     def close(self) -> None:
         """Release the directory (as soon as no scan is held any more); harmless when already closed."""
         with suppress(DbClosedError):
-            self._db.flush()
+            try:
+                self._db.flush()
+            except DbClosedError:
+                raise
+            except Exception as failure:  # noqa: BLE001 - rocksdict's: of what is on disk already the checkpoint is told
+                log.warning("the local copy %s could not be written to its end: %s", self._path, failure)
             self._db.close()
 
-    def written_for(self) -> tuple[str, int] | None:
-        """Topic id and time (s since the epoch) of the last write, None when nothing was written."""
-        topic, saved_at = self._db.get(_TOPIC), self._db.get(_SAVED_AT)
-        return None if topic is None or saved_at is None else (topic.decode(), _number(saved_at))
+    def trusted(self, oldest: float) -> bool:
+        """Tell whether the copy is of this partition of this very topic, and was written ``oldest`` seconds ago at most."""
+        made_of, saved_at = self.get(_TOPIC), self.get(_SAVED_AT)
+        if self.checkpoint() is None or made_of != self._made_of.encode() or saved_at is None:
+            return False
+        # What was deleted long ago is no longer told by the compacted topic: an old copy would keep it alive.
+        return -60 <= self._clock() - _number(saved_at) <= oldest  # a clock may have been set a little
+
+    def _opened(self, memory: Memory) -> Rdict:
+        try:
+            return Rdict(str(self._path), _options(memory))
+        except Exception as failure:
+            if _LOCKED.search(str(failure)):
+                raise StoreInUse(self._path) from failure
+            raise self._damaged(failure) from failure
+
+    def _damaged(self, failure: Exception) -> Exception:
+        """Say what a failure of rocksdict means, which raises plain ``Exception``; what is damaged stays so."""
+        if isinstance(failure, (DbClosedError, CopyDamaged, GeneratorExit)):
+            return failure
+        if _NO_ROOM.search(str(failure)):
+            return LogError(f"the local state {self._path} cannot be used: {failure}")
+        why = f"the local copy {self._path} is damaged: {failure}"
+        with suppress(OSError):
+            _mark_of(self._path).write_text(why)
+        return CopyDamaged(self.partition, why)
 
 
 class RocksStores:
@@ -145,35 +217,60 @@ class RocksStores:
         self._memory = Memory(Cache(CACHE), WriteBufferManager(WRITE_BUFFERS, False))
 
     def open(self, partition: int, state_topic_id: str) -> RocksStore:
-        """Open the local copy; one made from another topic id, or too old to trust, comes back empty.
+        """Open the local copy; one that is damaged, of another topic or partition, or too old to trust, comes back empty.
 
         Raises:
             StoreInUse: another process has it open.
+            LogError: the directory cannot be used.
         """
-        store = RocksStore(self._directory / str(partition), state_topic_id, self._memory, self._clock)
-        if not self._trusted(store, partition, state_topic_id):
-            store.clear()
+        path = self._directory / str(partition)
+        place = partition, state_topic_id
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            damage = _found_damaged(path)
+        except OSError as failure:
+            raise LogError(f"the local state {path} cannot be used: {failure}") from failure
+        if not damage:
+            try:
+                return self._fit(RocksStore(path, place, self._memory, self._clock))
+            except CopyDamaged as found:
+                damage = found.why
+        _throw_away(path)
+        return RocksStore(path, place, self._memory, self._clock, damage)
+
+    def _fit(self, store: RocksStore) -> RocksStore:
+        """Empty a copy that cannot be trusted."""
+        try:
+            checkpoint = store.checkpoint() if store.trusted(self._oldest) else None
+            started = self._state_start(store.partition) if checkpoint is not None and self._state_start else 0
+            if checkpoint is None or checkpoint < started:
+                store.clear()
+        except BaseException:
+            store.close()
+            raise
         return store
 
-    def _trusted(self, store: RocksStore, partition: int, topic_id: str) -> bool:
-        checkpoint, written = store.checkpoint(), store.written_for()
-        if checkpoint is None or written is None:
-            return False
-        # What was deleted long ago is no longer told by the compacted topic: an old copy would keep it alive.
-        age = self._clock() - written[1]
-        if written[0] != topic_id or not -60 <= age <= self._oldest:  # a clock may have been set a little
-            return False
-        return self._state_start is None or checkpoint >= self._state_start(partition)
+
+def _mark_of(path: Path) -> Path:
+    """Where it is noted that a copy is damaged, for whoever opens it next."""
+    return path.with_name(f"{path.name}.damaged")
 
 
-def _opened(path: Path, memory: Memory) -> Rdict:
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _found_damaged(path: Path) -> str:
     try:
-        return Rdict(str(path), _options(memory))
-    except Exception as failure:  # rocksdict raises plain Exception
-        if "lock" in str(failure).lower():
-            raise StoreInUse(path) from failure
-        raise LogError(f"the local state {path} cannot be opened: {failure}; delete the directory") from failure
+        return _mark_of(path).read_text(errors="replace") or f"the local copy {path} was found damaged"
+    except FileNotFoundError:
+        return ""
+
+
+def _throw_away(path: Path) -> None:
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        pass
+    except OSError as failure:
+        raise LogError(f"the damaged local state {path} cannot be removed: {failure}") from failure
+    _mark_of(path).unlink(missing_ok=True)
 
 
 def _options(memory: Memory) -> Options:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 class MemoryStore:
     """The rows of one partition, in memory."""
 
+    damage = ""
+
     def __init__(self) -> None:
         self._rows: dict[bytes, bytes] = {}
         self._keys: list[bytes] | None = None

@@ -14,6 +14,8 @@ class CopyClosed(Exception):
 class OpenCopy:
     """A copy in use; like a closed database, a closed one answers nothing."""
 
+    damage = ""
+
     def __init__(self, rows: MemoryStore) -> None:
         self._rows = rows
         self.closed = False

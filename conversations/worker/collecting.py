@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from conversations.errors import KafkaUnreachable
+from conversations.errors import CopyDamaged, InDoubt, KafkaUnreachable
 from conversations.protocol import rows
 from conversations.protocol.command import Command, Tick, encode_command
 from conversations.protocol.envelope import Kind
@@ -64,9 +64,12 @@ def landed(partition: Partition, checkpoint: int | None, room: int) -> list[Call
     flight = partition.flying
     if flight is None or partition.gone:
         return []
-    partition.store.apply(
-        flight.rows.items(), checkpoint if checkpoint is not None else partition.store.checkpoint() or 0
-    )
+    try:
+        partition.store.apply(
+            flight.rows.items(), checkpoint if checkpoint is not None else partition.store.checkpoint() or 0
+        )
+    except CopyDamaged as error:  # others are half landed as well: everything in memory is to be forgotten
+        raise InDoubt(f"what is committed cannot be kept: {error}") from error
     partition.flying = None
     partition.opened_at = min(partition.opened_at, partition.owner.clock.now())  # the log's time since the first commit
     if partition.suspicion is not None:

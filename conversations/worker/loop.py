@@ -12,6 +12,7 @@ from typing import Any
 from conversations.backoff import Backoff
 from conversations.config import WorkerSettings
 from conversations.errors import (
+    CopyDamaged,
     DestinationFailed,
     Fenced,
     InDoubt,
@@ -380,8 +381,8 @@ class Worker:
             if partition is None:
                 return False
             self.owner.log.open(number, restoring.positions)
-        except KafkaUnreachable as error:
-            log.warning("partition %d of %s waits for Kafka: %s", number, self.owner.name, error)
+        except (KafkaUnreachable, CopyDamaged) as error:
+            log.warning("partition %d of %s is restored again, later: %s", number, self.owner.name, error)
             restoring.begin_again()
             return False
         except InputLost as error:
@@ -412,7 +413,11 @@ class Worker:
         with self.owner.lock:
             if self.owner.failure is error:
                 self.owner.failure = None
-        if partition is not None:
+        if isinstance(error, CopyDamaged):
+            log.error("partition %d of %s is restored from its topic: %s", error.partition, self.owner.name, error.why)
+            self.lost([error.partition])
+            self.assigned([error.partition])
+        elif partition is not None:
             self._let_go(partition, error.why)
 
     def _let_go(self, partition: Partition, why: str) -> None:

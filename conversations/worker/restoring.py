@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
 
 from conversations.backoff import Backoff
 from conversations.ports import Positions, Restore, Restored, Stores
-from conversations.worker import intake
+from conversations.worker import intake, letters
 from conversations.worker.owner import Owner
 from conversations.worker.partition import Partition
+
+log = logging.getLogger("conversations.worker")
 
 SLICE = 5_000
 """Rows copied per step at most."""
@@ -56,6 +59,14 @@ class Restoring:
         with self._owner.lock:
             self.positions = partition.open(restore.committed)
             intake.restore_waiting(partition)
+            if partition.store.damage:
+                log.error(
+                    "partition %d of %s was restored from its topic alone: %s",
+                    self._number,
+                    self._owner.name,
+                    partition.store.damage,
+                )
+                partition.produce(letters.event_record(partition, "COPY_DAMAGED", why=partition.store.damage))
         return partition
 
     def _begun(self) -> tuple[Partition, Restore]:

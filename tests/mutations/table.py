@@ -68,6 +68,7 @@ _LOG_CLOCK = "tests/unit/worker/test_log_clock.py::test_"
 _STALE = "tests/unit/test_stale_dialogs.py::test_"
 _GROUPS = "tests/simulation/test_groups.py::test_"
 _SETTINGS = "tests/integration/kafka/test_topic_settings.py::test_"
+_COPIES = "tests/unit/kafka/test_damaged_copies.py::test_"
 _DAMAGED = "tests/integration/kafka/test_damaged_log.py::test_"
 """Guards of the core: a law of the simulation or of the machine breaks without them, beside others."""
 
@@ -133,6 +134,9 @@ MUTATIONS = (
     Mutation(
         "123-settings-of-before-kept", f"{_SETTINGS}apply_brings_topics_to_what_is_needed_and_leaves_better_choices"
     ),
+    Mutation("124-a-short-scan-believed", f"{_COPIES}a_scan_does_not_end_early_without_a_word"),
+    Mutation("125-a-copy-of-another-partition", f"{_COPIES}a_copy_of_another_partition_comes_back_empty"),
+    Mutation("126-damage-forgotten-by-a-death", f"{_COPIES}what_a_damaged_copy_was_is_known_to_the_next_process"),
     Mutation("50-followers-overtake", f"{_PARKING}a_dialog_waits_behind_its_failed_message_and_no_other_does"),
     Mutation("51-attempts-of-before-forgotten", f"{_PARKING}what_waits_and_how_often_it_failed_survive_a_crash"),
     Mutation("52-parks-not-restored", f"{_PARKING}what_waits_and_how_often_it_failed_survive_a_crash"),

@@ -152,6 +152,38 @@ def test_a_stale_local_copy_is_built_anew(
     assert worker.partitions[0].row.queue > 0
 
 
+def test_a_damaged_local_copy_is_thrown_away_and_told(house: House, tmp_path: Path) -> None:
+    """At the start, and in the middle of work: nothing is handled from wrong rows, nothing is lost."""
+    stores = RocksStores(tmp_path)
+    worked(house, house.worker(stores=stores), 1, 2)
+    assert damage(tmp_path)
+    worker = house.open(house.worker(stores=stores))
+    assert "is damaged" in house.events("COPY_DAMAGED")[0]["why"]
+    dialog = Asking(house)
+    dialog.ask(3)
+    house.answered(worker, 1, 2, 3)
+    worker.partitions[0].store._db.flush()  # type: ignore[attr-defined]  # of a RocksStore
+    assert damage(tmp_path)
+    worker.partitions[0].actives.clear()  # what is not in memory is read from the copy
+    dialog.ask(4)
+    Asking(house).ask(5)
+    until(lambda: (worker.step(0.05), sorted(house.answers(end=False)) == [1, 2, 3, 4, 5])[1])
+    assert len(house.events("COPY_DAMAGED")) == 2
+    assert worker.partitions[0].row.queue > 0
+
+
+def damage(directory: Path) -> int:
+    """Change something in the middle of every table of the copy; return how many there are."""
+    tables = list((directory / "0").glob("*.sst"))
+    for table in tables:
+        content = bytearray(table.read_bytes())
+        for at in range(len(content) // 2):
+            content[at] ^= 1
+        with table.open("r+b") as file:
+            file.write(content)
+    return len(tables)
+
+
 # -- positions ------------------------------------------------------------------------------------------------------
 
 
