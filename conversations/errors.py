@@ -16,6 +16,7 @@ DeclarationError              a service's declaration is incomplete or contradic
 StateUpgradeError             stored group state is of another version and no upgrade function fits
 LogError                      Kafka failed for good
  ├─ KafkaUnreachable          no broker answered
+ │   └─ StaleAnswer           one answered that does not know the newest records
  ├─ Fenced                    another member owns a partition now
  ├─ Interrupted               aborted for a passing reason
  ├─ InDoubt                   the outcome of a commit is unknown
@@ -143,6 +144,14 @@ class KafkaUnreachable(LogError):
         self.bootstrap = bootstrap
 
 
+class StaleAnswer(KafkaUnreachable):
+    """A broker answered that does not know the newest records: it was cut off. Ask again, over new connections."""
+
+    def __init__(self, why: str) -> None:
+        LogError.__init__(self, why)
+        self.bootstrap = ""
+
+
 class Fenced(LogError):
     """Another member owns at least one of the partitions; the transaction was aborted."""
 
@@ -198,9 +207,14 @@ class InputLost(LogError):
 class StateDamaged(InputLost):
     """A row of a partition's state cannot be understood: a human must look before anything is written to it."""
 
+    of_a_copy = False
+    """Whether only a local copy is damaged, which can be made anew."""
+
 
 class CopyDamaged(StateDamaged):
     """A local copy of a partition's state is not as it was written: it is thrown away, and the topic copied again."""
+
+    of_a_copy = True
 
 
 class TimeLimitExceeded(TimeoutError):

@@ -64,6 +64,8 @@ class Restore(Protocol):
 
     committed: int | None
     """The consumer group's queue offset of the partition, None when it has none; known once ``advance`` gave rows or is done."""
+    with_row: bool
+    """True when an owner committed that offset, together with the partition's row; known as ``committed``."""
     from_start: bool
     """True when the reading began at the log's start, so that an older local copy is worthless; known as ``committed``."""
 
@@ -72,6 +74,7 @@ class Restore(Protocol):
 
         Raises:
             KafkaUnreachable: no broker answers; begin a new one later.
+            StaleAnswer: a broker does not know the newest records; begin a new one later.
             LogError: the state topic cannot be read.
         """
 

@@ -200,6 +200,21 @@ def topic_of(kafka: Kafka, name: str, future: Any, *, rights: bool = False) -> T
     return Topic(str(found.topic_id), len(found.partitions), allowed)
 
 
+def answered(future: Future[Any], timeout: float | None = None) -> int:
+    """Take the offset out of an answer of ``list_offset``.
+
+    librdkafka hands out -1001, without an error, for a partition whose leader changes just then: no offset is below zero.
+
+    Raises:
+        KafkaException: there is none; ``OFFSET_NOT_AVAILABLE`` when the answer has none.
+        TimeoutError: there is no answer yet.
+    """
+    offset = int(future.result(timeout).offset)
+    if offset < 0:
+        raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, f"the answer has the offset {offset}"))
+    return offset
+
+
 def offset_of(kafka: Kafka, topic: str, future: Future[Any]) -> int:
     """Read one answer of ``list_offset``; waits for it when it is not there yet.
 
@@ -208,7 +223,7 @@ def offset_of(kafka: Kafka, topic: str, future: Future[Any]) -> int:
         LogError: the partition does not exist or may not be described.
     """
     try:
-        return int(future.result().offset)
+        return answered(future)
     except KafkaException as failure:
         raise translated(kafka, f"offsets of {topic} cannot be listed", failure) from failure
 
@@ -224,7 +239,7 @@ def ask_offset(kafka: Kafka, admin: AdminClient, topic: str, partition: int, *, 
     while True:
         future = list_offset(admin, topic, partition, first=first)
         try:
-            return int(future.result().offset)
+            return answered(future)
         except KafkaException as failure:
             error = failure.args[0]
             if unreachable(error) or not passing(error) or monotonic() > deadline:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
@@ -73,7 +73,7 @@ class Ends:
 
     def since(self, millis: int) -> Offsets:
         """Return the offset of the first record of this time or later; the end where there is none."""
-        found = self._ask(self._places, offset_spec("for_timestamp", millis), IsolationLevel.READ_UNCOMMITTED)
+        found = self._ask(self._places, offset_spec("for_timestamp", millis), IsolationLevel.READ_UNCOMMITTED, -1)
         ends = self.decided() if min(found.values(), default=0) < 0 else found
         return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
 
@@ -105,8 +105,8 @@ class Ends:
                 )
             sleep(AGAIN / 4)
 
-    def _ask(self, places: list[Place], spec: Any, isolation: IsolationLevel) -> Offsets:
-        """Ask for offsets, again while the broker says that it does not know just now."""
+    def _ask(self, places: list[Place], spec: Any, isolation: IsolationLevel, least: int = 0) -> Offsets:
+        """Ask for offsets, again while the broker says that it does not know just now, or an answer is below ``least``."""
         deadline = monotonic() + REQUEST_TIMEOUT
         while True:
             asked = {TopicPartition(*place): spec for place in places}
@@ -116,7 +116,10 @@ class Ends:
                 else {}
             )
             try:
-                return {(at.topic, at.partition): int(future.result().offset) for at, future in futures.items()}
+                found = {(at.topic, at.partition): int(future.result().offset) for at, future in futures.items()}
+                if min(found.values(), default=0) < least:
+                    raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, "an answer has no offset"))
+                return found
             except KafkaException as failure:
                 error = failure.args[0]
                 if unreachable(error) or not passing(error) or monotonic() > deadline:

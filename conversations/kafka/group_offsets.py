@@ -15,6 +15,9 @@ from confluent_kafka import TopicPartition
 from conversations.config import Kafka
 from conversations.kafka.clients import REQUEST_TIMEOUT, make_consumer
 
+WITH_ROW = "with the row"
+"""Metadata of offsets that an owner commits: its partition's row is in the same transaction. Whoever moves offsets has none."""
+
 
 def committed(
     kafka: Kafka, group: str, places: Sequence[tuple[str, int]], *, stable: bool = True

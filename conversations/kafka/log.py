@@ -13,7 +13,7 @@ from conversations.config import Kafka
 from conversations.errors import InDoubt, LogError
 from conversations.kafka import rights
 from conversations.kafka.catalog import CatalogReader
-from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, ask_offset, describe_topics
+from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, ask_offset, describe_topics, make_admin
 from conversations.kafka.consumer import Inputs
 from conversations.kafka.restore import KafkaRestore
 from conversations.kafka.topic_settings import Asked, verify
@@ -111,7 +111,8 @@ class KafkaLog:
     def restore(self, partition: int, since: int | None) -> KafkaRestore:
         """Begin reading the state partition from offset ``since`` (None: its start)."""
         names = (self._group, self._queue, self._state)
-        return KafkaRestore(self.kafka, self._admin.client, names, partition, since)
+        # A client of its own: an older one may still be connected to a broker that was cut off from the others.
+        return KafkaRestore(self.kafka, make_admin(self.kafka), names, partition, since)
 
     def open(self, partition: int, positions: Positions) -> None:
         """Let the inputs of an assigned partition (queue, then commands) flow from ``positions``."""

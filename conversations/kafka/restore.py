@@ -18,11 +18,11 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
-from conversations.errors import KafkaUnreachable, LogError
+from conversations.errors import KafkaUnreachable, LogError, StaleAnswer
 from conversations.kafka import rights
-from conversations.kafka.clients import ask_offset, list_offset, make_admin, make_consumer, translated
+from conversations.kafka.clients import answered, ask_offset, list_offset, make_admin, make_consumer, translated
 from conversations.kafka.failures import describe, harmless_to_readers, passing
-from conversations.kafka.group_offsets import ask_committed
+from conversations.kafka.group_offsets import WITH_ROW, ask_committed
 from conversations.ports import Restored
 
 PATIENCE = 0.05
@@ -134,6 +134,8 @@ class KafkaRestore:
         self, kafka: Kafka, admin: AdminClient, service: tuple[str, str, str], partition: int, since: int | None
     ) -> None:
         self.committed: int | None = None
+        self.with_row = False
+        """True when the group's offset was committed by an owner, in one transaction with the partition's row."""
         self.from_start = False
         """True when the reading began at the log's start: a local copy it was to complete is worthless."""
         self._kafka, self._admin = kafka, admin
@@ -149,6 +151,7 @@ class KafkaRestore:
 
         Raises:
             KafkaUnreachable: no broker has answered for two minutes.
+            StaleAnswer: a broker answered that does not know the newest records.
             LogError: the state topic cannot be read.
         """
         return self._step(limit)
@@ -173,6 +176,7 @@ class KafkaRestore:
         if found.error is not None:
             return self._again(found.error, None)
         self.committed = found.offset if found.offset >= 0 else None
+        self.with_row = found.metadata == WITH_ROW
         return self._ask_bounds(limit)
 
     def _again(self, error: KafkaError, cause: KafkaException | None) -> Restored:
@@ -197,14 +201,18 @@ class KafkaRestore:
 
     def _take_bounds(self, limit: int) -> Restored:
         try:
-            start, end = (int(future.result(PATIENCE / 2).offset) for future in self._futures)
+            start, end = (answered(future, PATIENCE / 2) for future in self._futures)
         except NotYet:
             return self._nothing()
         except KafkaException as failure:
             return self._again(failure.args[0], failure)
         since = start if self._since is None else self._since
         if since > end:
-            raise LogError(f"{self._state} partition {self._partition} ends at {end}, before the local copy's {since}")
+            # An answer of a leader that is one no more; logs do not become shorter.
+            raise StaleAnswer(
+                f"{self._state} partition {self._partition} ends at {end}, before the local copy's {since}: if it stays so, "
+                "the topic has lost records that were acknowledged"
+            )
         self.from_start = since <= start
         self._reader = BoundedReader(self._kafka, self._state, self._partition, max(since, start), end)
         self._step = self._read

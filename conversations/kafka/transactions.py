@@ -23,6 +23,7 @@ from conversations.kafka.failures import (
     too_large,
     word_for,
 )
+from conversations.kafka.group_offsets import WITH_ROW
 from conversations.kafka.search import Search, Span
 from conversations.ports import Produced
 
@@ -213,7 +214,7 @@ class Transactions:
     def _send_offsets(self, producer: Producer, offsets: Mapping[int, int]) -> None:
         queue, calls = self._group.queue, self._calls
         assert calls is not None
-        positions = [TopicPartition(queue, partition, offset) for partition, offset in offsets.items()]
+        positions = [TopicPartition(queue, partition, offset, WITH_ROW) for partition, offset in offsets.items()]
         deadline = monotonic() + OFFSETS_PATIENCE
         while True:
             # The epoch is read right here: whoever polled since cannot have been told of a lost partition.

@@ -21,6 +21,7 @@ class MemoryRestore:
 
     def __init__(self, broker: MemoryBroker, service: str, partition: int, since: int | None) -> None:
         self.committed: int | None = None
+        self.with_row = True
         self.from_start = not since
         self._broker = broker
         self._group = broker.groups[service]

@@ -38,7 +38,8 @@ def tell_aside(partition: Partition, why: str, position: int) -> None:
     """Report a partition that was set aside; the group's offset is only the fence: the partition's row is not touched."""
     log.error("partition %d of %s is set aside: %s", partition.number, partition.owner.name, why)
     record = letters.event_record(partition, "PARTITION_SET_ASIDE", why=why)
+    # The row's own position, where there is a row: an offset that an owner commits says that the row is there.
     try:
-        partition.owner.log.commit([record], {partition.number: position})
+        partition.owner.log.commit([record], {partition.number: partition.row.queue or position})
     except (Fenced, Interrupted, DestinationFailed) as error:
         log.warning("the event could not be published: %s", error)

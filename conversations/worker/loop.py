@@ -12,7 +12,6 @@ from typing import Any
 from conversations.backoff import Backoff
 from conversations.config import WorkerSettings
 from conversations.errors import (
-    CopyDamaged,
     DestinationFailed,
     Fenced,
     InDoubt,
@@ -287,11 +286,10 @@ class Worker:
     def _build_anew(self) -> None:
         """Forget the partitions in which our own code failed, and restore them: nothing of the step was committed."""
         for number in self.owner.breakdowns.take_broken():
-            partition = self.partitions.get(number)
-            if partition is not None:
+            if number in self.partitions:
                 self.owner.log.drop(number)
                 self._forget([number])
-                self._restoring[number] = Restoring(number, self.owner, self._stores)
+                self.assigned([number])
 
     def _commit_until_done(self, flying: list[Partition]) -> tuple[list[Partition], dict[int, int]]:
         fences = interrupted = 0
@@ -377,11 +375,10 @@ class Worker:
     def _restored(self, number: int, restoring: Restoring) -> bool:
         """Go on restoring; True when the partition was opened."""
         try:
-            partition = restoring.advance()
-            if partition is None:
+            if (partition := restoring.advance()) is None:
                 return False
             self.owner.log.open(number, restoring.positions)
-        except (KafkaUnreachable, CopyDamaged) as error:
+        except KafkaUnreachable as error:
             log.warning("partition %d of %s is restored again, later: %s", number, self.owner.name, error)
             restoring.begin_again()
             return False
@@ -407,18 +404,16 @@ class Worker:
         self._let_go(partition, why)
 
     def _set_damaged_aside(self, error: StateDamaged) -> None:
-        """Stop a partition in the middle of a step: what its rows say cannot be built upon, so nothing is written to it."""
+        """Stop a partition in the middle of a step: nothing is built upon its rows; if only a copy is damaged it is made anew."""
         self.owner.log.drop(error.partition)
-        partition = self.partitions.get(error.partition)
         with self.owner.lock:
             if self.owner.failure is error:
                 self.owner.failure = None
-        if isinstance(error, CopyDamaged):
-            log.error("partition %d of %s is restored from its topic: %s", error.partition, self.owner.name, error.why)
-            self.lost([error.partition])
+        if error.of_a_copy:
+            self._forget([error.partition])
             self.assigned([error.partition])
-        elif partition is not None:
-            self._let_go(partition, error.why)
+        elif error.partition in self.partitions:
+            self._let_go(self.partitions[error.partition], error.why)
 
     def _let_go(self, partition: Partition, why: str) -> None:
         with self.owner.lock:

@@ -6,7 +6,9 @@ import logging
 import time
 
 from conversations.backoff import Backoff
+from conversations.errors import CopyDamaged, StaleAnswer
 from conversations.ports import Positions, Restore, Restored, Stores
+from conversations.protocol import rows
 from conversations.worker import intake, letters
 from conversations.worker.owner import Owner
 from conversations.worker.partition import Partition
@@ -28,6 +30,7 @@ class Restoring:
         """Known from the first answer of Kafka on."""
         self._restore: Restore | None = None
         self._copied = False
+        self._damage = ""
         self._outage = Backoff(*OUTAGE)
         self._not_before = 0.0
         self.positions = Positions(None, None)
@@ -41,13 +44,21 @@ class Restoring:
         """Copy some rows; return the partition once all are there and it is taken up.
 
         Raises:
-            KafkaUnreachable: no broker answered; ``begin_again``.
+            KafkaUnreachable, StaleAnswer: no broker answered, or one that lags; ``begin_again``.
             InputLost: a human must look at the partition.
             LogError: the state cannot be read.
             StateUpgradeError, DeclarationError: stored state and code do not fit.
         """
         if time.monotonic() < self._not_before:
             return None
+        try:
+            return self._advanced()
+        except CopyDamaged as error:
+            log.warning("%s", error)
+            self.begin_again()
+            return None
+
+    def _advanced(self) -> Partition | None:
         partition, restore = self._begun()
         part = restore.advance(SLICE)
         if part.rows or part.done:
@@ -56,23 +67,33 @@ class Restoring:
             return None
         restore.close()
         self.committed = restore.committed or 0
+        self._check_fresh(partition, restore)
         with self._owner.lock:
             self.positions = partition.open(restore.committed)
             intake.restore_waiting(partition)
-            if partition.store.damage:
-                log.error(
-                    "partition %d of %s was restored from its topic alone: %s",
-                    self._number,
-                    self._owner.name,
-                    partition.store.damage,
-                )
-                partition.produce(letters.event_record(partition, "COPY_DAMAGED", why=partition.store.damage))
+            if self._damage:
+                name = self._owner.name
+                log.error("partition %d of %s was restored from its topic alone: %s", self._number, name, self._damage)
+                partition.produce(letters.event_record(partition, "COPY_DAMAGED", why=self._damage))
         return partition
+
+    def _check_fresh(self, partition: Partition, restore: Restore) -> None:
+        """Refuse rows from before what the group knows to be committed: a leader that was cut off still shows them."""
+        row = partition.read(rows.PARTITION)
+        if row is None or not restore.with_row:
+            return
+        queue = partition.decoded(rows.PARTITION, rows.decode_partition, row).queue
+        if queue < self.committed:
+            raise StaleAnswer(
+                f"partition {self._number} of {self._owner.name} was restored up to offset {queue} of its queue, and "
+                f"{self.committed} is committed: a broker that is cut off from the others has answered"
+            )
 
     def _begun(self) -> tuple[Partition, Restore]:
         if self.partition is None or self._restore is None:
             state_id = self._owner.log.topic_ids()[self._owner.state_topic]
             store = self._stores.open(self._number, state_id)
+            self._damage = store.damage or self._damage
             self.partition = Partition(self._number, self._owner, store)
             self._restore = self._owner.log.restore(self._number, store.checkpoint())
             self._copied = False

@@ -137,6 +137,11 @@ MUTATIONS = (
     Mutation("124-a-short-scan-believed", f"{_COPIES}a_scan_does_not_end_early_without_a_word"),
     Mutation("125-a-copy-of-another-partition", f"{_COPIES}a_copy_of_another_partition_comes_back_empty"),
     Mutation("126-damage-forgotten-by-a-death", f"{_COPIES}what_a_damaged_copy_was_is_known_to_the_next_process"),
+    Mutation(
+        "127-nothing-taken-for-an-offset",
+        "tests/unit/kafka/test_answers.py::test_an_answer_without_an_offset_is_no_offset[-1001]",
+    ),
+    Mutation("128-rows-of-before-taken", f"{_RESTORING}a_restore_from_before_what_is_committed_begins_again"),
     Mutation("50-followers-overtake", f"{_PARKING}a_dialog_waits_behind_its_failed_message_and_no_other_does"),
     Mutation("51-attempts-of-before-forgotten", f"{_PARKING}what_waits_and_how_often_it_failed_survive_a_crash"),
     Mutation("52-parks-not-restored", f"{_PARKING}what_waits_and_how_often_it_failed_survive_a_crash"),

@@ -16,6 +16,7 @@ from conversations.config import Kafka
 from conversations.kafka.clients import describe_topics
 from conversations.kafka.search import Search
 from conversations.kafka.store import RocksStores
+from conversations.protocol import rows
 from conversations.worker import Worker
 from tests.integration.kafka.members import Member, restored, topic
 from tests.rules.house import Asking, House, until
@@ -182,6 +183,20 @@ def damage(directory: Path) -> int:
         with table.open("r+b") as file:
             file.write(content)
     return len(tables)
+
+
+def test_a_restore_from_before_what_is_committed_begins_again(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    """A leader that was cut off from its cluster still shows the rows of then; the group's offset tells that there was more."""
+    worked(house, house.worker(), 1, 2)
+    state = house.topic("state")
+    positions = [record.value() or b"" for record in house.read(state) if record.key() == rows.PARTITION]
+    house.append_to(state, 0, (rows.PARTITION, positions[0], []))
+    worker = house.worker()
+    until(lambda: (worker.step(0.05), caplog.text.count("cut off from the others") > 1)[1])
+    assert not worker.partitions
+    house.append_to(state, 0, (rows.PARTITION, positions[-1], []))
+    Asking(house).ask(3)
+    house.answered(house.open(worker), 1, 2, 3)
 
 
 # -- positions ------------------------------------------------------------------------------------------------------
