@@ -141,6 +141,7 @@ MUTATIONS = (
         "127-nothing-taken-for-an-offset",
         "tests/unit/kafka/test_answers.py::test_an_answer_without_an_offset_is_no_offset[-1001]",
     ),
+    Mutation("129-damage-not-told", f"{_RESTORING}a_damaged_local_copy_is_thrown_away_and_told"),
     Mutation("128-rows-of-before-taken", f"{_RESTORING}a_restore_from_before_what_is_committed_begins_again"),
     Mutation("50-followers-overtake", f"{_PARKING}a_dialog_waits_behind_its_failed_message_and_no_other_does"),
     Mutation("51-attempts-of-before-forgotten", f"{_PARKING}what_waits_and_how_often_it_failed_survive_a_crash"),
