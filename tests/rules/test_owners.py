@@ -13,7 +13,7 @@ from conversations.kafka import transactions
 from conversations.kafka.log import KafkaLog
 from conversations.kafka.store import RocksStores
 from conversations.ports import ANY_SIZE, Produced, Record
-from tests.rules.house import HOUR, MORTAL, AheadClock, Answer, Ask, Asking, House, Tally, answer, until
+from tests.rules.house import MORTAL, Answer, Ask, Asking, House, Tally, answer, until
 
 pytestmark = pytest.mark.kafka
 
@@ -38,24 +38,20 @@ class LastWords(KafkaLog):
 
 def test_a_timer_that_fires_for_an_owner_of_yesterday_is_not_committed(house: House) -> None:
     """The step read nothing, so only the fence of an unmoved position can refuse it."""
-    clock = AheadClock()
 
     def set_timer(ask: Ask, dialog: Dialog[Tally]) -> None:
-        dialog.set_timer(timedelta(hours=1))
+        dialog.set_timer(timedelta(seconds=2))
         answer(ask, dialog)
 
     def fire(dialog: Dialog[Tally]) -> None:
         house.open(heir)
         dialog.send(Answer(n=99))
 
-    zombie = house.open(
-        house.worker(house.service(set_timer, fire), kafka=MORTAL, clock=clock, log=LastWords, inline=True)
-    )
+    zombie = house.open(house.worker(house.service(set_timer, fire), kafka=MORTAL, log=LastWords, inline=True))
     heir = house.worker()
     dialog = Asking(house)
     dialog.ask(1)
     house.answered(zombie, 1)
-    clock.ahead = 2 * HOUR
     with pytest.raises(LogError, match="the process ended"):
         until(lambda: (zombie.step(0.05), 99 in house.answers(end=False))[1])
     dialog.ask(2)
