@@ -2,6 +2,7 @@
 
 import pytest
 
+from conversations import WorkerSettings
 from conversations.errors import LogError
 from conversations.periods import Periods
 from conversations.protocol import codes
@@ -111,8 +112,8 @@ def test_a_peer_that_may_not_be_written_to_waits_and_stops_nobody(
 
 
 def test_a_right_to_a_peer_that_goes_while_it_runs_breaks_its_dialogs_in_the_end(house: GuardedHouse) -> None:
-    clock = AheadClock()
-    worker = house.open(house.guarded_worker(clock=clock))
+    periods = Periods(refused_after=6 * SECOND)
+    worker = house.open(house.guarded_worker(settings=WorkerSettings(periods=periods)))
     good, bad = Asking(house), Asking(house, service="other")
     bad.ask(1)
     until(lambda: (worker.step(0.05), house.answers("other", end=False) == [1])[1])
@@ -121,7 +122,6 @@ def test_a_right_to_a_peer_that_goes_while_it_runs_breaks_its_dialogs_in_the_end
     good.ask(3)
     house.answered(worker, 3)
     until(lambda: (worker.step(0.05), worker.partitions[0].delayed)[1])
-    clock.ahead += Periods().refused_after + 70 * SECOND
     good.ask(4)
     until(lambda: (worker.step(0.05), house.events("UNDELIVERABLE"))[1])
     (event,) = house.events("UNDELIVERABLE")

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from conversations import WorkerSettings
+from conversations.periods import Periods
 from conversations.protocol.command import decode_command
 from conversations.worker import Worker
-from tests.rules.house import HOUR, AheadClock, Asking, House, until
+from tests.rules.house import SECOND, Asking, House, until
 
 pytestmark = pytest.mark.kafka
 
@@ -16,17 +18,16 @@ def queue_time(worker: Worker) -> int:
 
 
 def test_an_idle_queue_is_brought_forward_by_a_genuine_tick(house: House) -> None:
-    """An hour after a dialog was remembered, with the handlers' threads that every worker has; and work goes on."""
-    clock = AheadClock()
-    worker = house.open(house.worker(clock=clock))
+    """Some time after a dialog was remembered, with the handlers' threads that every worker has; and work goes on."""
+    periods = Periods(tick_after=3 * SECOND, grace=2 * SECOND, step=1 * SECOND)
+    worker = house.open(house.worker(settings=WorkerSettings(periods=periods)))
     refused, dialog = Asking(house), Asking(house)
     refused.prefix = replace(refused.prefix, contract="Nonsense")
     refused.ask(1)
     until(lambda: (worker.step(0.05), len(worker.partitions[0].tombstones))[1])
     before = queue_time(worker)
-    clock.ahead = 2 * HOUR
     until(lambda: (worker.step(0.05), queue_time(worker) > before)[1])
     ticks = [decode_command(record.value() or b"") for record in house.read(house.topic("commands"))]
-    assert [tick.issued_by for tick in ticks] == ["clerk"]
+    assert {tick.issued_by for tick in ticks} == {"clerk"}
     dialog.ask(2)
     house.answered(worker, 2)
