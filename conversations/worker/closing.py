@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from conversations.errors import DestinationFailed, Fenced, Interrupted, StateDamaged
+from conversations.errors import DestinationFailed, Fenced, Interrupted, LogError, StateDamaged
+from conversations.protocol import rows
 from conversations.worker import collecting, letters
 from conversations.worker.breakdowns import NOT_A_RECORDS, text_of
 from conversations.worker.partition import Partition
@@ -38,8 +39,16 @@ def tell_aside(partition: Partition, why: str, position: int) -> None:
     """Report a partition that was set aside; the group's offset is only the fence: the partition's row is not touched."""
     log.error("partition %d of %s is set aside: %s", partition.number, partition.owner.name, why)
     record = letters.event_record(partition, "PARTITION_SET_ASIDE", why=why)
-    # The row's own position, where there is a row: an offset that an owner commits says that the row is there.
     try:
-        partition.owner.log.commit([record], {partition.number: partition.row.queue or position})
+        partition.owner.log.commit([record], {partition.number: _written_to(partition, position)})
     except (Fenced, Interrupted, DestinationFailed) as error:
         log.warning("the event could not be published: %s", error)
+
+
+def _written_to(partition: Partition, position: int) -> int:
+    """Return the queue offset of the row as it is committed: memory may be ahead of it, and an offset promises a row."""
+    try:
+        row = partition.store.get(rows.PARTITION)
+        return rows.decode_partition(row).queue if row is not None else position
+    except (ValueError, LogError):
+        return position  # what is damaged is for the human who was told
