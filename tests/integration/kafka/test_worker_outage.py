@@ -119,7 +119,7 @@ def test_a_worker_that_is_restoring_waits_for_its_broker(
     worker = pair.worker(pair.answerer, Interruptible)
     with Crew([worker], pair.kafka) as crew:
         until(killed.is_set, "it restores")
-        until(lambda: "waits for Kafka" in caplog.text, "it has found nobody")
+        until(lambda: "is restored again, later" in caplog.text, "it has found nobody")
         broker.restart()
         crew.await_ready(150)
         assert list(worker.partitions) == [0]
