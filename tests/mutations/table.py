@@ -338,4 +338,8 @@ MUTATIONS = (
     Mutation("144-steps-of-any-size", f"{_BOUNDS}a_step_takes_on_only_so_many_bytes_and_leaves_nothing_out"),
     Mutation("145-steps-of-any-length", f"{_BOUNDS}a_step_that_took_too_long_leaves_the_rest_to_the_next"),
     Mutation("146-what-is-at-hand-counts-as-read", f"{_BOUNDS}a_step_that_took_too_long_leaves_the_rest_to_the_next"),
+    Mutation(
+        "215-fenced-with-what-is-in-memory",
+        "tests/bad_input/test_state.py::test_a_damaged_row_sets_its_partition_aside_and_the_others_go_on[an endpoint cut short]",
+    ),
 )
