@@ -92,6 +92,11 @@ class Periods:
         "how long an envelope waits for the right to write to its destination",
         "its dialog breaks (-8494), and its bytes become dead letters",
     )
+    stale_after: int = _period(
+        10 * MINUTE,
+        "how long a partition is restored again while Kafka answers with rows from before what is committed",
+        "the partition is set aside: acknowledged records are lost, or somebody put old ones there",
+    )
     step: int = _period(
         1 * MINUTE,
         "width of the intervals by which times far ahead are kept in memory",

@@ -6,7 +6,8 @@ import logging
 import time
 
 from conversations.backoff import Backoff
-from conversations.errors import CopyDamaged, StaleAnswer
+from conversations.errors import CopyDamaged, InputLost, StaleAnswer
+from conversations.periods import SECOND
 from conversations.ports import Positions, Restore, Restored, Stores
 from conversations.protocol import rows
 from conversations.worker import intake, letters
@@ -33,6 +34,7 @@ class Restoring:
         self._damage = ""
         self._outage = Backoff(*OUTAGE)
         self._not_before = 0.0
+        self._stale_since = 0.0
         self.positions = Positions(None, None)
         """Where to read on, once the partition is there."""
         self.committed = 0
@@ -45,7 +47,7 @@ class Restoring:
 
         Raises:
             KafkaUnreachable, StaleAnswer: no broker answered, or one that lags; ``begin_again``.
-            InputLost: a human must look at the partition.
+            InputLost: a human must look at the partition; answers that stay stale for ``Periods.stale_after`` too.
             LogError: the state cannot be read.
             StateUpgradeError, DeclarationError: stored state and code do not fit.
         """
@@ -53,6 +55,9 @@ class Restoring:
             return None
         try:
             return self._advanced()
+        except StaleAnswer as error:
+            self._note_stale(error)
+            raise
         except CopyDamaged as error:
             log.warning("%s", error)
             self.begin_again()
@@ -88,6 +93,16 @@ class Restoring:
                 f"partition {self._number} of {self._owner.name} was restored up to offset {queue} of its queue, and "
                 f"{self.committed} is committed: a broker that is cut off from the others has answered"
             )
+
+    def _note_stale(self, error: StaleAnswer) -> None:
+        """Give up on answers that are no leader's of yesterday: a leader that was cut off is found out within a minute."""
+        now = time.monotonic()
+        self._stale_since = self._stale_since or now
+        if now - self._stale_since >= self._owner.periods.stale_after / SECOND:
+            self.committed = self._restore.committed or 0 if self._restore is not None else 0
+            raise InputLost(
+                self._number, f"acknowledged records are lost, or old ones were put back: {error}"
+            ) from error
 
     def _begun(self) -> tuple[Partition, Restore]:
         if self.partition is None or self._restore is None:

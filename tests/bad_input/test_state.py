@@ -1,21 +1,24 @@
 """State that does not load: the dialog fails, the partition is set aside, or the worker says what it needs."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from random import Random
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from conversations import DeclarationError, Dialog, PoisonPolicy, Service, StateUpgradeError
+from conversations import DeclarationError, Dialog, PoisonPolicy, Service, StateUpgradeError, WorkerSettings
+from conversations.periods import Periods
 from conversations.ports import Out
 from conversations.protocol import rows
 from conversations.protocol.topics import COMMANDS, STATE
 from conversations.testing.reading import state_of
+from conversations.testing.simulation import Simulation
 from tests.bad_input.accounts import begin, order
 from tests.bad_input.forging import Known, stranger
 from tests.bad_input.places import Memory
-from tests.bad_input.services import BLOB, LEDGER, PING, TRADE, Order, Receipt, shop
+from tests.bad_input.services import BLOB, LEDGER, PARTITIONS, PING, TRADE, Order, Receipt, shop, web
 from tests.bad_input.test_wire import known, place, receipts
 
 __all__ = ["place"]
@@ -153,3 +156,29 @@ def elsewhere(place: Memory) -> Known:
     place.sim.run()
     assert receipts(place, found) == [0]
     return found
+
+
+def test_a_partition_whose_rows_stay_older_than_what_is_committed_is_set_aside() -> None:
+    """Asked for again for a while, as a leader that was cut off shows old rows; then a human is told, and nothing is lost."""
+    settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), periods=Periods(stale_after=100_000))
+    with Simulation(shop(), web(), partitions=PARTITIONS, raise_failures=False, settings=settings) as sim:
+        stays_old(Memory(sim), sim)
+
+
+def stays_old(place: Memory, sim: Simulation) -> None:
+    dialog = known(place, 1)
+    name = place.topic("shop", STATE)
+    old = state_of(sim.broker, "shop")[0][rows.PARTITION]
+    place.throw("web", COMMANDS, [order(dialog, 1)])
+    sim.run()
+    newest = state_of(sim.broker, "shop")[0][rows.PARTITION]
+    sim.crash("shop")
+    sim.broker.append(Out(name, 0, rows.PARTITION, old))
+    sim.run()
+    (event,) = place.events("PARTITION_SET_ASIDE")
+    assert "old ones were put back" in event["why"]
+    sim.crash("shop")
+    sim.broker.append(Out(name, 0, rows.PARTITION, newest))
+    place.throw("web", COMMANDS, [order(dialog, 2)])
+    sim.run()
+    assert receipts(place, dialog) == [0, 1, 2]
