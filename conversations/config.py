@@ -24,8 +24,8 @@ class Kafka:
     """``host:port[,host:port...]`` of some brokers."""
     namespace: str = field(default=DEFAULT_NAMESPACE, kw_only=True)
     """First part of every topic name."""
-    settings: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
-    """Further librdkafka settings, passed through: TLS, SASL, OAUTHBEARER, timeouts."""
+    settings: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
+    """Further librdkafka settings, passed through: TLS, SASL, OAUTHBEARER, timeouts. No part of ``repr``: there are passwords."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,8 @@ DeclarationError              a service's declaration is incomplete or contradic
 StateUpgradeError             stored group state is of another version and no upgrade function fits
 LogError                      Kafka failed for good
  ├─ KafkaUnreachable          no broker answered
- │   └─ StaleAnswer           one answered that does not know the newest records
+ │   ├─ StaleAnswer           one answered that does not know the newest records
+ │   └─ LoginRefused          brokers answer, and do not accept user and password
  ├─ Fenced                    another member owns a partition now
  ├─ Interrupted               aborted for a passing reason
  ├─ InDoubt                   the outcome of a commit is unknown
@@ -150,6 +151,17 @@ class StaleAnswer(KafkaUnreachable):
     def __init__(self, why: str) -> None:
         LogError.__init__(self, why)
         self.bootstrap = ""
+
+
+class LoginRefused(KafkaUnreachable):
+    """Brokers do not accept the login: the message says what they say."""
+
+    def __init__(self, bootstrap: str, why: str) -> None:
+        LogError.__init__(
+            self,
+            f"Kafka at {bootstrap} refuses the login: {why}. Are sasl.username, sasl.password and sasl.mechanisms right?",
+        )
+        self.bootstrap = bootstrap
 
 
 class Fenced(LogError):

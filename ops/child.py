@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 from conversations.collector import relax
 from conversations.config import Kafka, WorkerSettings
 from conversations.crew import Crew, kafka_worker
-from conversations.errors import DeclarationError, KafkaUnreachable, LogError, StateUpgradeError
+from conversations.errors import DeclarationError, KafkaUnreachable, LogError, LoginRefused, StateUpgradeError
 from conversations.service import Service
 from conversations.worker import Worker
 from ops import log_lines, slots
@@ -46,8 +46,8 @@ class Spec:
     target: str
     bootstrap: str
     namespace: str
-    settings: dict[str, str]
-    """Passed to librdkafka."""
+    settings: dict[str, str] = dataclasses.field(repr=False)
+    """Passed to librdkafka; with passwords."""
     concurrency: int
     state: str | None
     """Directory of local state; None: in memory."""
@@ -215,7 +215,8 @@ def _judge(error: Exception, worker: Worker) -> tuple[str, str]:
     if isinstance(error, StateUpgradeError):
         return Ended.STATE, str(error)
     if isinstance(error, LogError) and not worker.joined:
-        return Ended.UNREACHABLE if isinstance(error, KafkaUnreachable) else Ended.REFUSED, str(error)
+        there = isinstance(error, LoginRefused) or not isinstance(error, KafkaUnreachable)
+        return Ended.REFUSED if there else Ended.UNREACHABLE, str(error)
     log.error("the worker failed: %s", error, exc_info=error)
     return Ended.FAILED, f"{type(error).__name__}: {error}"
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
+from stat import S_IMODE, S_IROTH
 
 from conversations.errors import DeclarationError
+
+log = logging.getLogger("conversations.ops")
 
 VARIABLE = "CONVERSATIONS_SETTINGS"
 """Names the file."""
@@ -23,6 +27,8 @@ def settings_of_file() -> dict[str, str]:
     if not path:
         return {}
     try:
+        if S_IMODE(Path(path).stat().st_mode) & S_IROTH:
+            log.warning("%s names %s, which everybody on this machine may read: chmod 600 it", VARIABLE, path)
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DeclarationError(f"{VARIABLE}: {path} cannot be read: {error}") from None

@@ -9,6 +9,8 @@ from itertools import chain, count
 from pathlib import Path
 from typing import IO
 
+from conversations.private_files import private_directory, private_file
+
 
 def host_name() -> str:
     """The machine's name, as far as it can be part of a file name and of a transactional id."""
@@ -21,9 +23,9 @@ def take(directory: Path, base: str, preferred: str) -> tuple[str, IO[bytes]]:
     Two workers of one name would end each other's transactions for ever, so no two processes of this machine get the
     same. A killed process lets go of its name at once.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    private_directory(directory)
     for slot in chain([preferred], (f"{base}-{number}" for number in count(1))):
-        file = (directory / f"{slot}.lock").open("ab")
+        file = private_file(directory / f"{slot}.lock")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

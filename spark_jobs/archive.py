@@ -42,6 +42,8 @@ from spark_jobs.wire import Wire
 MOST = 5_000_000
 """Records of one batch, about."""
 LOOK_BACK = timedelta(days=7)
+PARTS = 20_000
+"""Parts of an archive beyond which its files are put together before it takes more: each commit names them all, 150 bytes each."""
 FILE_BYTES = 128 << 20
 """Size of compacted files, about."""
 SHOWN = 200
@@ -52,7 +54,9 @@ _FOLDERS = ["set_aside", "of", "day", "batch"]
 _ORDER = [*_FOLDERS, "conversation_id", "to_target", "sequence", "offset"]
 
 
-def transform(judged: DataFrame, services: Mapping[str, str], service: str, archived: DataFrame | None) -> DataFrame:
+def transform(
+    judged: DataFrame, services: Mapping[str, str], service: str, archived: DataFrame | None, known: Iterable[str]
+) -> DataFrame:
     """Make the archive's rows of judged records: each message once, and what is none.
 
     Args:
@@ -60,6 +64,7 @@ def transform(judged: DataFrame, services: Mapping[str, str], service: str, arch
         services: whose queue each topic is.
         service: whose dialogs are wanted; empty: all.
         archived: identities of messages that are archived already.
+        known: services of the catalog; what claims to be of another one is filed under whose queue it came to.
     """
     whose = F.create_map(*(F.lit(it) for pair in services.items() for it in pair))[F.col("topic")]
     message, aside = is_message(), F.col("why").isNotNull()
@@ -79,7 +84,7 @@ def transform(judged: DataFrame, services: Mapping[str, str], service: str, arch
         named = _without(named, archived)
     return named.select(
         *MESSAGE_NAMES, "why", "record_key", "value", "headers", F.col("why").isNotNull().alias("set_aside"),
-        F.coalesce("service", "whose").alias("of"), F.to_date("appended_at").alias("day"),
+        F.when(F.col("service").isin(*known), F.col("service")).otherwise(F.col("whose")).alias("of"), F.to_date("appended_at").alias("day"),
     )  # fmt: skip
 
 
@@ -116,6 +121,7 @@ class Archive:
     directory: Directory
     service: str = ""
     look_back: timedelta = LOOK_BACK
+    most_parts: int = PARTS
 
     def newest(self) -> log.Commit | None:
         """Return its newest commit.
@@ -141,6 +147,8 @@ class Archive:
         goal = self._extents(talkers)
         while True:
             commit = self.newest()
+            if commit is not None and len(commit.parts) >= self.most_parts and self.compact():
+                continue
             stretches, holes = log.upcoming(commit, goal, most, accept_holes=accept_holes)
             if not stretches:
                 return
@@ -219,7 +227,9 @@ class Archive:
         records = self.wire.read_offsets(self.spark, *log.spark_offsets(stretches), topics)
         batch, seen = _batch(number), Observation()
         archived = self._archived(commit, records)
-        rows = transform(judged_records(self.wire, talkers, records), topics, self.service, archived)
+        rows = transform(
+            judged_records(self.wire, talkers, records), topics, self.service, archived, self.wire.catalog.services
+        )
         counted = rows.withColumn("batch", F.lit(batch)).observe(
             seen, F.count(F.lit(1)).alias("rows"), F.count("why").alias("aside")
         )

@@ -17,7 +17,7 @@ from threading import Thread, current_thread, main_thread
 from typing import TYPE_CHECKING
 
 from conversations.config import Kafka
-from conversations.errors import DeclarationError, KafkaUnreachable
+from conversations.errors import DeclarationError, KafkaUnreachable, LoginRefused
 from conversations.protocol.topics import DEFAULT_NAMESPACE
 from ops.log_lines import show_warnings
 from ops.printable import json_line, lines, unstyled
@@ -146,7 +146,10 @@ def carry_out(
 
 def code_of(error: Exception) -> Exit:
     """Exit code for an expected error."""
-    if isinstance(error, KafkaUnreachable) or isinstance(error.__cause__, KafkaUnreachable):
+    causes = (error, error.__cause__)
+    if any(isinstance(it, LoginRefused) for it in causes):
+        return Exit.HUMAN
+    if any(isinstance(it, KafkaUnreachable) for it in causes):
         return Exit.UNREACHABLE
     return Exit.USAGE if isinstance(error, DeclarationError | SparkJobError) else Exit.HUMAN
 

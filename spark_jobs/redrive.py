@@ -56,6 +56,7 @@ COLUMNS = (
     "handler string, sequence long, type string, body string, content binary, exception string, exception_message string, "
     "failure string, attempts int, returns int, failed_at timestamp, behind long, size long, ticket long"
 )
+CODE = "It is code that Spark runs with your rights: it may read files and call Java; take none from somebody you do not trust"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -119,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "conversations spark redrive --where \"exception_message like '%timeout%'\" --out plan.json",
     )  # fmt: skip
     columns = ", ".join(name.split()[0] for name in COLUMNS.split(", "))
-    parser.add_argument("--where", required=True, metavar="PREDICATE", help=f"over the columns {columns}")
+    parser.add_argument("--where", required=True, metavar="PREDICATE", help=f"over the columns {columns}. {CODE}")
     parser.add_argument("--service", default="", help="only letters of this service")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the plan there; without it nothing is written")
     parser.add_argument("--canary", type=_count, default=Care().canary, help="so many first, one by one (default: 3)")

@@ -6,7 +6,7 @@ Always ``read_committed``: records of aborted transactions were never sent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
 
@@ -41,7 +41,8 @@ class Wire:
     """A namespace of a Kafka cluster, as jobs read it; ``options`` are further options of Spark's Kafka source."""
 
     kafka: Kafka
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
+    """With passwords, perhaps."""
 
     @cached_property
     def catalog(self) -> Catalog:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from time import monotonic, sleep
 from typing import NamedTuple
 
@@ -11,13 +12,14 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from conversations.config import Kafka
-from conversations.errors import DeclarationError, LogError
+from conversations.errors import DeclarationError, KafkaUnreachable, LogError
 from conversations.kafka.appending import append
 from conversations.kafka.catalog import Catalog, read_catalog, schema_record, service_record
 from conversations.kafka.clients import (
     REQUEST_TIMEOUT,
     Topic,
     describe_topics,
+    log,
     make_admin,
     translated,
 )
@@ -33,6 +35,7 @@ from conversations.protocol.topics import (
     metrics_topic,
     retry_topic,
     service_topic,
+    twins_of,
 )
 
 DEFAULT_PARTITIONS = 12
@@ -77,6 +80,7 @@ def apply(
     admin = make_admin(kafka)
     periods = periods or Periods()
     control = _namespace_topics(kafka, periods)
+    _refuse_shared_topics(kafka, admin, [declaration.name for declaration in declarations])
     has_catalog = describe_topics(admin, kafka, list(control))[catalog_topic(kafka.namespace)] is not None
     catalog = read_catalog(kafka, admin) if has_catalog else Catalog()
     counts = {d.name: partitions or catalog.partitions(d.name) or DEFAULT_PARTITIONS for d in declarations}
@@ -136,6 +140,33 @@ def _service_topics(
         for delay in declaration.retries:
             plans[retry_topic(kafka.namespace, name, delay)] = _Plan(count, wanted(RETRY, periods=periods))
     return plans
+
+
+def _refuse_shared_topics(kafka: Kafka, admin: AdminClient, services: Sequence[str]) -> None:
+    """Refuse a service whose topics and group are those of another one, with the dots of its name elsewhere.
+
+    "b" in namespace "conv.a" and "a.b" in namespace "conv" both have the queue conv.a.b.queue.
+    """
+    twins: dict[str, set[tuple[str, str]]] = {}
+    for service in services:
+        for namespace, other in twins_of(kafka.namespace, service):
+            twins.setdefault(namespace, set()).add((other, service))
+    for namespace, pairs in twins.items():
+        try:
+            if describe_topics(admin, kafka, [catalog_topic(namespace)])[catalog_topic(namespace)] is None:
+                continue
+            there = read_catalog(replace(kafka, namespace=namespace), admin).services
+        except KafkaUnreachable:
+            raise
+        except LogError as failure:
+            log.warning("namespace %s may have services with topics of the same names, but: %s", namespace, failure)
+            continue
+        for other, service in sorted(pairs):
+            if other in there:
+                raise DeclarationError(
+                    f"service {service!r} of namespace {kafka.namespace!r} would have the topics of service {other!r} of "
+                    f"namespace {namespace!r}: call one of them otherwise"
+                )
 
 
 def _refuse_other_counts(

@@ -4,26 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from conversations.config import Kafka
-from conversations.errors import LogError
+from conversations.errors import LogError, LoginRefused
 from conversations.kafka.clients import REQUEST_TIMEOUT, make_producer
 from conversations.kafka.failures import describe
+from conversations.kafka.logins import refused_login
 
 
 def append(kafka: Kafka, topic: str, records: Sequence[tuple[bytes, bytes]]) -> None:
     """Append keys and values to the first partition of a topic and wait until they are kept.
 
     Raises:
-        LogError: Kafka did not take them.
+        KafkaUnreachable: no broker answered.
+        LogError: Kafka did not take them; the message names the right that is missing.
     """
     if not records:
         return
     failed: list[KafkaError] = []
     producer = make_producer(kafka, {"message.timeout.ms": int(REQUEST_TIMEOUT * 1000)})
-    for key, value in records:
-        producer.produce(topic, value, key, 0, lambda error, _: failed.append(error) if error is not None else None)
-    producer.flush(REQUEST_TIMEOUT + 1)
-    if failed:
-        raise LogError(f"{topic} cannot be written: {describe(failed[0])}")
+    try:
+        for key, value in records:
+            producer.produce(topic, value, key, 0, lambda error, _: failed.append(error) if error is not None else None)
+        left = producer.flush(REQUEST_TIMEOUT + 1)
+    except (KafkaException, SystemError) as failure:
+        # A fatal error; the client raises the former, or the latter with it as its cause, and nothing was taken.
+        found = failure if isinstance(failure, KafkaException) else failure.__cause__
+        raise _refusal(kafka, topic, found.args[0] if isinstance(found, KafkaException) else None) from failure
+    if failed or left:
+        raise _refusal(kafka, topic, failed[0] if failed else None)
+
+
+def _refusal(kafka: Kafka, topic: str, error: KafkaError | None) -> LogError:
+    if error is None:
+        return LogError(f"{topic} cannot be written: the client says nothing more")
+    if error.code() in _FORBIDDEN:
+        return LogError(f"{topic} cannot be written: the right WRITE on topic {topic} is missing ({error.name()})")
+    if error.code() == KafkaError._MSG_TIMED_OUT and (why := refused_login(kafka)):  # noqa: SLF001 - librdkafka's own
+        return LoginRefused(kafka.bootstrap, why)
+    return LogError(f"{topic} cannot be written: {describe(error)}")
+
+
+# Whoever may write no topic at all gets no producer id, which Kafka calls a right of the cluster.
+_FORBIDDEN = frozenset({KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED})

@@ -23,8 +23,9 @@ from confluent_kafka import admin as confluent_admin
 from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
-from conversations.errors import KafkaUnreachable, LogError
+from conversations.errors import KafkaUnreachable, LogError, LoginRefused
 from conversations.kafka.failures import Word, describe, forbidden, passing, unreachable, word_for
+from conversations.kafka.logins import refused_login
 
 log = logging.getLogger("conversations.kafka")
 
@@ -252,7 +253,8 @@ def translated(kafka: Kafka, what: str, failure: KafkaException) -> LogError:
     """Make the exception of this package for a failed request."""
     error: KafkaError = failure.args[0]
     if unreachable(error) or word_for(error) is Word.RETRIABLE:
-        return KafkaUnreachable(kafka.bootstrap, describe(error))
+        why = refused_login(kafka)
+        return LoginRefused(kafka.bootstrap, why) if why else KafkaUnreachable(kafka.bootstrap, describe(error))
     return LogError(f"{what}: {describe(error)}")
 
 

@@ -58,7 +58,9 @@ class KafkaLog:
         self._protocol, self._lifetime, self._periods = protocol, lifetime, periods or Periods()
         self._group = f"{kafka.namespace}.{service}"
         # A configured slot names the same id after a restart, so that the start ends what a crash left open.
-        self._transactional_id = f"{self._group}.{slot if slot is not None else token_hex(8)}"
+        # A dot of its own is written otherwise: slot "web.eu" of "orders" is not slot "eu" of "orders.web".
+        name = slot.replace(".", "~") if slot is not None else token_hex(8)
+        self._transactional_id = f"{self._group}.{name}"
         self._queue, self._commands, self._state = (
             service_topic(kafka.namespace, service, kind) for kind in (QUEUE, COMMANDS, STATE)
         )

@@ -26,6 +26,7 @@ from rocksdict import (
 from conversations.errors import CopyDamaged, LogError
 from conversations.kafka.clients import log
 from conversations.periods import SECOND, Periods
+from conversations.private_files import private_directory
 
 CACHE = 64 * 1024 * 1024
 """Bytes of blocks kept in memory, shared by all partitions of a process."""
@@ -226,7 +227,7 @@ class RocksStores:
         path = self._directory / str(partition)
         place = partition, state_topic_id
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
+            private_directory(self._directory)
             damage = _found_damaged(path)
         except OSError as failure:
             raise LogError(f"the local state {path} cannot be used: {failure}") from failure

@@ -39,6 +39,17 @@ def service_topic(namespace: str, service: str, kind: str) -> str:
     return f"{namespace}.{service}.{kind}"
 
 
+def twins_of(namespace: str, service: str) -> list[tuple[str, str]]:
+    """Name every other namespace and service whose topics would have the same names: dots may be in both."""
+    parts = f"{namespace}.{service}".split(".")
+    splits = ((".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts)))
+    return [
+        (before, behind)
+        for before, behind in splits
+        if before != namespace and NAME.fullmatch(before) and NAME.fullmatch(behind)
+    ]
+
+
 def retry_topic(namespace: str, service: str, delay: str) -> str:
     """Name the topic of messages that wait so long for their next attempt: ``conv.orders.retry.5s``."""
     return service_topic(namespace, service, f"{RETRY}.{delay}")

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from conversations.errors import DeclarationError, KafkaUnreachable, LogError, StateUpgradeError
+from conversations.errors import DeclarationError, KafkaUnreachable, LogError, LoginRefused, StateUpgradeError
 from conversations.kafka.embedded import BrokerError
 from ops.printable import json_line, lines, unstyled
 
@@ -47,7 +47,8 @@ def code_of(error: Exception) -> Exit:
     """Exit code for an expected error."""
     if isinstance(error, DeclarationError):
         return Exit.USAGE
-    return Exit.UNREACHABLE if isinstance(error, KafkaUnreachable) else Exit.HUMAN
+    unreachable = isinstance(error, KafkaUnreachable) and not isinstance(error, LoginRefused)
+    return Exit.UNREACHABLE if unreachable else Exit.HUMAN
 
 
 def show_error(text: str, kind: str, *, as_json: bool) -> None:

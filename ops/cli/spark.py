@@ -42,7 +42,8 @@ def start(job: str, arguments: list[str]) -> None:
         show_error("PySpark is not installed: pip install 'kafka-dialogs[spark]'", "SparkUnavailable", as_json=False)
         raise typer.Exit(Exit.USAGE)
     module = f"spark_jobs.{job.replace('-', '_')}"
-    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])  # noqa: S606 - no shell is wanted
+    # -P: no module of the current directory may take the place of one of Python's.
+    os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])  # noqa: S606 - no shell is wanted
 
 
 for _job, _help in JOBS.items():

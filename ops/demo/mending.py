@@ -82,7 +82,7 @@ class Operator:
     def _run(self, arguments: Sequence[str], *, codes: Sequence[int] = (FINE,), quiet: bool = False) -> Any:
         if not quiet:
             self._show("$ conversations " + " ".join(f'"{it}"' if " " in it else it for it in arguments))
-        command = [sys.executable, "-m", "ops.cli.app", *arguments, *self._where, "--json"]
+        command = [sys.executable, "-P", "-m", "ops.cli.app", *arguments, *self._where, "--json"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT)
         except subprocess.TimeoutExpired as error:

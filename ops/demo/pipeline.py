@@ -51,7 +51,7 @@ def run_pipeline(bootstrap: str, directory: Path, flights: Iterable[Flight], say
     Raises:
         DemoFailed: it failed, or took too long.
     """
-    command = [sys.executable, "-m", "spark_jobs.demo", str(directory), "--bootstrap", bootstrap, "--json"]
+    command = [sys.executable, "-P", "-m", "spark_jobs.demo", str(directory), "--bootstrap", bootstrap, "--json"]
     # The result is longer than a pipe holds, and is written while stderr is still being read: it goes to a file.
     with (
         TemporaryFile("w+", encoding="utf-8") as result,

@@ -67,7 +67,7 @@ class Workers:
     def _start(self, targets: Sequence[str], log: str) -> None:
         self.log = self._directory / log
         self._page: tuple[str, str] | None = None
-        command = [sys.executable, "-m", "ops.cli.app", "run", *targets, *self._options]
+        command = [sys.executable, "-P", "-m", "ops.cli.app", "run", *targets, *self._options]
         self._process = ServerProcess(command, self.log, self._scratch)
 
     def replace(self) -> None:

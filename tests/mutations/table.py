@@ -58,6 +58,8 @@ _BOUNDS = "tests/simulation/test_bounds.py::test_"
 _MODES = "tests/simulation/test_failure_modes.py::test_"
 _RECORDS = "tests/hostile/test_records.py::test_"
 _HEALTH = "tests/hostile/test_health.py::test_"
+_PRIVATE = "tests/hostile/test_private_files.py::test_"
+_ADMIN = "tests/integration/kafka/test_admin.py::test_"
 _TEXT = "tests/hostile/test_text.py::test_"
 _ROWS = "tests/simulation/test_waiting_rows.py::test_"
 _ONE_REFUSED = "tests/simulation/test_refused_records.py::test_"
@@ -191,6 +193,13 @@ MUTATIONS = (
         "165-no-room-for-a-worker-ends-all",
         f"{_HEALTH}a_worker_that_cannot_be_started_just_now_is_started_later",
     ),
+    Mutation("166-state-stays-open-to-others", f"{_PRIVATE}what_was_open_to_others_is_closed"),
+    Mutation(
+        "167-topics-shared-by-two-services",
+        f"{_ADMIN}a_service_that_would_share_its_topics_with_another_is_refused[False]",
+    ),
+    Mutation("168-one-transactional-id-for-two", f"{_ADMIN}no_two_workers_of_two_services_have_one_transactional_id"),
+    Mutation("169-any-process-is-ended", f"{_PRIVATE}a_process_that_is_no_broker_is_not_ended"),
     Mutation("74-rollbacks-not-counted", f"{_SWITCH}five_rollbacks_in_a_row_turn_the_queue_off[5]"),
     Mutation("75-never-braked", f"{_BRAKING}a_broken_deploy_does_not_dead_letter_the_day"),
     Mutation("76-one-probe-for-ever", f"{_BRAKING}one_that_asks_to_be_called_later_has_had_its_turn[False]"),

@@ -246,3 +246,32 @@ def test_an_archive_whose_driver_is_killed_has_everything_once(
     killed = run_until_done([*command, "--most", "600", "--compact"], kills=3, chance=chance, before_each=more)
     assert killed == 3
     assert archived(read_archive(spark, str(tmp_path))) == sorted(messages_of(kafka, ["loans", "web"], PARTITIONS))
+
+
+def test_what_claims_to_be_of_a_service_that_is_none_has_no_folder_of_its_own(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    queues = Queues(kafka)
+    talks = [Talk() for _ in range(5)]
+    for number, talk in enumerate(talks):
+        answer = talk.answer(0)
+        prefix = replace(answer.prefix, from_service=f"invented-{number}")
+        queues.say(talk.ask(0))
+        queues.say_all([replace(answer, prefix=prefix)])
+    list(archive_at(spark, kafka, tmp_path).catch_up())
+    assert Directory(spark, str(tmp_path)).names("data/set_aside=false") == ["of=loans", "of=web"]
+    assert len(archived(read_archive(spark, str(tmp_path)))) == 10
+
+
+def test_an_archive_of_many_parts_puts_them_together_before_it_takes_more(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    queues, talk = Queues(kafka), Talk()
+    archive = replace(archive_at(spark, kafka, tmp_path), most_parts=2)
+    for number in range(4):
+        queues.say(talk.ask(number))
+        list(archive.catch_up())
+    commit = archive.newest()
+    assert commit is not None
+    assert len(commit.parts) <= 2
+    assert [it.number for it in archived(read_archive(spark, str(tmp_path)))] == [0, 1, 2, 3]

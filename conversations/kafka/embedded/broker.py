@@ -30,6 +30,7 @@ from conversations.kafka.embedded.java import Java, find_java
 from conversations.kafka.embedded.process import ServerProcess
 from conversations.kafka.embedded.server import HOST, Layout, format_command, render, run_command
 from conversations.kafka.embedded.sockets import accepts, check_free, free_ports
+from conversations.private_files import private_directory
 
 START_TIMEOUT = 90.0  # seconds; 3 s on an idle laptop, far more on a busy build machine
 FORMAT_TIMEOUT = 60.0
@@ -141,6 +142,7 @@ class EmbeddedBroker:
         layout.data.mkdir(parents=True, exist_ok=True)
         to_be_formatted = needs_format(layout)
         check_room(layout.data)
+        private_directory(layout.logs)
         if self._log is None:
             self._log = layout.log if self._kept else new_log()
         if to_be_formatted:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from conversations.private_files import private_directory
+
 VARIABLE = "CONVERSATIONS_CACHE"
 
 
@@ -12,5 +14,4 @@ def cache_directory() -> Path:
     """The cache directory, made when missing: ``$CONVERSATIONS_CACHE``, else ``~/.cache/kafka-dialogs``."""
     chosen = os.environ.get(VARIABLE)
     path = Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "kafka-dialogs"
-    path.mkdir(parents=True, exist_ok=True)
-    return path.resolve()
+    return private_directory(path).resolve()

@@ -85,6 +85,10 @@ class NotRunning(BrokerError):
     """No broker of this name is running."""
 
 
+class NotTheBroker(BrokerError):
+    """A record names a process that is no broker of this program."""
+
+
 def by_name(kind: str) -> type[BrokerError]:
     """The error class of that name, BrokerError for an unknown one; to pass errors between processes."""
     return next((each for each in BrokerError.__subclasses__() if each.__name__ == kind), BrokerError)

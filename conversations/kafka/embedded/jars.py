@@ -118,11 +118,13 @@ def fetch_one(jar: Jar, directory: Path, bar: Progress) -> None:
     """
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
         local = maven.local_copy(jar.coordinate)
-        if local and local.stat().st_size == jar.size and digest(local) == jar.sha256:
+        if local and local.stat().st_size == jar.size:
+            # The copy is verified, not what it was made of: that may change in between.
             copy = Path(shutil.copyfile(local, Path(scratch) / jar.file_name))
-            bar.advance(jar.size)
-            copy.replace(directory / jar.file_name)
-            return
+            if digest(copy) == jar.sha256:
+                bar.advance(jar.size)
+                copy.replace(directory / jar.file_name)
+                return
     found = ""
     for _ in range(2):
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:

@@ -18,13 +18,23 @@ from typing import IO
 
 from conversations.kafka.embedded.broker import EmbeddedBroker
 from conversations.kafka.embedded.cache import cache_directory
-from conversations.kafka.embedded.errors import BrokerError, EndedByItself, NameTaken, NotRunning, StartFailed, by_name
+from conversations.kafka.embedded.errors import (
+    BrokerError,
+    EndedByItself,
+    NameTaken,
+    NotRunning,
+    NotTheBroker,
+    StartFailed,
+    by_name,
+)
 from conversations.kafka.embedded.jars import ensure_jars
 from conversations.kafka.embedded.java import find_java
+from conversations.private_files import private_directory, private_file
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 STOP_TIMEOUT = 30.0  # seconds
 POLL = 0.1
+DAEMON = "conversations.kafka.embedded.daemon"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +77,8 @@ def start_detached(name: str, data: Path | None, port: int | None) -> Record:
     check_name(name)
     find_java()
     ensure_jars()
-    command = [sys.executable, "-m", "conversations.kafka.embedded.daemon", name, str(data or ""), str(port or "")]
+    # -P: no module of the current directory may take the place of one of Python's.
+    command = [sys.executable, "-P", "-m", DAEMON, name, str(data or ""), str(port or "")]
     with daemon_log(name).open("wb") as errors:
         daemon = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
@@ -99,19 +110,42 @@ def understand(answer: str, log: Path, daemon: subprocess.Popen[str]) -> Record:
 
 
 def stop(name: str) -> Record:
-    """Stop a named broker and wait for it; by force after 30 s. Raises NotRunning."""
+    """Stop a named broker and wait for it; by force after 30 s. Raises NotRunning, NotTheBroker."""
     record = find(name)
     if record is None or not is_held(name):
         forget(name)  # of one that crashed
         raise NotRunning(f"No broker named {name!r} is running. `conversations broker status` shows those that are")
-    os.kill(record.pid, signal.SIGTERM)
+    tell(record, signal.SIGTERM)
     deadline = time.monotonic() + STOP_TIMEOUT
     while is_held(name):
         if time.monotonic() > deadline:
-            os.kill(record.pid, signal.SIGKILL)  # the server's supervisor notices and ends the server
+            tell(record, signal.SIGKILL)  # the server's supervisor notices and ends the server
             deadline = float("inf")
         time.sleep(POLL)
     return record
+
+
+def tell(record: Record, number: signal.Signals) -> None:
+    """Send a signal to the process that holds a broker, and to no other. Raises NotTheBroker."""
+    words = set(command_of(record.pid))
+    if not {DAEMON, record.name} <= words and not {"broker", "start", "--foreground"} <= words:
+        raise NotTheBroker(
+            f"Process {record.pid}, which the record of broker {record.name!r} names, is no broker of this program: it is left "
+            f"alone. End the broker by hand, and delete {record_path(record.name)}"
+        )
+    with contextlib.suppress(ProcessLookupError):  # it has just ended
+        os.kill(record.pid, number)
+
+
+def command_of(pid: int) -> list[str]:
+    """The words of a process's command line; none for one that is gone, or somebody else's."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")[:-1]
+    except OSError:
+        if Path("/proc/self/cmdline").exists():
+            return []
+    found = subprocess.run(["ps", "-p", str(pid), "-o", "command="], capture_output=True, text=True, check=False)
+    return found.stdout.split()
 
 
 def find_all() -> list[tuple[Record, bool]]:
@@ -122,11 +156,15 @@ def find_all() -> list[tuple[Record, bool]]:
 
 
 def find(name: str) -> Record | None:
-    """The record of a named broker, alive or not."""
+    """The record of a named broker, alive or not; of what somebody else wrote there is none."""
+    path = record_path(name)
     try:
-        return Record(**json.loads(record_path(name).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        if path.stat().st_uid != os.geteuid():
+            return None
+        record = Record(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
+    return record if type(record.pid) is int and record.pid > 0 and record.name == name else None
 
 
 def forget(name: str) -> None:
@@ -149,7 +187,7 @@ def held(name: str) -> Iterator[None]:
     The lock, not the process id, says that a broker lives: process ids are used again.
     """
     check_name(name)
-    with lock_path(name).open("w") as file:
+    with private_file(lock_path(name)) as file:
         if not acquire(file):
             raise NameTaken(
                 f"A broker named {name!r} is running. Use it (conversations broker status), stop it (conversations "
@@ -161,7 +199,7 @@ def held(name: str) -> Iterator[None]:
             forget(name)
 
 
-def acquire(file: IO[str]) -> bool:
+def acquire(file: IO[bytes]) -> bool:
     """Lock a file, allowing for somebody who only looks at the lock just now."""
     for _ in range(5):
         try:
@@ -193,9 +231,7 @@ def check_name(name: str) -> None:
 
 def directory() -> Path:
     """Where records of named brokers are."""
-    path = cache_directory() / "brokers"
-    path.mkdir(exist_ok=True)
-    return path
+    return private_directory(cache_directory() / "brokers")
 
 
 def record_path(name: str) -> Path:

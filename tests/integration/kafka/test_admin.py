@@ -11,6 +11,7 @@ from conversations.errors import DeclarationError, KafkaUnreachable, LogError
 from conversations.kafka.admin import apply
 from conversations.kafka.catalog import read_catalog
 from conversations.kafka.clients import describe_topics, make_admin
+from conversations.kafka.log import KafkaLog
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import SERVICE_TOPICS
 
@@ -83,3 +84,23 @@ def test_a_missing_kafka_is_told_within_ten_seconds() -> None:
 def test_a_setting_librdkafka_does_not_know_is_a_clear_error(kafka_bootstrap: str) -> None:
     with pytest.raises(LogError, match=r"no\.such\.setting"):
         apply(Kafka(kafka_bootstrap, settings={"no.such.setting": 1}), [ORDERS], 1, 1)
+
+
+@pytest.mark.parametrize("dotted_first", [False, True])
+def test_a_service_that_would_share_its_topics_with_another_is_refused(
+    kafka_bootstrap: str, dotted_first: bool
+) -> None:
+    name = f"t{uuid4().hex[:10]}"
+    one = Kafka(kafka_bootstrap, namespace=f"{name}.a"), ServiceDeclaration("b")
+    other = Kafka(kafka_bootstrap, namespace=name), ServiceDeclaration("a.b")
+    first, second = (other, one) if dotted_first else (one, other)
+    apply(first[0], [first[1], ServiceDeclaration("c")], 1, 1)
+    with pytest.raises(DeclarationError, match="would have the topics of service"):
+        apply(second[0], [second[1]], 1, 1)
+    assert apply(second[0], [ServiceDeclaration("d")], 1, 1)
+
+
+def test_no_two_workers_of_two_services_have_one_transactional_id(empty: Kafka) -> None:
+    one, other = KafkaLog(empty, "orders", slot="web.eu-1"), KafkaLog(empty, "orders.web", slot="eu-1")
+    assert one._transactional_id != other._transactional_id
+    assert KafkaLog(empty, "orders", slot="eu-1")._transactional_id == f"{empty.namespace}.orders.eu-1"

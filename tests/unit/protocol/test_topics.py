@@ -14,6 +14,7 @@ from conversations.protocol.topics import (
     partition_of,
     retry_topic,
     service_topic,
+    twins_of,
 )
 
 
@@ -68,3 +69,19 @@ def test_a_delay_is_written_as_people_say_it(seconds: float, name: str) -> None:
 @given(st.timedeltas(timedelta(0), timedelta(days=365)), st.timedeltas(timedelta(0), timedelta(days=365)))
 def test_two_delays_have_two_names(one: timedelta, other: timedelta) -> None:
     assert (delay_name(one) == delay_name(other)) == (one == other)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "service", "twins"),
+    [
+        ("conv", "orders", []),
+        ("conv.a", "b", [("conv", "a.b")]),
+        ("conv", "a.b", [("conv.a", "b")]),
+        ("a.b", "c.d", [("a", "b.c.d"), ("a.b.c", "d")]),
+        ("a", "b..c", [("a.b.", "c")]),
+    ],
+)
+def test_dots_can_be_in_a_namespace_or_in_a_service(namespace: str, service: str, twins: list[tuple[str, str]]) -> None:
+    found = twins_of(namespace, service)
+    assert set(twins) <= set(found)
+    assert {service_topic(*twin, "queue") for twin in found} <= {service_topic(namespace, service, "queue")}

@@ -1,0 +1,42 @@
+"""Directories and files of ours that nobody else on the machine may look into: local state holds bodies of messages."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from stat import S_IMODE
+from typing import IO
+
+_OTHERS = 0o077
+
+
+def private_directory(path: Path) -> Path:
+    """Make a directory, and those above it that are missing, for its owner alone; one of ours that was open is closed.
+
+    One of somebody else's, as a mounted volume may be, keeps its mode.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    for missing in reversed([it for it in (path, *path.parents) if not it.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
+    found = path.stat()
+    if found.st_uid == os.geteuid() and S_IMODE(found.st_mode) & _OTHERS:
+        with suppress(OSError):  # a file system that is read only, or has no modes
+            path.chmod(S_IMODE(found.st_mode) & ~_OTHERS)
+    return path
+
+
+def private_file(path: Path) -> IO[bytes]:
+    """Open a file for reading and writing, made when it is missing; for its owner alone. Nobody else can lock it then.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")
+    found = os.fstat(file.fileno())
+    if found.st_uid == os.geteuid() and S_IMODE(found.st_mode) & _OTHERS:
+        with suppress(OSError):
+            os.fchmod(file.fileno(), 0o600)
+    return file
