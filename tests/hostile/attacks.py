@@ -1,0 +1,98 @@
+"""What was tried against the product from outside, and what stands against each: a test, or a decision."""
+
+from typing import NamedTuple
+
+
+class Attack(NamedTuple):
+    """One thing somebody may do."""
+
+    what: str
+    test: str = ""
+    """Node id, without parameters."""
+    decision: str = ""
+    """File in docs/decisions that says what is done about it, or why nothing is."""
+
+
+_LIMITS = "tests/bad_input/test_limits.py::test_nothing_is_built_of_a_list_before_its_length_is_known_to_be_allowed"
+_BOUNDS = "tests/simulation/test_bounds.py::test_"
+_TEXT = "tests/hostile/test_text.py::test_"
+_RECORDS = "tests/hostile/test_records.py::test_"
+_COMMANDS = "tests/hostile/test_commands.py::test_"
+_PRIVATE = "tests/hostile/test_private_files.py::test_"
+_SHOWN = f"{_COMMANDS}no_command_fails_at_or_passes_on_what_somebody_wrote"
+_OUTSIDE = "0022-what-comes-from-outside.md"
+_BAD_RECORD = "tests/bad_input/test_wire.py::test_a_bad_record_has_its_outcome_and_harms_nobody"
+
+ATTACKS = (
+    Attack("a genuine tick after an idle hour", "tests/rules/test_time.py::test_an_idle_queue_is_brought_forward_by_a_genuine_tick"),
+    Attack("a tick by whoever writes commands", "tests/rules/test_time.py::test_an_idle_queue_is_brought_forward_by_a_genuine_tick"),
+    Attack("a queue record with no name, or NUL in a name, of a header", _BAD_RECORD),
+    Attack("an acknowledgement of 1.49 million skipped numbers", _LIMITS),
+    Attack("an acknowledgement of 740,000 lists", _LIMITS),
+    Attack("a command of 1.49 million operations", _LIMITS),
+    Attack("a command of 740,000 timers, carried out", _LIMITS),
+    Attack("2,000 held messages of zeros", f"{_BOUNDS}a_partition_holds_only_so_many_bytes_and_a_dialog_without_a_gap_goes_on"),
+    Attack("1,000 held messages of noise", f"{_BOUNDS}a_dialog_holds_only_so_many_bytes_behind_a_gap"),
+    Attack("a refused record with the number 2,000", f"{_BOUNDS}a_refused_number_says_nothing_of_those_before_it"),
+    Attack("late numbers, descending", f"{_BOUNDS}a_dialog_that_is_over_misses_only_so_many_numbers"),
+    Attack("invented peers, one after the other", f"{_BOUNDS}only_what_may_be_sent_again_is_looked_at"),
+    Attack(
+        "large replies to invented peers",
+        f"{_BOUNDS}answers_wait_for_a_queue_that_takes_none_up_to_a_limit_and_then_their_questions_do",
+    ),
+    Attack("a key that is a foreign conversation's id", "tests/simulation/test_groups.py::test_a_peer_cannot_pull_another_ones_dialog_into_its_group"),
+    Attack("4,000 dialogs in one group", f"{_BOUNDS}the_row_of_a_group_is_made_once_in_a_step"),
+    Attack("unique names that clear caches", "tests/properties/test_envelope_codec.py::test_caches_of_the_decoder_stay_bounded"),
+    Attack("a record that makes a service write to another one", decision=_OUTSIDE),
+    Attack("a queue turned off in somebody's name", decision=_OUTSIDE),
+    Attack("a line end in the reason of a switch", f"{_TEXT}no_line_of_a_text_log_is_forged_and_none_steers_a_terminal"),
+    Attack("a line end in a body that an exception repeats", f"{_TEXT}no_line_of_a_text_log_is_forged_and_none_steers_a_terminal"),
+    Attack("ESC in a body or an exception that is listed", _SHOWN),
+    Attack("a line end in an exception that is shown", _SHOWN),
+    Attack("ESC in a message type of an archive", f"{_TEXT}nothing_that_is_not_printable_is_left_in_a_line"),
+    Attack("ESC in the outcomes of an event", _SHOWN),
+    Attack("ESC in names and delays of the catalog", _SHOWN),
+    Attack("an event that is no JSON, or no object", f"{_RECORDS}an_event_that_is_none_is_left_out_and_named"),
+    Attack("a letter with numbers that are none, or header names", f"{_RECORDS}a_letter_with_numbers_that_are_none_is_listed_as_foreign"),
+    Attack("a service without topics, wrong types in the catalog", f"{_COMMANDS}a_service_without_topics_is_named_and_left_out"),
+    Attack("a hostile schema in the catalog", f"{_RECORDS}a_schema_nothing_can_be_read_with_is_left_out_of_spark_jobs"),
+    Attack("200,000 entries of the catalog", decision=_OUTSIDE),
+    Attack(
+        "invented services in the archive",
+        "tests/spark/test_archive.py::test_what_claims_to_be_of_a_service_that_is_none_has_no_folder_of_its_own",
+    ),
+    Attack("names with .., /, line ends, ESC, 129 characters", f"{_RECORDS}a_service_that_none_can_be_called_is_left_out"),
+    Attack("a path in the name of a redrive", "tests/unit/ops/test_redrive_plan.py::test_a_plan_that_was_edited_wrongly_is_refused"),
+    Attack("deep JSON, endless digits, counts and depths of Avro", _BAD_RECORD),
+    Attack("silent connections to the health page", "tests/hostile/test_health.py::test_as_many_silent_connections_as_descriptors_cost_the_supervisor_none"),
+    Attack("a module in the current directory", f"{_PRIVATE}nothing_of_the_current_directory_takes_the_place_of_pythons_modules"),
+    Attack("a password in what is shown of settings", f"{_PRIVATE}no_password_is_in_what_is_shown_of_settings"),
+    Attack("a quote in the name of a user", "tests/unit/spark/test_wire.py::test_settings_are_said_as_java_clients_want_them"),
+    Attack("reading local state as somebody else", f"{_PRIVATE}local_state_the_cache_slots_and_locks_are_their_owners_alone"),
+    Attack("a planted record of a broker, a lock that is held", f"{_PRIVATE}a_process_that_is_no_broker_is_not_ended"),
+    Attack(
+        "dots in namespaces, services and slots",
+        "tests/integration/kafka/test_admin.py::test_a_service_that_would_share_its_topics_with_another_is_refused",
+    ),
+)  # fmt: skip
+
+OPEN = (
+    "a header name that is not UTF-8, alone",
+    "a header name that is not UTF-8, before a good one",
+    "a header name that is not UTF-8, behind a good one",
+    "headers that are asked for twice",
+    "a letter closed at a negative offset",
+    "a misrouted command with such a header name",
+    "a misrouted command with 3 MB of headers",
+    "a sender that the worker may not describe",
+    "a sender that the worker may not write to",
+    "1,000 records of 1.4 MB in 1.4 MB of gzip",
+    "8 records of 240 MB in 1.9 MB of gzip",
+    "requests with large answers",
+    "invented peers beyond the cache",
+    "invented names without end",
+    "groups against eviction",
+    "messages that fail, without end",
+    "dialogs that are held, without end",
+)
+"""What has neither a test of its own nor a decision here yet."""
