@@ -24,6 +24,14 @@ _OUTSIDE = "0022-what-comes-from-outside.md"
 _BAD_RECORD = "tests/bad_input/test_wire.py::test_a_bad_record_has_its_outcome_and_harms_nobody"
 
 ATTACKS = (
+    Attack("a header name that is not UTF-8, alone", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
+    Attack("a header name that is not UTF-8, before a good one", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
+    Attack("a header name that is not UTF-8, behind a good one", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
+    Attack("headers that are asked for twice", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
+    Attack("a letter closed at a negative offset", "tests/crashes/test_breakdowns.py::test_a_letter_before_the_first_record_is_not_open"),
+    Attack("a sender that the worker may not describe", "tests/rights/test_rights.py::test_a_peer_that_may_not_be_written_to_waits_and_stops_nobody"),
+    Attack("a sender that the worker may not write to", "tests/rights/test_rights.py::test_a_peer_that_may_not_be_written_to_waits_and_stops_nobody"),
+    Attack("8 records of 240 MB in 1.9 MB of gzip", "tests/integration/kafka/test_topic_settings.py::test_a_brokers_limit_is_on_what_is_unpacked"),
     Attack("a genuine tick after an idle hour", "tests/rules/test_time.py::test_an_idle_queue_is_brought_forward_by_a_genuine_tick"),
     Attack("a tick by whoever writes commands", "tests/rules/test_time.py::test_an_idle_queue_is_brought_forward_by_a_genuine_tick"),
     Attack("a queue record with no name, or NUL in a name, of a header", _BAD_RECORD),
@@ -77,17 +85,9 @@ ATTACKS = (
 )  # fmt: skip
 
 OPEN = (
-    "a header name that is not UTF-8, alone",
-    "a header name that is not UTF-8, before a good one",
-    "a header name that is not UTF-8, behind a good one",
-    "headers that are asked for twice",
-    "a letter closed at a negative offset",
     "a misrouted command with such a header name",
     "a misrouted command with 3 MB of headers",
-    "a sender that the worker may not describe",
-    "a sender that the worker may not write to",
     "1,000 records of 1.4 MB in 1.4 MB of gzip",
-    "8 records of 240 MB in 1.9 MB of gzip",
     "requests with large answers",
     "invented peers beyond the cache",
     "invented names without end",
