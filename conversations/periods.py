@@ -105,6 +105,11 @@ class Periods:
     topics_looked_at: int = _period(
         30 * SECOND, "from one look of a worker at its own topics to the next", "it asks whether they are the same"
     )
+    unreachable_after: int = _period(
+        20 * SECOND,
+        "how long a worker's Kafka may leave its questions unanswered",
+        "the worker is not ready, and the health page says what it tries; it goes on trying",
+    )
     archive_stale: int = _period(
         1 * DAY,
         "age after which files that a broken write of the archive left are nobody's",

@@ -48,6 +48,15 @@ class Positions(NamedTuple):
     commands: int | None
 
 
+class Unanswered(NamedTuple):
+    """What Kafka is asked, and nobody answers."""
+
+    since: float
+    """When it was asked first, as ``time.monotonic`` counts."""
+    trying: str
+    """What goes on being tried, and what came of it."""
+
+
 class Restored(NamedTuple):
     """What one slice of a restore brought."""
 
@@ -147,6 +156,9 @@ class Log(Protocol):
 
     def appended_at(self) -> int | None:
         """When, on the log's clock, the last commit's state was appended, microseconds; None when its topic does not say."""
+
+    def unanswered(self) -> Unanswered | None:
+        """What it asks while nobody answers; None while the cluster answers, as far as is known."""
 
     def partitions(self, service: str) -> int | None:
         """Partition count of a service's topics from the catalog, None when the service is not known (yet)."""

@@ -243,7 +243,7 @@ def _reported(worker: Worker, reports: Reports) -> Iterator[None]:
 
 def condition(worker: Worker) -> dict[str, Any]:
     """How a worker is, as plain data."""
-    owner = worker.owner
+    owner, unanswered = worker.owner, worker.readiness.unanswered()
     with owner.lock:
         partitions = [partition.lengths() for partition in list(worker.partitions.values())]
         counts = dataclasses.asdict(owner.counts)
@@ -254,6 +254,13 @@ def condition(worker: Worker) -> dict[str, Any]:
         "clock_off_seconds": round(owner.clock.off / 1_000_000, 3),
         "idle_seconds": max(0.0, (owner.clock.now() - owner.now) / 1_000_000),
         "partitions": partitions,
+        "kafka": None
+        if unanswered is None
+        else {
+            "unanswered_seconds": round(unanswered[0], 3),
+            "trying": unanswered[1],
+            "unreachable": worker.readiness.is_unreachable(),
+        },
         "brake_on": owner.braking.on,
         "counts": counts,
     }

@@ -27,8 +27,8 @@ def verdict(services: list[dict[str, Any]]) -> tuple[int, dict[str, Any]]:
 
     A worker works when it has open partitions (``running``), or has been in its group for half a minute and got none
     (``idle``: there are more workers than partitions). It does not when it is ``down`` (waiting to be started again),
-    ``starting``, ``joining``, ``restoring``, ``stopping``, ``silent`` (no report for 10 s) or ``stuck`` (no step for
-    60 s).
+    ``starting``, ``joining``, ``restoring``, ``stopping``, ``silent`` (no report for 10 s), ``stuck`` (no step for
+    60 s) or ``unreachable``: nobody of its Kafka has answered for ``Periods.unreachable_after``; ``kafka`` says what it tries.
     """
     healthy = all(worker["state"] in GOOD for service in services for worker in service["workers"])
     return 200 if healthy else 503, {"healthy": healthy, "services": services}
@@ -89,6 +89,9 @@ class _Server(ThreadingHTTPServer):
 def served(host: str, port: int, services: Services, timeout: float = TIMEOUT) -> Iterator[str]:
     """Serve ``GET /health`` in a thread, and yield its address.
 
+    ``/ready`` is the same page. ``/live`` is 200 as long as anybody is there to answer: workers that die are started
+    again, and to start everything again because Kafka is away would help nobody.
+
     Args:
         host: which of the machine's addresses.
         port: 0 is a free one.
@@ -101,10 +104,13 @@ def served(host: str, port: int, services: Services, timeout: float = TIMEOUT) -
 
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self.path.partition("?")[0] != "/health":
-                self._answer(404, {"error": "there is only /health"})
-            else:
+            asked = self.path.partition("?")[0]
+            if asked == "/live":
+                self._answer(200, {"alive": True})
+            elif asked in {"/health", "/ready"}:
                 self._answer(*verdict(services()))
+            else:
+                self._answer(404, {"error": "there are /health, which is also /ready, and /live"})
 
         def _answer(self, status: int, data: dict[str, Any]) -> None:
             body = json.dumps(data).encode() + b"\n"

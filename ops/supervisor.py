@@ -156,10 +156,14 @@ class Child:
         now, status = time.monotonic(), self._status
         if self.process is None:
             return "down"
-        if not status or not status["joined"]:
+        if not status:
             return "starting"
         if status["stopping"]:
             return "stopping"
+        if (kafka := status.get("kafka")) is not None and kafka["unreachable"]:
+            return "unreachable"
+        if not status["joined"]:
+            return "starting"
         if now - self._heard > SILENT:
             return "silent"
         if status["idle_seconds"] > STUCK:
@@ -176,6 +180,7 @@ class Child:
             "pid": None if process is None else process.pid,
             "state": self.state(),
             "restarts": self.restarts,
+            "kafka": status.get("kafka"),
             "partitions": status.get("partitions", []),
             "counts": status.get("counts", {}),
         }

@@ -96,7 +96,7 @@ def settings(
         **(preferred or {}),
         **{name: value for name, value in kafka.settings.items() if name not in unfit},
         "bootstrap.servers": kafka.bootstrap,
-        "error_cb": _note,
+        "error_cb": note_trouble,
         **safe,
         "logger": log,
     }
@@ -265,6 +265,6 @@ def _made(make: Callable[[dict[str, Any]], C], config: dict[str, Any]) -> C:
         raise LogError(f"Kafka settings cannot be used: {failure.args[0].str()}") from failure
 
 
-def _note(error: KafkaError) -> None:
-    # librdkafka's own connection troubles; it goes on by itself, and calls that fail for them raise.
+def note_trouble(error: KafkaError) -> None:
+    """Log librdkafka's own connection troubles: it goes on by itself, and calls that fail for them raise."""
     log.debug("librdkafka: %s", describe(error))

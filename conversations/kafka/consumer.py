@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from conversations.config import Kafka
 from conversations.errors import InputLost, LogError
 from conversations.kafka import rights
-from conversations.kafka.clients import log, make_consumer, translated
+from conversations.kafka.clients import log, make_consumer, note_trouble, translated
 from conversations.kafka.failures import describe, ignorable, input_gone
 from conversations.ports import ANY_SIZE, Listener, Positions, Record
 
@@ -41,12 +41,25 @@ class Inputs:
     with explicit offsets once the state is restored. librdkafka counts the partition as owned all the same.
     """
 
-    def __init__(self, kafka: Kafka, topics: tuple[str, str], group: str, protocol: str) -> None:
+    def __init__(
+        self,
+        kafka: Kafka,
+        topics: tuple[str, str],
+        group: str,
+        protocol: str,
+        on_alone: Callable[[], None] = lambda: None,
+    ) -> None:
         self._kafka = kafka
         self._queue, self._commands = topics
         self._group = group
+
+        def heard(error: KafkaError) -> None:
+            note_trouble(error)
+            if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - librdkafka's name
+                on_alone()
+
         self._consumer: Consumer = make_consumer(
-            kafka, {**SAFE, **PROTOCOLS[protocol], "group.id": group}, PREFERRED, member=True
+            kafka, {**SAFE, **PROTOCOLS[protocol], "group.id": group, "error_cb": heard}, PREFERRED, member=True
         )
         self._listener: Listener | None = None
         self._owned: set[int] = set()

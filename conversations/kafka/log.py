@@ -20,7 +20,7 @@ from conversations.kafka.topic_settings import Asked, verify
 from conversations.kafka.transactions import Group, Transactions
 from conversations.kafka.watch import Watch
 from conversations.periods import SECOND, Periods
-from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record
+from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Unanswered
 from conversations.protocol.topics import COMMANDS, QUEUE, SERVICE_TOPICS, STATE, events_topic, service_topic
 
 LOOK_UP = 2.0
@@ -86,7 +86,7 @@ class KafkaLog:
         topics = self._own_topics()
         self._verify_settings()
         self._watch = Watch(self.kafka, self._admin, topics, self._periods.topics_looked_at / SECOND)
-        inputs = Inputs(self.kafka, (self._queue, self._commands), self._group, self._protocol)
+        inputs = Inputs(self.kafka, (self._queue, self._commands), self._group, self._protocol, self._watch.hurry)
         group = Group(self._group, self._queue, self._state, inputs.metadata, topics.keys())
         look_up = partial(self._describe, timeout=LOOK_UP, rights=True)  # in the middle of a commit: not for long
         self._transactions = Transactions(self.kafka, self._transactional_id, group, look_up)
@@ -154,6 +154,10 @@ class KafkaLog:
     def appended_at(self) -> int | None:
         """When the last commit's state was appended, as Kafka reported it; None when the state topic has its writers' times."""
         return None if self._transactions is None else self._transactions.appended_at
+
+    def unanswered(self) -> Unanswered | None:
+        """What it asks of its topics while nobody answers; None while somebody does."""
+        return None if self._watch is None else self._watch.unanswered
 
     def partitions(self, service: str) -> int | None:
         """Partition count of a service's topics from the catalog, None when the service is not known (yet)."""

@@ -1,4 +1,4 @@
-"""Notices that somebody changed the topics of a running service."""
+"""Notices that somebody changed the topics of a running service, and that nobody answers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
-from conversations.errors import InputLost, LogError
+from conversations.errors import InputLost, KafkaUnreachable, LogError
 from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, log, topic_of
+from conversations.ports import Unanswered
+
+AWAY = 2.0
+"""Seconds until it asks again while nobody answers."""
 
 
 class Watch:
@@ -22,7 +26,14 @@ class Watch:
         self._kafka, self._admin, self._topics, self._every = kafka, admin, dict(topics), every
         self._asked: Mapping[str, Future[Any]] | None = None
         self._client: AdminClient | None = None
+        self._asked_at = 0.0
         self._due_at = monotonic() + every
+        self.unanswered: Unanswered | None = None
+        """What was asked since nobody answers; None while somebody does."""
+
+    def hurry(self) -> None:
+        """Ask at once: a client has lost all its brokers."""
+        self._due_at = min(self._due_at, monotonic())
 
     def due(self) -> bool:
         """Tell whether it is time to ask, or an answer may have come."""
@@ -31,7 +42,7 @@ class Watch:
     def look(self, open_partitions: Iterable[int]) -> list[LogError] | None:
         """Ask, or take the answer: what went wrong since the start; None while there is no answer yet."""
         if self._asked is None:
-            self._client = self._admin.client
+            self._client, self._asked_at = self._admin.client, monotonic()
             self._asked = self._client.describe_topics(
                 TopicCollection(sorted(self._topics)), request_timeout=REQUEST_TIMEOUT
             )
@@ -39,14 +50,22 @@ class Watch:
         if not all(future.done() for future in self._asked.values()):
             return None
         asked, self._asked, self._client = self._asked, None, None
-        self._due_at = monotonic() + self._every
         try:
             found = {name: topic_of(self._kafka, name, future) for name, future in asked.items()}
         except LogError as failure:
             log.info("the topics could not be looked at, trying again later: %s", failure)
-            self._admin.renew()
+            self._fail(failure)
             return []
+        self._due_at, self.unanswered = monotonic() + self._every, None
         return differences(self._topics, found, open_partitions)
+
+    def _fail(self, failure: LogError) -> None:
+        self._admin.renew()
+        away = isinstance(failure, KafkaUnreachable)
+        if away:
+            since = self._asked_at if self.unanswered is None else self.unanswered.since
+            self.unanswered = Unanswered(since, f"looking at its topics: {failure}")
+        self._due_at = monotonic() + (min(AWAY, self._every) if away else self._every)
 
 
 def differences(

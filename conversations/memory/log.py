@@ -8,7 +8,7 @@ from threading import get_ident
 from conversations.errors import InputLost, LogError
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.group import Group
-from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Restored
+from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Restored, Unanswered
 from conversations.protocol.topics import COMMANDS, QUEUE, STATE, service_topic
 
 
@@ -231,6 +231,10 @@ class MemoryLog:
     def appended_at(self) -> int | None:
         """When the last commit's records were appended."""
         return self._appended_at
+
+    def unanswered(self) -> Unanswered | None:
+        """Nothing: whoever shares the process answers."""
+        return None
 
     def partitions(self, service: str) -> int | None:
         """Partition count of a service."""

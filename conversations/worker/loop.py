@@ -23,7 +23,7 @@ from conversations.errors import (
 )
 from conversations.lanes import Mark, Scheduler, Threads
 from conversations.memory.clock import SystemClock
-from conversations.ports import Clock, Log, Record, Stores
+from conversations.ports import Clock, Log, Record, Stores, Unanswered
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import DEFAULT_NAMESPACE
 from conversations.service import Service
@@ -40,6 +40,7 @@ from conversations.worker import (
 )
 from conversations.worker.owner import Counts, Owner
 from conversations.worker.partition import Partition
+from conversations.worker.readiness import Readiness
 from conversations.worker.restoring import OUTAGE, Restoring
 
 log = logging.getLogger("conversations.worker")
@@ -97,8 +98,9 @@ class Worker:
         self._joined = self._joined_once = False
         self._outage = Backoff(*OUTAGE)
         self.stopping, self._stop_by = threading.Event(), float("inf")
-        self.ready = threading.Event()
-        """Set while at least one partition is open and none is being restored."""
+        self.readiness = Readiness(self.settings.periods.unreachable_after)
+        self.ready = self.readiness.ready
+        """Set while at least one partition is open, none is being restored, and Kafka answers."""
 
     @property
     def counts(self) -> Counts:
@@ -183,18 +185,22 @@ class Worker:
     def _join(self) -> bool:
         """Enter the group; False when Kafka, which was there before, cannot be reached: then it is tried again."""
         self.owner.look_at_clock()
+        began = time.monotonic()
         try:
             self.owner.log.join(self)
             self.owner.look_for_retry_topics()
         except KafkaUnreachable as error:
             if not self._joined_once:
                 raise
+            self.readiness.hear(Unanswered(began, f"joining its group: {error}"))
+            self.readiness.look(works=False)
             seconds = self._outage.again()
             log.warning("Kafka cannot be reached, joining again in %.1f s: %s", seconds, error)
             self._leave()
             self.stopping.wait(seconds)
             return False
         self._outage.over()
+        self.readiness.hear(None)
         self._joined = self._joined_once = True
         return True
 
@@ -217,6 +223,7 @@ class Worker:
             self._backlog += read  # not in one line: polling may lose partitions, and their records with them
         except InputLost as error:
             self._set_partition_aside(error.partition, error.why)
+        self.readiness.hear(self.owner.log.unanswered())
         records, self._backlog = self._backlog, []
         return records
 
@@ -325,7 +332,7 @@ class Worker:
         """Restore from now on; records flow once the state is there."""
         for number in partitions:
             self._restoring[number] = Restoring(number, self.owner, self._stores)
-        self.ready.clear()
+        self.readiness.look(works=False)
 
     def revoked(self, partitions: Sequence[int]) -> None:
         """Wait a moment for running handlers, commit what is finished, mark clean, let go; rows keep what still runs."""
@@ -369,8 +376,7 @@ class Worker:
         if opened:
             # Before any handler runs: one that kills the process is to be found by the starts that are counted here.
             self._commit([self.partitions[number] for number in opened])
-        if self.partitions and not self._restoring:
-            self.ready.set()
+        self.readiness.look(works=bool(self.partitions) and not self._restoring)
 
     def _restored(self, number: int, restoring: Restoring) -> bool:
         """Go on restoring; True when the partition was opened."""

@@ -50,7 +50,7 @@ def run(
         str, typer.Option(help="Name of this machine's workers, kept across restarts; the host's name if left out.")
     ] = "",
     health: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Serve GET /health here; 0 is a free port.")
+        int | None, typer.Option(min=0, max=65535, help="Serve GET /health, /ready and /live here; 0 is a free port.")
     ] = None,
     health_host: Annotated[str, typer.Option(help="Address the health page listens at.")] = "127.0.0.1",
     health_timeout: Annotated[

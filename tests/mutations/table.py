@@ -46,6 +46,7 @@ _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
 _PARKING = "tests/simulation/test_parking.py::test_"
+_OUTAGE = "tests/integration/kafka/test_worker_outage.py::test_"
 _BREAKDOWNS = "tests/crashes/test_breakdowns.py::test_"
 _COMMANDS = "tests/bad_input/test_commands.py::test_"
 _KILLERS = "tests/crashes/test_killers.py::test_"
@@ -354,5 +355,13 @@ MUTATIONS = (
     Mutation(
         "215-fenced-with-what-is-in-memory",
         "tests/bad_input/test_state.py::test_a_damaged_row_sets_its_partition_aside_and_the_others_go_on[an endpoint cut short]",
+    ),
+    Mutation(
+        "200-an-outage-is-no-news",
+        f"{_OUTAGE}an_idle_worker_is_not_ready_while_its_broker_is_away[told by its client]",
+    ),
+    Mutation(
+        "201-brokers-lost-without-a-word",
+        f"{_OUTAGE}an_idle_worker_is_not_ready_while_its_broker_is_away[told by its client]",
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -16,7 +17,9 @@ from conversations.kafka.admin import apply
 from conversations.kafka.embedded import EmbeddedBroker
 from conversations.kafka.log import KafkaLog
 from conversations.memory.store import MemoryStores
+from conversations.periods import HOUR, SECOND, Periods
 from conversations.worker import Worker
+from ops.child import condition
 from tests import waiting
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -30,6 +33,7 @@ class Pong(BaseModel):
     n: int
 
 
+PERIODS = Periods()
 PINGS = Contract("Pings", sent_by_initiator=[Ping], sent_by_target=[Pong])
 until = partial(waiting.until, seconds=150)
 
@@ -69,8 +73,11 @@ class Pair:
 
         apply(kafka, [self.caller.declaration(), self.answerer.declaration()], 1, 1)
 
-    def worker(self, service: Service, log: type[KafkaLog] = KafkaLog) -> Worker:
-        return Worker(service, lambda: log(self.kafka, service.name), MemoryStores(), settings=WorkerSettings())
+    def worker(self, service: Service, log: type[KafkaLog] = KafkaLog, periods: Periods = PERIODS) -> Worker:
+        settings = WorkerSettings(periods=periods)
+        return Worker(
+            service, lambda: log(self.kafka, service.name, periods=periods), MemoryStores(), settings=settings
+        )
 
 
 @pytest.fixture
@@ -123,3 +130,24 @@ def test_a_worker_that_is_restoring_waits_for_its_broker(
         broker.restart()
         crew.await_ready(150)
         assert list(worker.partitions) == [0]
+
+
+@pytest.mark.parametrize("looked_at", [HOUR, SECOND], ids=["told by its client", "looking"])
+def test_an_idle_worker_is_not_ready_while_its_broker_is_away(broker: EmbeddedBroker, looked_at: int) -> None:
+    """It asks again as soon as it has lost its brokers, however seldom it looks at its topics, and says what it tries."""
+    pair = Pair(Kafka(broker.bootstrap))
+    periods = replace(PERIODS, topics_looked_at=looked_at, unreachable_after=SECOND)
+    worker = pair.worker(pair.answerer, periods=periods)
+    with Crew([worker], pair.kafka) as crew:
+        crew.await_ready(60)
+        assert condition(worker)["kafka"] is None
+        broker.kill()
+        until(lambda: not worker.ready.is_set(), "it is not ready")
+        said = condition(worker)["kafka"]
+        assert said["unreachable"]
+        assert said["unanswered_seconds"] > 1
+        assert broker.bootstrap in said["trying"]
+        assert worker.joined
+        broker.restart()
+        crew.await_ready(150)
+        assert condition(worker)["kafka"] is None

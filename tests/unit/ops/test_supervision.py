@@ -63,10 +63,23 @@ def test_the_page_is_well_when_every_worker_is(state: str) -> None:
     assert verdict(page(state, "running"))[0] == 200
 
 
-@pytest.mark.parametrize("state", ["down", "starting", "joining", "restoring", "stopping", "silent", "stuck"])
+@pytest.mark.parametrize(
+    "state", ["down", "starting", "joining", "restoring", "stopping", "silent", "stuck", "unreachable"]
+)
 def test_one_worker_that_is_not_well_is_enough(state: str) -> None:
     status, body = verdict(page("running", state))
     assert (status, body["healthy"]) == (503, False)
+
+
+def test_a_worker_without_kafka_is_not_ready_and_its_supervisor_is_alive() -> None:
+    with served("127.0.0.1", 0, lambda: page("unreachable")) as address:
+        for name in ("health", "ready"):
+            with pytest.raises(urllib.error.HTTPError) as caught:
+                urllib.request.urlopen(address.replace("health", name), timeout=5)
+            with caught.value:
+                assert caught.value.code == 503
+        with urllib.request.urlopen(address.replace("health", "live"), timeout=5) as answer:
+            assert json.load(answer) == {"alive": True}
 
 
 def test_the_page_is_served_at_health_and_nowhere_else() -> None:

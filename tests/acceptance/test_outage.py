@@ -1,0 +1,48 @@
+"""A run whose Kafka goes away and comes back, as its health page shows it."""
+
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conversations import Kafka
+from conversations.kafka.admin import apply
+from conversations.kafka.embedded import EmbeddedBroker
+from conversations.periods import Periods
+from ops.shortened import VARIABLE
+from tests.acceptance.command_line import Running
+from tests.acceptance.services import counting
+from tests.waiting import until
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
+
+SHORTER = 20
+
+
+def test_the_page_says_that_kafka_is_away_and_nothing_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(SHORTER))
+    with EmbeddedBroker() as broker:
+        kafka = Kafka(broker.bootstrap)
+        apply(kafka, [counting.sink.declaration()], 1, 1, periods=Periods().scaled(SHORTER))
+        with Running(kafka, tmp_path, "counting:sink", "--slot", "s") as run:
+
+            def worker() -> dict[str, Any]:
+                return run.workers()["s-1"]
+
+            run.ready()
+            pid = worker()["pid"]
+            assert worker()["kafka"] is None
+            broker.kill()
+            until(lambda: worker()["state"] == "unreachable", "the page says that Kafka is away", seconds=90)
+            assert not run.is_well()
+            said = worker()["kafka"]
+            assert said["unreachable"]
+            assert broker.bootstrap in said["trying"]
+            with urllib.request.urlopen(run.told["health"].replace("/health", "/live"), timeout=10) as answer:
+                assert answer.status == 200
+            broker.restart()
+            until(run.is_well, "the page says that Kafka is back", seconds=90)
+            assert (worker()["pid"], worker()["restarts"], worker()["kafka"]) == (pid, 0, None)
