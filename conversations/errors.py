@@ -16,6 +16,7 @@ DeclarationError              a service's declaration is incomplete or contradic
 StateUpgradeError             stored group state is of another version and no upgrade function fits
 LogError                      Kafka failed for good
  ├─ KafkaUnreachable          no broker answered
+ │   ├─ KafkaNotReady         one answered: not just now
  │   ├─ StaleAnswer           one answered that does not know the newest records
  │   └─ LoginRefused          brokers answer, and do not accept user and password
  ├─ Fenced                    another member owns a partition now
@@ -142,6 +143,14 @@ class KafkaUnreachable(LogError):
 
     def __init__(self, bootstrap: str, why: str) -> None:
         super().__init__(f"Kafka cannot be reached at {bootstrap}: {why}. Is it running, and is the address right?")
+        self.bootstrap = bootstrap
+
+
+class KafkaNotReady(KafkaUnreachable):
+    """A broker answered that the cluster cannot do it just now, as while leaders change: ask again, however long."""
+
+    def __init__(self, bootstrap: str, why: str) -> None:
+        LogError.__init__(self, f"Kafka at {bootstrap} answers, and is not ready: {why}. Are enough of its brokers up?")
         self.bootstrap = bootstrap
 
 

@@ -23,8 +23,8 @@ from confluent_kafka import admin as confluent_admin
 from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
-from conversations.errors import KafkaUnreachable, LogError, LoginRefused
-from conversations.kafka.failures import Word, describe, forbidden, passing, unreachable, word_for
+from conversations.errors import KafkaNotReady, KafkaUnreachable, LogError, LoginRefused
+from conversations.kafka.failures import Word, describe, forbidden, not_ready, passing, unreachable, word_for
 from conversations.kafka.logins import refused_login
 
 log = logging.getLogger("conversations.kafka")
@@ -253,9 +253,16 @@ def translated(kafka: Kafka, what: str, failure: KafkaException) -> LogError:
     """Make the exception of this package for a failed request."""
     error: KafkaError = failure.args[0]
     if unreachable(error) or word_for(error) is Word.RETRIABLE:
-        why = refused_login(kafka)
-        return LoginRefused(kafka.bootstrap, why) if why else KafkaUnreachable(kafka.bootstrap, describe(error))
+        return no_answer(kafka, error)
     return LogError(f"{what}: {describe(error)}")
+
+
+def no_answer(kafka: Kafka, error: KafkaError) -> KafkaUnreachable:
+    """Make the exception for an error that may pass: no broker is there, none lets us in, or one cannot just now."""
+    if not_ready(error):
+        return KafkaNotReady(kafka.bootstrap, describe(error))
+    why = refused_login(kafka)
+    return LoginRefused(kafka.bootstrap, why) if why else KafkaUnreachable(kafka.bootstrap, describe(error))
 
 
 def _made(make: Callable[[dict[str, Any]], C], config: dict[str, Any]) -> C:

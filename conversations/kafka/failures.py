@@ -134,6 +134,9 @@ _INPUT_GONE: Final = frozenset(
     }
 )
 
+_DESTROY_BROKER: Final = -137
+"""The broker asked is gone from the cluster's list: ``_DESTROY_BROKER``, which the client's types do not know."""
+
 _UNREACHABLE: Final = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
@@ -142,11 +145,14 @@ _UNREACHABLE: Final = frozenset(
         KafkaError._TIMED_OUT,  # noqa: SLF001
         KafkaError._TRANSPORT,  # noqa: SLF001
         KafkaError._AUTHENTICATION,  # noqa: SLF001
+        _DESTROY_BROKER,
+        KafkaError.NETWORK_EXCEPTION,
         KafkaError.REQUEST_TIMED_OUT,
         # A broker answered, but the one to ask is not there (yet), as happens while brokers start.
         KafkaError._NOENT,  # noqa: SLF001 - the leader of the partition is not known
         KafkaError.BROKER_NOT_AVAILABLE,
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_CONTROLLER,
         KafkaError.NOT_LEADER_FOR_PARTITION,
     }
 )
@@ -247,6 +253,11 @@ def harmless_to_readers(error: KafkaError) -> bool:
 def unreachable(error: KafkaError) -> bool:
     """Tell whether an error means that no broker answered, or not the one to ask: it may pass."""
     return error.code() in _UNREACHABLE
+
+
+def not_ready(error: KafkaError) -> bool:
+    """Tell whether a broker has answered that the cluster cannot do it just now: its address is right, and it will pass."""
+    return passing(error) and (error.code() > 0 or error.code() == KafkaError._NOENT)  # noqa: SLF001
 
 
 def describe(error: KafkaError) -> str:

@@ -18,9 +18,17 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
-from conversations.errors import KafkaUnreachable, LogError, StaleAnswer
+from conversations.errors import LogError, StaleAnswer
 from conversations.kafka import rights
-from conversations.kafka.clients import answered, ask_offset, list_offset, make_admin, make_consumer, translated
+from conversations.kafka.clients import (
+    answered,
+    ask_offset,
+    list_offset,
+    make_admin,
+    make_consumer,
+    no_answer,
+    translated,
+)
 from conversations.kafka.failures import describe, harmless_to_readers, passing
 from conversations.kafka.group_offsets import WITH_ROW, ask_committed
 from conversations.ports import Restored
@@ -181,7 +189,7 @@ class KafkaRestore:
 
     def _again(self, error: KafkaError, cause: KafkaException | None) -> Restored:
         if monotonic() > self._deadline and passing(error):
-            raise KafkaUnreachable(self._kafka.bootstrap, describe(error)) from cause
+            raise no_answer(self._kafka, error) from cause
         if not passing(error):
             need = rights.told(error, topic=self._state, group=self._group)
             raise LogError(

@@ -14,8 +14,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from conversations.config import Kafka
-from conversations.errors import KafkaUnreachable, LogError
-from conversations.kafka.clients import make_producer
+from conversations.errors import LogError
+from conversations.kafka.clients import make_producer, no_answer
 from conversations.kafka.failures import Word, describe, is_producer_fenced, unreachable, word_for
 from conversations.kafka.transactions import PREFERRED, SAFE, TRANSACTION_TIMEOUT
 
@@ -105,5 +105,5 @@ def _refusal(kafka: Kafka, transactional_id: str, failure: KafkaException | Syst
     if is_producer_fenced(error):
         return LogError(f"another process writes as {transactional_id} now: let one of them work at a time")
     if unreachable(error) or word_for(error) is Word.RETRIABLE:
-        return KafkaUnreachable(kafka.bootstrap, describe(error))
+        return no_answer(kafka, error)
     return LogError(f"records of {transactional_id} were not taken: {describe(error)}")

@@ -17,6 +17,7 @@ from conversations.errors import (
     InDoubt,
     InputLost,
     Interrupted,
+    KafkaNotReady,
     KafkaUnreachable,
     LogError,
     StateDamaged,
@@ -183,19 +184,19 @@ class Worker:
         return len(records)
 
     def _join(self) -> bool:
-        """Enter the group; False when Kafka, which was there before, cannot be reached: then it is tried again."""
+        """Enter the group; False when Kafka, which is known to be there, cannot do it now: then it is tried again."""
         self.owner.look_at_clock()
         began = time.monotonic()
         try:
             self.owner.log.join(self)
             self.owner.look_for_retry_topics()
         except KafkaUnreachable as error:
-            if not self._joined_once:
+            if not self._joined_once and not isinstance(error, KafkaNotReady):
                 raise
             self.readiness.hear(Unanswered(began, f"joining its group: {error}"))
             self.readiness.look(works=False)
             seconds = self._outage.again()
-            log.warning("Kafka cannot be reached, joining again in %.1f s: %s", seconds, error)
+            log.warning("joining again in %.1f s: %s", seconds, error)
             self._leave()
             self.stopping.wait(seconds)
             return False

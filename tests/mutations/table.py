@@ -355,6 +355,8 @@ MUTATIONS = (
     Mutation(
         "215-fenced-with-what-is-in-memory",
         "tests/bad_input/test_state.py::test_a_damaged_row_sets_its_partition_aside_and_the_others_go_on[an endpoint cut short]",
+        "210-not-ready-ends-a-worker",
+        "tests/unit/worker/test_joining.py::test_a_worker_that_starts_while_its_cluster_is_not_ready_waits",
     ),
     Mutation(
         "200-an-outage-is-no-news",

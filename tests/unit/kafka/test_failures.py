@@ -1,7 +1,13 @@
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
+from conversations.config import Kafka
+from conversations.errors import KafkaNotReady, KafkaUnreachable, LogError
+from conversations.kafka.clients import translated
 from conversations.kafka.failures import Word, ignorable, input_gone, is_producer_fenced, refuses, unreachable, word_for
+
+DESTROY_BROKER = -137
+"""A broker that is asked leaves the cluster's list; a running worker met it while it restored."""
 
 
 def error(code: int, *, fatal: bool = False, retriable: bool = False, abort: bool = False) -> KafkaError:
@@ -66,3 +72,24 @@ def test_an_offset_out_of_range_is_a_lost_input_and_a_leader_election_is_not() -
 def test_only_a_silent_broker_is_unreachable() -> None:
     assert unreachable(error(KafkaError._TRANSPORT))
     assert not unreachable(error(KafkaError.UNKNOWN_TOPIC_OR_PART))
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (error(KafkaError.CONCURRENT_TRANSACTIONS), KafkaNotReady),
+        (error(KafkaError.COORDINATOR_NOT_AVAILABLE), KafkaNotReady),
+        (error(KafkaError.OFFSET_NOT_AVAILABLE), KafkaNotReady),
+        (error(KafkaError._NOENT), KafkaNotReady),
+        (error(KafkaError._TRANSPORT), KafkaUnreachable),
+        (error(KafkaError._TIMED_OUT), KafkaUnreachable),
+        (error(DESTROY_BROKER), KafkaUnreachable),
+        (error(KafkaError.TOPIC_AUTHORIZATION_FAILED), LogError),
+        (error(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), LogError),
+    ],
+    ids=lambda value: str(value.code()) if isinstance(value, KafkaError) else value.__name__,
+)
+def test_a_cluster_that_answers_is_told_from_one_that_is_away(given: KafkaError, kind: type[LogError]) -> None:
+    told = translated(Kafka("k:1"), "it cannot be done", KafkaException(given))
+    assert type(told) is kind
+    assert ("cannot be reached" in str(told)) is (kind is KafkaUnreachable)
