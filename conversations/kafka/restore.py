@@ -18,7 +18,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
-from conversations.errors import LogError, StaleAnswer
+from conversations.errors import KafkaNotReady, LogError, StaleAnswer
 from conversations.kafka import rights
 from conversations.kafka.clients import (
     answered,
@@ -53,8 +53,12 @@ Rows = list[tuple[bytes, bytes | None]]
 _failed = Message.error
 
 
-class StandsStill(LogError):
+class StandsStill(KafkaNotReady):
     """Nothing more can be read, because a transaction is open or because no broker answers."""
+
+    def __init__(self, why: str) -> None:
+        LogError.__init__(self, why)
+        self.bootstrap = ""
 
 
 class BoundedReader:
@@ -77,7 +81,8 @@ class BoundedReader:
         """Return further rows, at most ``limit``, waiting up to ``timeout`` seconds for the first.
 
         Raises:
-            LogError: the partition cannot be read, or nothing moved for two minutes.
+            StandsStill: nothing moved for two minutes.
+            LogError: the partition cannot be read.
         """
         if self.done or self._consumer is None:
             return []
@@ -159,6 +164,7 @@ class KafkaRestore:
 
         Raises:
             KafkaUnreachable: no broker has answered for two minutes.
+            StandsStill: an open transaction has hidden the rest for two minutes.
             StaleAnswer: a broker answered that does not know the newest records.
             LogError: the state topic cannot be read.
         """

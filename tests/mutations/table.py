@@ -355,6 +355,8 @@ MUTATIONS = (
     Mutation(
         "215-fenced-with-what-is-in-memory",
         "tests/bad_input/test_state.py::test_a_damaged_row_sets_its_partition_aside_and_the_others_go_on[an endpoint cut short]",
+    ),
+    Mutation(
         "210-not-ready-ends-a-worker",
         "tests/unit/worker/test_joining.py::test_a_worker_that_starts_while_its_cluster_is_not_ready_waits",
     ),
@@ -365,5 +367,7 @@ MUTATIONS = (
     Mutation(
         "201-brokers-lost-without-a-word",
         f"{_OUTAGE}an_idle_worker_is_not_ready_while_its_broker_is_away[told by its client]",
+        "211-an-open-transaction-ends-a-worker",
+        "tests/integration/kafka/test_worker_outage.py::test_an_open_transaction_holds_up_its_partition_alone",
     ),
 )

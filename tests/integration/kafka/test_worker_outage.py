@@ -9,15 +9,18 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from confluent_kafka import Producer
 from pydantic import BaseModel
 
 from conversations import Client, Contract, Dialog, Kafka, Service, WorkerSettings
 from conversations.crew import Crew
+from conversations.kafka import restore
 from conversations.kafka.admin import apply
 from conversations.kafka.embedded import EmbeddedBroker
 from conversations.kafka.log import KafkaLog
 from conversations.memory.store import MemoryStores
 from conversations.periods import HOUR, SECOND, Periods
+from conversations.protocol.topics import STATE, service_topic
 from conversations.worker import Worker
 from ops.child import condition
 from tests import waiting
@@ -51,7 +54,7 @@ class Interruptible(KafkaLog):
 class Pair:
     """Two services whose workers run in threads."""
 
-    def __init__(self, kafka: Kafka) -> None:
+    def __init__(self, kafka: Kafka, partitions: int = 1) -> None:
         self.kafka = kafka
         self.pings: list[int] = []
         self.pongs: list[int] = []
@@ -71,7 +74,7 @@ class Pair:
                 assert self.gate.wait(60)
             dialog.send(Pong(n=ping.n))
 
-        apply(kafka, [self.caller.declaration(), self.answerer.declaration()], 1, 1)
+        apply(kafka, [self.caller.declaration(), self.answerer.declaration()], partitions, 1)
 
     def worker(self, service: Service, log: type[KafkaLog] = KafkaLog, periods: Periods = PERIODS) -> Worker:
         settings = WorkerSettings(periods=periods)
@@ -151,3 +154,25 @@ def test_an_idle_worker_is_not_ready_while_its_broker_is_away(broker: EmbeddedBr
         broker.restart()
         crew.await_ready(150)
         assert condition(worker)["kafka"] is None
+
+
+def test_an_open_transaction_holds_up_its_partition_alone(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that Kafka does not end hides the rows behind it for as long as it likes; a worker is not to die of it."""
+    monkeypatch.setattr(restore, "STUCK_AFTER", 1.0)
+    pair = Pair(Kafka(broker.bootstrap), partitions=2)
+    state = service_topic(pair.kafka.namespace, "answerer", STATE)
+    writer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "somebody"})
+    writer.init_transactions(30)
+    writer.begin_transaction()
+    writer.produce(state, b"", b"", 0)
+    writer.flush(30)
+    worker = pair.worker(pair.answerer)
+    with Crew([worker], pair.kafka) as crew:
+        until(lambda: f"{state} partition 0 stands still" in caplog.text, "it is told what holds it up")
+        until(lambda: list(worker.partitions) == [1], "the other partition is at work")
+        assert not worker.ready.is_set()
+        writer.abort_transaction(30)
+        crew.await_ready(150)
+        assert sorted(worker.partitions) == [0, 1]
