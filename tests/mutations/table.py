@@ -367,6 +367,8 @@ MUTATIONS = (
     Mutation(
         "201-brokers-lost-without-a-word",
         f"{_OUTAGE}an_idle_worker_is_not_ready_while_its_broker_is_away[told by its client]",
+    ),
+    Mutation(
         "211-an-open-transaction-ends-a-worker",
         "tests/integration/kafka/test_worker_outage.py::test_an_open_transaction_holds_up_its_partition_alone",
     ),
