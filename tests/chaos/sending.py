@@ -18,7 +18,7 @@ from tests.chaos.services import ENTRIES, LEDGER, Entry, teller_1
 UNDER_WAY = 300
 """Blocks that wait for Kafka's confirmation at the same time."""
 PATIENCE = 120.0
-"""Seconds in which a block must be confirmed."""
+"""Seconds in which a block must be confirmed, unless a run says otherwise."""
 
 
 class Sender:
@@ -26,10 +26,14 @@ class Sender:
 
     Args:
         answered: says how many entries have been answered.
+        patience: seconds in which a block must be confirmed, however often it is repeated.
     """
 
-    def __init__(self, kafka: Kafka, plan: Plan, ahead: int, answered: Callable[[], int]) -> None:
+    def __init__(
+        self, kafka: Kafka, plan: Plan, ahead: int, answered: Callable[[], int], patience: float = PATIENCE
+    ) -> None:
         self._kafka, self._plan, self._ahead, self._answered = kafka, plan, ahead, answered
+        self._patience = patience
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sending", daemon=True)
         self._locks: dict[int, asyncio.Lock] = {}
@@ -66,7 +70,7 @@ class Sender:
 
     async def _send(self, client: Client, block: Block) -> None:
         async with self._locks.setdefault(block.dialog, asyncio.Lock()):
-            deadline = monotonic() + PATIENCE
+            deadline = monotonic() + self._patience
             while True:
                 try:
                     await self._attempt(client, block)

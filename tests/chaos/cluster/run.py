@@ -108,7 +108,9 @@ class ClusterRun:
         started = monotonic()
         wrong: list[str] = []
         watch = Watch(self.kafka, self.plan)
-        sender = Sender(self._clients, self.plan, AHEAD, self._due)
+        # A cluster may be without a quorum for as long as things go wrong: clients do not give up before.
+        patience = self.options.seconds + BACK + self.options.within + LONGER
+        sender = Sender(self._clients, self.plan, AHEAD, self._due, patience)
         try:
             with contextlib.closing(watch), Arrivals(self.kafka) as arrivals, sender.running(), self.beside.running():
                 with self._screen.progress(title, self.plan.answerable) as self._progress:
