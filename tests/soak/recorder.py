@@ -67,6 +67,10 @@ class Recorder:
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise RuntimeError(f"{place} was cut before it was recorded: {error}")
 
+    def state_keys(self) -> Iterator[bytes]:
+        """Yield the keys of all rows that state topics have now."""
+        return (key for (topic, _), rows in list(self.rows.items()) if topic.endswith(".state") for key in list(rows))
+
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Record while the block runs."""
