@@ -106,6 +106,14 @@ class Nodes:
             for listener in (INTERNAL, CONTROLLER, CLIENT):
                 yield Route(ports.advertised[listener], ports.bound[listener], node, listener != CLIENT)
 
+    def port(self, node: str) -> int:
+        """Of a node, past the proxy."""
+        return self._ports[node].bound[DIRECT]
+
+    def data(self, node: str) -> Path:
+        """Where a node has its partitions."""
+        return self._directory / f"node-{node}"
+
     def log(self, node: str) -> Path:
         """What a node says."""
         return self._directory / f"node-{node}.log"
@@ -207,7 +215,7 @@ class Nodes:
             "listeners": _addresses(ports.bound),
             "advertised.listeners": _addresses(ports.bound | ports.advertised),
             "controller.quorum.voters": voters,
-            "log.dirs": str(self._directory / f"node-{node}"),
+            "log.dirs": str(self.data(node)),
         }
         return "".join(f"{name}={value}\n" for name, value in (SETTINGS | REPLICATED | own).items())
 

@@ -22,6 +22,7 @@ from tests.chaos.cluster.beside import Beside
 from tests.chaos.cluster.compacting import let_it_be_compacted
 from tests.chaos.cluster.faults import Kind, draw
 from tests.chaos.cluster.harm import Harm
+from tests.chaos.cluster.markers import write_missing
 from tests.chaos.cluster.nodes import NODES, Nodes
 from tests.chaos.cluster.proxy import Proxy
 from tests.chaos.plan import Injected, Plan
@@ -178,10 +179,13 @@ class ClusterRun:
 
     def _finish(self, watch: Watch, arrivals: Arrivals, sender: Sender) -> Iterator[str]:
         """Wait until all is done; tell what was not, or not in time."""
-        started = quiet_since = monotonic()
+        started = quiet_since = markers_at = monotonic()
         seen: object = None
         while monotonic() < quiet_since + QUIET:
             self._look(watch, sender)
+            if monotonic() > markers_at:
+                self._write_missing_markers()
+                markers_at = monotonic() + NOTED_EVERY
             arrivals.look()
             unread, now = arrivals.unread(watch.read_to), monotonic()
             done = watch.done() and sender.done and not unread and not watch.owing
@@ -198,6 +202,13 @@ class ClusterRun:
         self.finished_after = quiet_since - started
         if self.finished_after > self.options.within:
             yield f"stalled: all was done {self.finished_after:.0f} s after the last fault, not within {self.options.within:g} s"
+
+    def _write_missing_markers(self) -> None:
+        """Do what an operator does about a transaction that is complete for its coordinator, and open in a partition."""
+        with contextlib.suppress(KafkaException, OSError):
+            for marker in write_missing(self._nodes, self.kafka.namespace):
+                self.harm.counts["markers that Kafka left out"] += 1
+                self._note(f"written, as Kafka left it out: {marker}")
 
     def _look(self, watch: Watch, sender: Sender) -> None:
         """Look after processes, and see how far it is."""
