@@ -143,7 +143,7 @@ class KafkaUnreachable(LogError):
 
     def __init__(self, bootstrap: str, why: str) -> None:
         super().__init__(f"Kafka cannot be reached at {bootstrap}: {why}. Is it running, and is the address right?")
-        self.bootstrap = bootstrap
+        self.bootstrap, self.why = bootstrap, why
 
 
 class KafkaNotReady(KafkaUnreachable):

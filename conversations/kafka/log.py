@@ -10,11 +10,12 @@ from threading import get_ident
 from typing import Literal
 
 from conversations.config import Kafka
-from conversations.errors import InDoubt, LogError
+from conversations.errors import InDoubt, KafkaNotReady, KafkaUnreachable, LogError
 from conversations.kafka import rights
 from conversations.kafka.catalog import CatalogReader
 from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, ask_offset, describe_topics, make_admin
 from conversations.kafka.consumer import Inputs
+from conversations.kafka.logins import is_there
 from conversations.kafka.restore import KafkaRestore
 from conversations.kafka.topic_settings import Asked, verify
 from conversations.kafka.transactions import Group, Transactions
@@ -76,12 +77,22 @@ class KafkaLog:
 
         Raises:
             KafkaUnreachable: no broker answered within 10 s.
+            KafkaNotReady: one answered, and the cluster cannot do it just now.
             LogError: the service's topics are missing or differ from the catalog, their settings are unsafe, or rights are
                 missing.
             RuntimeError: it joined already.
         """
         if self._inputs is not None:
             raise RuntimeError(f"the log of {self.service!r} has joined already: close it first")
+        try:
+            self._enter(listener)
+        except KafkaUnreachable as failure:
+            # A request that waits for a controller, or a coordinator, times out as it does where nobody is.
+            if type(failure) is KafkaUnreachable and is_there(self.kafka):
+                raise KafkaNotReady(self.kafka.bootstrap, failure.why) from failure
+            raise
+
+    def _enter(self, listener: Listener) -> None:
         self._owner = get_ident()
         topics = self._own_topics()
         self._verify_settings()

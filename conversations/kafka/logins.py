@@ -12,6 +12,8 @@ from conversations.config import Kafka
 
 PATIENCE = 2.0
 """Seconds a broker has to refuse."""
+AT_ONCE = 1.0
+"""Seconds a broker has to answer: with the request before, less than the 10 s in which a missing Kafka must be reported."""
 _REFUSALS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})  # noqa: SLF001 - its own name
 
 
@@ -30,3 +32,12 @@ def refused_login(kafka: Kafka) -> str:
         return ""
     client.poll(0)
     return next((error.str() for error in heard if error.code() in _REFUSALS), "")
+
+
+def is_there(kafka: Kafka) -> bool:
+    """Say whether a broker answers at all, within ``AT_ONCE`` seconds: one without a controller answers little else."""
+    client = AdminClient({**kafka.settings, "log_level": 0, "bootstrap.servers": kafka.bootstrap})
+    with suppress(KafkaException):
+        client.list_topics(timeout=AT_ONCE)
+        return True
+    return False

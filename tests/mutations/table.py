@@ -369,6 +369,10 @@ MUTATIONS = (
         f"{_OUTAGE}an_idle_worker_is_not_ready_while_its_broker_is_away[told by its client]",
     ),
     Mutation(
+        "212-a-cluster-without-a-controller-is-away",
+        "tests/integration/kafka/test_log.py::test_joining_while_requests_time_out_tells_whether_a_broker_is_there",
+    ),
+    Mutation(
         "211-an-open-transaction-ends-a-worker",
         "tests/integration/kafka/test_worker_outage.py::test_an_open_transaction_holds_up_its_partition_alone",
     ),

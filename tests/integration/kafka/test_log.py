@@ -11,8 +11,18 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from conversations.config import Kafka
-from conversations.errors import DestinationFailed, Fenced, InDoubt, InputLost, Interrupted, KafkaUnreachable, LogError
+from conversations.errors import (
+    DestinationFailed,
+    Fenced,
+    InDoubt,
+    InputLost,
+    Interrupted,
+    KafkaNotReady,
+    KafkaUnreachable,
+    LogError,
+)
 from conversations.kafka.admin import apply
+from conversations.kafka.clients import Topic
 from conversations.kafka.consumer import Inputs
 from conversations.kafka.log import KafkaLog
 from conversations.ports import Out, Positions
@@ -375,6 +385,19 @@ def test_a_missing_kafka_is_told_within_ten_seconds(member: Member) -> None:
     with pytest.raises(KafkaUnreachable, match=r"127\.0\.0\.1:1\b"):
         KafkaLog(Kafka("127.0.0.1:1"), "orders").join(member)
     assert perf_counter() - began < 10
+
+
+def test_joining_while_requests_time_out_tells_whether_a_broker_is_there(kafka: Kafka, member: Member) -> None:
+    """Without a controller, or a coordinator, a cluster answers little more than who it is."""
+
+    class Unanswered(KafkaLog):
+        def _own_topics(self) -> dict[str, Topic]:
+            raise KafkaUnreachable(self.kafka.bootstrap, "timed out waiting for the controller")
+
+    with pytest.raises(KafkaNotReady, match="waiting for the controller"):
+        Unanswered(kafka, "orders").join(member)
+    with pytest.raises(KafkaUnreachable, match="cannot be reached"):
+        Unanswered(Kafka("127.0.0.1:1"), "orders").join(member)
 
 
 def test_the_catalog_knows_peers_and_learns_of_new_ones(kafka: Kafka, member: Member) -> None:
