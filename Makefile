@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.made-from-lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos chaos-poison chaos-cluster chaos-spark soak bench mutate lint types check docs lock clean
+.PHONY: help setup demo test chaos chaos-poison chaos-cluster chaos-spark soak hostile bench mutate lint types check docs lock clean
 
 help: ## Show this help
 	@echo "make <target>:"
@@ -34,6 +34,9 @@ chaos-spark: $(STAMP) ## Kill the drivers of the archive and of speak ten times 
 
 soak: $(STAMP) ## Live through two weeks in half an hour, all periods shortened alike: nothing may die or grow
 	$(BIN)/python -m tests.soak
+
+hostile: $(STAMP) ## Let a peer that may write one queue do its worst beside honest dialogs: right, bounded, and what it costs (minutes)
+	$(BIN)/python -m tests.hostile
 
 bench: $(STAMP) ## Measure throughput, latency and sizes; fill docs/performance.md (an hour)
 	$(BIN)/python -m bench

@@ -59,8 +59,8 @@ def _tell_clock(partition: Partition) -> None:
     letters.event(partition, "CLOCK_OFF", seconds=round(seconds, 1))
 
 
-def landed(partition: Partition, checkpoint: int | None, room: int) -> list[Callable[[], None]]:
-    """Apply a committed step to the local store and keep ``room`` endpoints in memory at most; return whom to tell."""
+def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], None]]:
+    """Apply a committed step to the local store; return whom to tell."""
     flight = partition.flying
     if flight is None or partition.gone:
         return []
@@ -74,7 +74,6 @@ def landed(partition: Partition, checkpoint: int | None, room: int) -> list[Call
     partition.opened_at = min(partition.opened_at, partition.owner.clock.now())  # the log's time since the first commit
     if partition.suspicion is not None:
         partition.suspicion.committed()
-    _evict(partition, room)
     return flight.notices
 
 
@@ -281,8 +280,16 @@ def _pass_bound(partition: Partition) -> None:
         partition.moved = True
 
 
-def _evict(partition: Partition, limit: int) -> None:
-    if len(partition.actives) <= limit:
+def make_room(partition: Partition, limit: int, *, committed: bool) -> None:
+    """Keep so many endpoints in memory at most, as far as they may leave it.
+
+    Also where a step committed nothing: it may have looked at endpoints that are only in rows, as for a destination that is still not
+    there. Nothing can leave that could not before, so without a commit it is only tried when there are more.
+    """
+    partition.left_in_memory = min(partition.left_in_memory, len(partition.actives))
+    if len(partition.actives) <= limit or partition.gone:
+        return
+    if not committed and len(partition.actives) == partition.left_in_memory:
         return
     lanes: dict[Lane, list[bytes]] = {}
     busy = {*partition.regrouped}
@@ -300,3 +307,4 @@ def _evict(partition: Partition, limit: int) -> None:
             del partition.actives[peer]
         lane.group = None
         partition.forget_lane(lane)
+    partition.left_in_memory = len(partition.actives)

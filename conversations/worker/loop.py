@@ -268,6 +268,10 @@ class Worker:
             self.owner.budget.written = 0
         if flying:
             self._commit_flying(flying)
+        with self.owner.lock:
+            room = self.settings.limits.cached_endpoints // max(1, len(self.partitions))
+            for partition in chosen:
+                collecting.make_room(partition, room, committed=partition in flying)
         self._raise_failure()
 
     def _raise_failure(self) -> None:
@@ -284,8 +288,7 @@ class Worker:
             self._committing = False
         self.owner.counts.commits += 1
         with self.owner.lock:
-            room = self.settings.limits.cached_endpoints // max(1, len(self.partitions))
-            notices = [notice for p in flying for notice in collecting.landed(p, checkpoints.get(p.number), room)]
+            notices = [notice for p in flying for notice in collecting.landed(p, checkpoints.get(p.number))]
         for partition in flying:
             collecting.pace(partition)
         for notice in notices:

@@ -72,8 +72,9 @@ class Partition:
         """Parked dialogs whose next message is to be taken up by the next step."""
         self.slice_left = self.parked_bytes = self.counted_bytes = 0
         """Parked records this step may still take up; bytes that are parked, and those of them that a limit counts."""
-        self.ticked = self.tick = 0
-        """When time was last asked to pass here; log time of a tick that has come and was not looked at yet, or 0."""
+        self.ticked = self.tick = self.left_in_memory = 0
+        """When time was last asked to pass here; log time of a tick that has come and was not looked at yet, or 0; and how many
+        endpoints were left when room was last made."""
         self.commands_bound = self.opened_at = 0
         """Offset of the commands up to which a crash may lie, of the queue it is ``row.bound``; and when it was opened:
         deadlines up to then are from before."""

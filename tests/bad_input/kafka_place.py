@@ -16,6 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported at
 from conversations.config import Kafka
 from conversations.kafka.admin import apply
 from conversations.ports import Record
+from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import COMMANDS, QUEUE
 from tests.bad_input.forging import Forged
 from tests.bad_input.places import Place
@@ -26,13 +27,22 @@ LARGE = 300_000_000
 
 
 class KafkaPlace(Place):
-    """A namespace of its own; records are appended by a producer that compresses, as anybody's may."""
+    """A namespace of its own; records are appended by a producer that compresses, as anybody's may.
 
-    def __init__(self, bootstrap: str) -> None:
+    Args:
+        bootstrap: some brokers.
+        services: of it; by default the two of ``tests.bad_input.services``.
+        older: its topics are those of an older release, whose limits were on compressed bytes.
+    """
+
+    def __init__(
+        self, bootstrap: str, services: Sequence[ServiceDeclaration] | None = None, *, older: bool = True
+    ) -> None:
         self.namespace = f"bad{uuid4().hex[:10]}"
         self.kafka = Kafka(bootstrap, namespace=self.namespace)
-        apply(self.kafka, [shop().declaration(), web().declaration()], PARTITIONS, 1)
-        self._take_what_is_small_when_compressed()
+        apply(self.kafka, services or [shop().declaration(), web().declaration()], PARTITIONS, 1)
+        if older:
+            self._take_what_is_small_when_compressed()
         self._producer = _producer(bootstrap, "zstd")
 
     def now(self) -> int:

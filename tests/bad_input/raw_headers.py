@@ -1,6 +1,7 @@
 """Producing records whose headers have any bytes for a name, which the client's Python side cannot say."""
 
 import ctypes
+from collections.abc import Mapping
 from pathlib import Path
 
 import confluent_kafka
@@ -20,12 +21,19 @@ def _library() -> ctypes.CDLL:
 
 
 def produce(
-    bootstrap: str, where: tuple[str, int], key: bytes, value: bytes, headers: list[tuple[bytes, bytes]]
+    bootstrap: str,
+    where: tuple[str, int],
+    key: bytes,
+    value: bytes,
+    headers: list[tuple[bytes, bytes]],
+    more: Mapping[str, str] | None = None,
 ) -> None:
-    """Append one record to a topic and partition, and wait until it is there."""
+    """Append one record to a topic and partition, and wait until it is there; ``more`` are further settings, as a login."""
     library, problem = _library(), ctypes.create_string_buffer(512)
     settings = ctypes.c_void_p(library.rd_kafka_conf_new())
-    library.rd_kafka_conf_set(settings, b"bootstrap.servers", bootstrap.encode(), problem, ctypes.c_size_t(512))
+    for setting, wanted in {"bootstrap.servers": bootstrap, **(more or {})}.items():
+        done = library.rd_kafka_conf_set(settings, setting.encode(), wanted.encode(), problem, ctypes.c_size_t(512))
+        assert done == 0, problem.value
     producer = ctypes.c_void_p(library.rd_kafka_new(_PRODUCER, settings, problem, ctypes.c_size_t(512)))
     topic, partition = where
     arguments: list[object] = [

@@ -21,6 +21,10 @@ _COMMANDS = "tests/hostile/test_commands.py::test_"
 _PRIVATE = "tests/hostile/test_private_files.py::test_"
 _SHOWN = f"{_COMMANDS}no_command_fails_at_or_passes_on_what_somebody_wrote"
 _OUTSIDE = "0022-what-comes-from-outside.md"
+_STRANGERS = "tests/hostile/test_strangers.py::test_"
+_FORWARDED = (
+    "tests/bad_input/test_commands.py::test_a_command_in_the_wrong_partition_is_forwarded_and_takes_effect_once"
+)
 _BAD_RECORD = "tests/bad_input/test_wire.py::test_a_bad_record_has_its_outcome_and_harms_nobody"
 
 ATTACKS = (
@@ -82,17 +86,16 @@ ATTACKS = (
         "dots in namespaces, services and slots",
         "tests/integration/kafka/test_admin.py::test_a_service_that_would_share_its_topics_with_another_is_refused",
     ),
+    Attack("a misrouted command with a header name that is not UTF-8", _FORWARDED),
+    Attack("a misrouted command with 3 MB of headers", _FORWARDED),
+    Attack("1,000 records of 1.4 MB in 1.4 MB of gzip", f"{_BOUNDS}what_a_step_reads_is_bounded_too"),
+    Attack("requests with large answers", f"{_BOUNDS}a_step_takes_on_only_so_many_bytes_and_leaves_nothing_out"),
+    Attack("invented peers beyond the cache", f"{_STRANGERS}invented_peers_do_not_outgrow_the_cache"),
+    Attack("invented names without end", f"{_STRANGERS}names_that_nobody_has_are_not_remembered_for_ever"),
+    Attack(
+        "groups against eviction",
+        "tests/simulation/test_memory_of_dialogs.py::test_an_endpoint_dropped_from_memory_shares_its_groups_lane",
+    ),
+    Attack("messages that fail, without end", decision=_OUTSIDE),
+    Attack("dialogs that are held, without end", decision=_OUTSIDE),
 )  # fmt: skip
-
-OPEN = (
-    "a misrouted command with such a header name",
-    "a misrouted command with 3 MB of headers",
-    "1,000 records of 1.4 MB in 1.4 MB of gzip",
-    "requests with large answers",
-    "invented peers beyond the cache",
-    "invented names without end",
-    "groups against eviction",
-    "messages that fail, without end",
-    "dialogs that are held, without end",
-)
-"""What has neither a test of its own nor a decision here yet."""

@@ -59,6 +59,7 @@ _BOUNDS = "tests/simulation/test_bounds.py::test_"
 _MODES = "tests/simulation/test_failure_modes.py::test_"
 _RECORDS = "tests/hostile/test_records.py::test_"
 _HEALTH = "tests/hostile/test_health.py::test_"
+_STRANGERS = "tests/hostile/test_strangers.py::test_"
 _PRIVATE = "tests/hostile/test_private_files.py::test_"
 _ADMIN = "tests/integration/kafka/test_admin.py::test_"
 _TEXT = "tests/hostile/test_text.py::test_"
@@ -200,6 +201,7 @@ MUTATIONS = (
         f"{_ADMIN}a_service_that_would_share_its_topics_with_another_is_refused[False]",
     ),
     Mutation("168-one-transactional-id-for-two", f"{_ADMIN}no_two_workers_of_two_services_have_one_transactional_id"),
+    Mutation("240-no-room-without-a-commit", f"{_STRANGERS}invented_peers_do_not_outgrow_the_cache"),
     Mutation("169-any-process-is-ended", f"{_PRIVATE}a_process_that_is_no_broker_is_not_ended"),
     Mutation("74-rollbacks-not-counted", f"{_SWITCH}five_rollbacks_in_a_row_turn_the_queue_off[5]"),
     Mutation("75-never-braked", f"{_BRAKING}a_broken_deploy_does_not_dead_letter_the_day"),

@@ -1,0 +1,48 @@
+"""Dialogs in the name of services that nobody has: they cost a worker nothing that grows."""
+
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from conversations import Limits, WorkerSettings
+from conversations.protocol.topics import QUEUE
+from conversations.testing import Simulation
+from conversations.worker import owner
+from tests.bad_input.forging import HOUR, Forged, stranger
+from tests.bad_input.places import Memory
+from tests.bad_input.services import PARTITIONS, shop, web
+
+SETTINGS = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Limits(cached_endpoints=40))
+
+
+def invented(place: Memory, number: int) -> Forged:
+    """An order of a service that no catalog names."""
+    other = stranger(place.now(), Random(number))
+    prefix = replace(other.prefix, from_service=f"nobody-{number}", expires_at=place.now() + HOUR)
+    return other.record(other.message(prefix=prefix))
+
+
+def test_invented_peers_do_not_outgrow_the_cache() -> None:
+    with Simulation(shop(), web(), partitions=PARTITIONS, settings=SETTINGS) as sim:
+        place = Memory(sim)
+        for number in range(200):
+            place.throw("shop", QUEUE, [invented(place, number)])
+            if number % 20 == 0:
+                sim.run()
+        sim.advance(timedelta(minutes=5))
+        sizes = [len(partition.actives) for partition in sim.worker("shop").partitions.values()]
+        assert sum(sizes) <= SETTINGS.limits.cached_endpoints
+
+
+def test_names_that_nobody_has_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "REMEMBERED", 10)
+    with Simulation(shop(), web(), partitions=PARTITIONS, settings=SETTINGS) as sim:
+        place = Memory(sim)
+        for number in range(40):
+            place.throw("shop", QUEUE, [invented(place, number)])
+        sim.advance(timedelta(hours=6))
+        place.throw("shop", QUEUE, [invented(place, 40)])
+        sim.run()
+        assert len(sim.worker("shop").owner.destinations._waits) <= 10
