@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.hostile import soak
 from tests.hostile.soak import JUDGED, MOST, Options, Outcome
+from tests.hostile.world import Pace
 
 SHOWN = 20
 
@@ -33,7 +34,9 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     given = parser.parse_args()
     seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
-    options = Options(rounds=given.rounds, dialogs=given.dialogs, orders=given.orders, hostile=given.hostile, seed=seed)
+    options = Options(
+        rounds=given.rounds, dialogs=given.dialogs, orders=given.orders, hostile=given.hostile, seed=seed, pace=Pace()
+    )
     logging.disable(logging.CRITICAL)
     directory = Path(tempfile.mkdtemp(prefix="hostile-"))
     _say(f"seed {seed}, everything of the workers in {directory}")

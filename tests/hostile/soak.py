@@ -38,7 +38,7 @@ from conversations.protocol.topics import COMMANDS
 from tests.hostile.attacker import Attacker, Draws
 from tests.hostile.child import LIMITS
 from tests.hostile.figures import Round, medians
-from tests.hostile.world import Stopped, Window, World
+from tests.hostile.world import Pace, Stopped, Window, World
 from tests.rights.guarded import GuardedBroker
 
 USER = "stranger"
@@ -66,6 +66,7 @@ class Options:
     hostile: int
     """Records of a window, about."""
     seed: int
+    pace: Pace
 
 
 @dataclass
@@ -100,7 +101,10 @@ class Outcome:
 def carry_out(options: Options, directory: Path, say: Callable[[str], None] = lambda _: None) -> Outcome:
     """Run it on a broker of its own; whatever ends it early is told in the outcome."""
     with GuardedBroker() as broker:
-        worlds = [World(broker.bootstrap, directory / name, f"{name} {options.seed}") for name in ("calm", "hostile")]
+        worlds = [
+            World(broker.bootstrap, directory / name, f"{name} {options.seed}", options.pace)
+            for name in ("calm", "hostile")
+        ]
         calm, hostile = worlds
         queue = hostile.queue("shop")
         broker.grant(USER, [("WRITE", "TOPIC", queue), ("DESCRIBE", "TOPIC", queue)])

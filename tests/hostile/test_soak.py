@@ -7,14 +7,14 @@ import pytest
 from tests.hostile import soak
 from tests.hostile.figures import Round
 from tests.hostile.soak import Options, Outcome
-from tests.hostile.world import Window
+from tests.hostile.world import Pace, Window
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.timeout(540)
+@pytest.mark.timeout(900)
 def test_a_peer_that_may_write_one_queue_stops_nobody_and_grows_nothing_beyond_its_limits(tmp_path: Path) -> None:
-    options = Options(rounds=1, dialogs=12, orders=10, hostile=300, seed=7)
+    options = Options(rounds=1, dialogs=12, orders=10, hostile=300, seed=7, pace=Pace(0.02, 0.5))
     outcome = soak.carry_out(options, tmp_path)
     assert outcome.wrong == []
     assert len(outcome.rounds) == 1

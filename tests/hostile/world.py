@@ -34,10 +34,6 @@ PATIENCE = 240.0
 LOOK = 0.05
 CHUNKS = 24
 """Honest and hostile records take turns so often."""
-BREATH = 0.25
-"""Seconds from one turn to the next, so that steps are those of steady traffic and not of one burst."""
-REST = 6.0
-"""Seconds at the end of each window, in which what was sent has its acknowledgements, second attempts and questions for gaps."""
 JSON = "application/json"
 
 
@@ -60,6 +56,16 @@ class Window:
     """Transactions by process."""
     peak: int
     """Bytes of memory that the shop ever had by then."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast a window is."""
+
+    breath: float = 0.25
+    """Seconds from one turn to the next, so that steps are those of steady traffic and not of one burst."""
+    rest: float = 6.0
+    """Seconds at its end, in which what was sent has its acknowledgements, second attempts and questions for gaps."""
 
 
 class Child:
@@ -120,14 +126,14 @@ class Child:
 class World:
     """A namespace of its own with ``shop`` and ``web``."""
 
-    def __init__(self, bootstrap: str, directory: Path, seed: str) -> None:
+    def __init__(self, bootstrap: str, directory: Path, seed: str, pace: Pace) -> None:
         services = [trade.shop().declaration(), trade.web().declaration(), ServiceDeclaration(trade.GHOST)]
         self.place = KafkaPlace(bootstrap, services, older=False)
         self.kafka = self.place.kafka
         admin = AdminClient({"bootstrap.servers": bootstrap})
         for deleted in admin.delete_topics([self.queue(trade.GHOST)]).values():
             deleted.result()
-        self._random, self._pause = Random(seed), Event()
+        self._random, self._pace, self._pause = Random(seed), pace, Event()
         self._producer = Producer({"bootstrap.servers": bootstrap})
         self.children = {name: Child(name, self.kafka, directory / name) for name in ("shop", "web")}
         self.dialogs: list[Known] = []
@@ -163,13 +169,13 @@ class World:
             if attacker is not None:
                 for record in islice(records, None if number == CHUNKS - 1 else hostile // CHUNKS):
                     attacker.send(record)
-            self._pause.wait(BREATH)
+            self._pause.wait(self._pace.breath)
         assert self._producer.flush(PATIENCE) == 0
         if attacker is not None:
             attacker.flush()
         ends = attacker.ends if attacker is not None else {}
         self._settled(lambda: self._done(before["web"]["over"] + dialogs, ends), "all is done")
-        self._pause.wait(REST)
+        self._pause.wait(self._pace.rest)
         after, seconds = self.facts(), time.monotonic() - began
         return Window(
             seconds, dialogs * orders, (attacker.sent if attacker is not None else 0) - taken,
