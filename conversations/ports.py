@@ -105,7 +105,8 @@ class Listener(Protocol):
 class Log(Protocol):
     """One worker's connection to the topics of its service. Only the polling thread, which joined, calls it.
 
-    Any thread may ask for ``partitions``, which lanes need to send; so they never use the consumer.
+    Any thread may ask for ``partitions`` and ``look_at_catalog``, which lanes need to send and to admit dialogs; so they never use
+    the consumer.
 
     Raises:
         LogError: it is closed, or was never joined; what asks only for topics works all the same.
@@ -162,6 +163,13 @@ class Log(Protocol):
 
     def partitions(self, service: str) -> int | None:
         """Partition count of a service's topics from the catalog, None when the service is not known (yet)."""
+
+    def look_at_catalog(self) -> None:
+        """Let ``partitions`` know everything that the catalog said when this was called.
+
+        Raises:
+            LogError: it cannot be read now.
+        """
 
     def topic_ids(self) -> Mapping[str, str]:
         """Identity of the service's own queue, commands and state topics, which changes when one is re-created."""

@@ -129,14 +129,25 @@ class CatalogReader:
         if count is not None or (catalog and monotonic() - self._read_at < REREAD_AFTER):
             return count
         try:
-            with self._admin.request() as client:
-                self._catalog = read_catalog(self._kafka, client, catalog)
+            catalog = self.read()
         except LogError as failure:
             if catalog is None:
                 raise
             log.info("the catalog could not be read again, so %s stays unknown: %s", service, failure)
+            self._read_at = monotonic()
+        return catalog.partitions(service)
+
+    def read(self) -> Catalog:
+        """Read what came since the last reading: one request when nothing did.
+
+        Raises:
+            KafkaUnreachable: no broker answered.
+            LogError: the namespace has no catalog, or it cannot be read.
+        """
+        with self._admin.request() as client:
+            self._catalog = read_catalog(self._kafka, client, self._catalog)
         self._read_at = monotonic()
-        return self._catalog.partitions(service) if self._catalog else None
+        return self._catalog
 
 
 def _entry(value: bytes) -> Mapping[str, Any]:

@@ -174,6 +174,14 @@ class KafkaLog:
         """Partition count of a service's topics from the catalog, None when the service is not known (yet)."""
         return self._catalog.partitions(service)
 
+    def look_at_catalog(self) -> None:
+        """Let ``partitions`` know everything that the catalog said when this was called.
+
+        Raises:
+            LogError: it cannot be read now.
+        """
+        self._catalog.read()
+
     def topic_ids(self) -> Mapping[str, str]:
         """Identity of the service's own queue, commands and state topics, which changes when one is re-created."""
         found = self._describe([self._queue, self._commands, self._state])

@@ -255,8 +255,10 @@ def read_all(kafka: Kafka, admin: AdminClient, topic: str, start: int = 0) -> tu
         KafkaUnreachable: no broker answered.
         LogError: the topic cannot be read.
     """
-    first, end = (ask_offset(kafka, admin, topic, 0, first=first) for first in (True, False))
-    reader = BoundedReader(kafka, topic, 0, max(start, first), end)
+    end = ask_offset(kafka, admin, topic, 0)
+    if start >= end:
+        return [], start
+    reader = BoundedReader(kafka, topic, 0, max(start, ask_offset(kafka, admin, topic, 0, first=True)), end)
     rows: Rows = []
     try:
         while not reader.done:

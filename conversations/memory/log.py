@@ -11,6 +11,9 @@ from conversations.memory.group import Group
 from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Restored, Unanswered
 from conversations.protocol.topics import COMMANDS, QUEUE, STATE, service_topic
 
+LOOKED_AFTER = 1_000_000
+"""Microseconds between two looks for an unknown service, as on Kafka."""
+
 
 class MemoryRestore:
     """Reads one state partition up to what was committed when it was assigned, in Kafka's three steps.
@@ -97,6 +100,8 @@ class MemoryLog:
         self._listener: Listener | None = None
         self._appended_at: int | None = None
         self._thread = 0
+        self._known: dict[str, int] = {}
+        self._looked_at = -LOOKED_AFTER
 
     @property
     def _group(self) -> Group:
@@ -237,8 +242,14 @@ class MemoryLog:
         return None
 
     def partitions(self, service: str) -> int | None:
-        """Partition count of a service."""
-        return self.broker.services.get(service)
+        """Partition count of a service; one that is not known is looked for once a second."""
+        if service not in self._known and self.broker.clock.steady() - self._looked_at >= LOOKED_AFTER:
+            self.look_at_catalog()
+        return self._known.get(service)
+
+    def look_at_catalog(self) -> None:
+        """Let ``partitions`` know every service there is now."""
+        self._known, self._looked_at = dict(self.broker.services), self.broker.clock.steady()
 
     def topic_ids(self) -> Mapping[str, str]:
         """Identities of the service's own topics."""

@@ -78,6 +78,7 @@ def dead_letter(
     reason: str,
     *,
     failure: BaseException | None = None,
+    why: str = "",
     code: int = 0,
     held: bool = False,
 ) -> None:
@@ -89,6 +90,8 @@ def dead_letter(
         headers.append((CODE, str(code).encode()))
     if held:
         headers.append((HELD, b"true"))
+    if why:
+        headers.append((EXCEPTION_MESSAGE, sendable(why, STACK_LIMIT).encode()))
     if failure is not None:
         headers += _failure(failure, item.attempts)
     _keep(partition, item.key, item.value, headers)

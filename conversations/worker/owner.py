@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from conversations.config import WorkerSettings
+from conversations.errors import LogError
 from conversations.handlers import Side
 from conversations.lanes import Scheduler
 from conversations.periods import Periods
@@ -72,9 +73,12 @@ class Counts:
 class Destinations:
     """Where envelopes to other services go, and which topics cannot take any now."""
 
-    def __init__(self, namespace: str, count: Callable[[str], int | None], periods: Periods) -> None:
+    def __init__(
+        self, namespace: str, count: Callable[[str], int | None], look: Callable[[], None], periods: Periods
+    ) -> None:
         self._namespace = namespace
-        self._count = count
+        self._count, self._look = count, look
+        self._looked = self._is_sure = False
         self._first, self._last = periods.blocked_first, periods.blocked_last
         self._known: dict[str, int] = {}
         self.blocked: dict[str, int] = {}
@@ -89,6 +93,26 @@ class Destinations:
             if count is not None:
                 self._known[service] = count
         return count
+
+    def begin_step(self) -> None:
+        """What the catalog says is looked at again when somebody asks: records have been read since."""
+        self._looked = False
+
+    def is_invented(self, service: str) -> bool:
+        """Say whether no service has the name that a record of this step is from; False while nobody can say.
+
+        A service writes nothing before the catalog names it, so the catalog is right that was read after the record.
+        """
+        if self.partitions(service) is not None:
+            return False
+        if not self._looked:
+            self._looked = self._is_sure = True
+            try:
+                self._look()
+            except LogError as error:
+                self._is_sure = False
+                log.warning("the catalog cannot be read: dialogs of %r are accepted unseen: %s", service, error)
+        return self._is_sure and self.partitions(service) is None
 
     def topic(self, service: str) -> str:
         """Queue topic of a service."""
@@ -144,7 +168,9 @@ class Owner:
         """Time of this step, microseconds since the epoch."""
         self.stamp = b""
         """The same, encoded as envelopes carry it."""
-        self.destinations = Destinations(namespace, self._count_partitions, self.periods)
+        self.destinations = Destinations(
+            namespace, lambda name: self.log.partitions(name), lambda: self.log.look_at_catalog(), self.periods
+        )
         self.look_at_clock()
         self.stage = Stage()
         """Shared by all workers of a process."""
@@ -181,6 +207,7 @@ class Owner:
 
     def look_at_clock(self) -> None:
         """Take the time for everything this step does."""
+        self.destinations.begin_step()
         before, self.now = self.now, self.clock.now()
         self.stamp = encode_long(self.now)
         if self.now < before:
@@ -200,9 +227,6 @@ class Owner:
             if kind == LOG_APPEND_TIME:
                 self.clock.heard(at * 1_000)
         return records
-
-    def _count_partitions(self, service: str) -> int | None:
-        return self.log.partitions(service)
 
     def chance(self) -> float:
         """Draw a number from 0 to 1."""

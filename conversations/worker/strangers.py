@@ -19,6 +19,11 @@ BEFORE_THE_FIRST = 16
 
 def admit(partition: Partition, item: Item, active: Active, envelope: Envelope) -> bool:
     """Create the target endpoint a record asks for, or refuse it."""
+    name = envelope.prefix.from_service
+    if partition.owner.destinations.is_invented(name):
+        # There is no queue to answer to, nobody to be told once only, and nothing that a tombstone would remember it for.
+        _set_aside(partition, item, f"the catalog names no service {name!r}")
+        return False
     if envelope.kind not in (Kind.MESSAGE, Kind.END):
         _unheard(partition, item, active, envelope)
         return False
@@ -61,9 +66,12 @@ def _unheard(partition: Partition, item: Item, active: Active, envelope: Envelop
         if envelope.seq != NONE:
             _answer(partition, item, envelope.prefix, Transmit(Kind.ACK), ack=envelope.seq)
         return
+    _set_aside(partition, item, f"{envelope.kind.name} for a conversation that is not known")
+
+
+def _set_aside(partition: Partition, item: Item, why: str) -> None:
     partition.owner.counts.set_aside += 1
-    letters.dead_letter(partition, item, letters.SET_ASIDE)
-    why = f"{envelope.kind.name} for a conversation that is not known"
+    letters.dead_letter(partition, item, letters.SET_ASIDE, why=why)
     letters.event(partition, "SET_ASIDE", topic=item.topic, offset=item.offset, why=why)
 
 

@@ -1,7 +1,7 @@
 """Bad records of a queue: what is in them, what becomes of them, where their bytes are, who is told with which code."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from conversations.protocol.command import Tick
@@ -197,8 +197,13 @@ UNKNOWN = [
         -8462, event="",
     ),
     Wire(
-        "a message of a sender the catalog does not know", lambda k: k.record(k.prefixed(from_service="nobody", contract="Gossip")),
-        "refused", -8408, event="UNANSWERABLE",
+        "a message of a sender the catalog does not know", lambda k: k.record(k.prefixed(from_service="nobody")),
+    ),
+    Wire(
+        "an error of a sender the catalog does not know",
+        lambda k: k.record(
+            k.said(Kind.ERROR, seq=1, code=5, description="early", prefix=replace(k.prefix, from_service="nobody"))
+        ),
     ),
     Wire("an acknowledgement in an unknown conversation", lambda k: k.record(k.said(Kind.ACK))),
     Wire("a request to resend in an unknown conversation", lambda k: k.record(k.said(Kind.RESEND))),

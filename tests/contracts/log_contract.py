@@ -109,6 +109,10 @@ class World(ABC):
         """What a consumer of committed records sees of a topic."""
 
     @abstractmethod
+    def create(self, service: str, partitions: int) -> None:
+        """Make a service, as its deployment does."""
+
+    @abstractmethod
     def topic(self, kind: str, service: str = "orders") -> str:
         """Name of a topic."""
 
@@ -132,6 +136,7 @@ ONE_THREAD: dict[str, Callable[[Log], object]] = {
 """What only the thread that joined may call, and nobody before it joined or after it closed."""
 ANY_THREAD: dict[str, Callable[[Log], object]] = {
     "partitions": lambda log: log.partitions("billing"),
+    "look_at_catalog": lambda log: log.look_at_catalog(),
     "topic_ids": lambda log: log.topic_ids(),
     "existing": lambda log: log.existing([]),
     "queue_end": lambda log: log.queue_end(0),
@@ -384,6 +389,14 @@ class LogContract:
         assert member.log.partitions("orders") == PARTITIONS
         assert member.log.partitions("billing") == PARTITIONS
         assert member.log.partitions("nobody") is None
+        member.log.close()
+
+    def test_a_service_that_is_new_is_known_once_the_catalog_was_looked_at(self, world: World, member: Member) -> None:
+        """However short ago it was asked for in vain."""
+        assert member.log.partitions("shipping") is None
+        world.create("shipping", 2)
+        member.log.look_at_catalog()
+        assert member.log.partitions("shipping") == 2
         member.log.close()
 
     def test_topics_have_identities(self, world: World, member: Member) -> None:

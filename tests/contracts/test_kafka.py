@@ -58,6 +58,9 @@ class KafkaWorld(World):
         finally:
             consumer.close()
 
+    def create(self, service: str, partitions: int) -> None:
+        apply(self.kafka, [ServiceDeclaration(service)], partitions, 1)
+
     def topic(self, kind: str, service: str = "orders") -> str:
         return service_topic(self.kafka.namespace, service, kind)
 

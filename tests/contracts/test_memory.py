@@ -41,6 +41,9 @@ class MemoryWorld(World):
         records = self.broker.topics[self.topic(kind, service)][partition]
         return [record.value() or b"" for record in records if record.visible]
 
+    def create(self, service: str, partitions: int) -> None:
+        self.broker.create_service(service, partitions)
+
     def topic(self, kind: str, service: str = "orders") -> str:
         return service_topic(self.broker.namespace, service, kind)
 

@@ -55,6 +55,7 @@ _SWITCH = "tests/simulation/test_queue_switch.py::test_"
 _BRAKING = "tests/simulation/test_braking.py::test_"
 _LETTERS = "tests/simulation/test_letters.py::test_"
 _LIMITS = "tests/bad_input/test_limits.py::test_"
+_SENDERS = "tests/simulation/test_senders.py::test_"
 _BOUNDS = "tests/simulation/test_bounds.py::test_"
 _MODES = "tests/simulation/test_failure_modes.py::test_"
 _RECORDS = "tests/hostile/test_records.py::test_"
@@ -378,4 +379,7 @@ MUTATIONS = (
         "211-an-open-transaction-ends-a-worker",
         "tests/integration/kafka/test_worker_outage.py::test_an_open_transaction_holds_up_its_partition_alone",
     ),
+    Mutation("190-invented-senders-are-believed", f"{_SENDERS}invented_senders_leave_their_bytes_and_nothing_else"),
+    Mutation("191-the-catalog-as-it-was", f"{_SENDERS}a_service_that_was_made_a_moment_ago_is_no_invented_sender"),
+    Mutation("192-refused-without-a-catalog", f"{_SENDERS}while_the_catalog_cannot_be_read_nobody_is_refused"),
 )
