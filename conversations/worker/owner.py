@@ -168,9 +168,7 @@ class Owner:
         """Time of this step, microseconds since the epoch."""
         self.stamp = b""
         """The same, encoded as envelopes carry it."""
-        self.destinations = Destinations(
-            namespace, lambda name: self.log.partitions(name), lambda: self.log.look_at_catalog(), self.periods
-        )
+        self.destinations = Destinations(namespace, self._count_partitions, self._look_at_catalog, self.periods)
         self.look_at_clock()
         self.stage = Stage()
         """Shared by all workers of a process."""
@@ -227,6 +225,12 @@ class Owner:
             if kind == LOG_APPEND_TIME:
                 self.clock.heard(at * 1_000)
         return records
+
+    def _count_partitions(self, service: str) -> int | None:
+        return self.log.partitions(service)
+
+    def _look_at_catalog(self) -> None:
+        self.log.look_at_catalog()
 
     def chance(self) -> float:
         """Draw a number from 0 to 1."""

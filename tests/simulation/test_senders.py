@@ -51,7 +51,10 @@ def test_invented_senders_leave_their_bytes_and_nothing_else(place: Memory) -> N
         place.sim.run()
     assert looks[0] <= 10
     assert [it.reason for found in place.letters("shop").values() for it in found] == [letters.SET_ASIDE] * 200
-    reasons = {dict(letter.headers() or ())[letters.EXCEPTION_MESSAGE] for letter in place.read(place.topic("shop", DEAD_LETTER))}
+    reasons = {
+        dict(letter.headers() or ())[letters.EXCEPTION_MESSAGE]
+        for letter in place.read(place.topic("shop", DEAD_LETTER))
+    }
     assert reasons == {b"the catalog names no service 'nobody-%d'" % number for number in range(100)}
     assert place.sim.worker("shop").counts.accepted == accepted
     assert kinds_of_rows(place) - before == {rows.LETTER}
