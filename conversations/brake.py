@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -13,10 +12,12 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, kw_only=True)
 class Brake:
-    """How many different dialogs may fail in a while before a worker slows down to one handler at a time.
+    """How many different dialogs of a peer may fail in a while before a worker slows down to one of its messages at a time.
 
-    A release that fails on every message would otherwise give up on all of them. While the brake is on nothing is given up on and
-    no attempt counts: messages wait in their order, one of them is tried every ``probe``, and the first that succeeds ends it.
+    A release that fails on every message would otherwise give up on all of them. While the brake is on for a peer nothing of it is
+    given up on and no attempt counts: its messages wait in their order, one of them is tried every ``probe``, and the first that
+    succeeds ends it. Peers whose messages are handled go on as ever. When several peers fail, what fails of the others counts for
+    each, of every other peer at most half of ``dialogs``: one alone brakes nobody else.
 
     Raises:
         DeclarationError: a number or a time that is not positive, or a share above 1.
@@ -25,7 +26,7 @@ class Brake:
     dialogs: int = 100
     """So many different dialogs must have failed within the window."""
     share: float = 0.5
-    """And they must be this part of them and the handlers that succeeded meanwhile; 0: the number alone counts."""
+    """And they must be this part of them and the peer's handlers that succeeded meanwhile; 0: the number alone counts."""
     window: timedelta = timedelta(seconds=60)
     probe: timedelta = timedelta(seconds=1)
     """From one try to the next while it is on."""
@@ -43,33 +44,75 @@ class Brake:
 
 
 class Failures:
-    """The dialogs that failed lately, and how many handlers succeeded beside them; times in microseconds."""
+    """The dialogs that failed lately, by peer, and how many handlers succeeded beside them; times in microseconds."""
+
+    PEERS = 1_000
+    """Peers remembered at most, for each of the two counts."""
+    DIALOGS = 10_000
+    """Dialogs of one peer remembered at most."""
 
     def __init__(self, brake: Brake) -> None:
         self._brake = brake
         self._window = brake.window // _MICROSECOND
-        self._failed: dict[bytes, int] = {}
-        """Dialogs by when they failed last, longest ago first."""
-        self._handled: deque[tuple[int, int]] = deque()
-        """Now and then: a time, and how many handlers had succeeded by then."""
+        self._failed: dict[str, dict[bytes, int]] = {}
+        """Peers by when one of their dialogs failed last, and those by when they did, longest ago first."""
+        self._handled: dict[str, int] = {}
+        """Handlers that succeeded in this half of a window, and in the one before."""
+        self._handled_before: dict[str, int] = {}
+        self._turned_at = 0
 
     def __len__(self) -> int:
-        return len(self._failed)
+        return sum(map(len, self._failed.values()))
 
-    def note(self, dialog: bytes, now: int, handled: int) -> bool:
-        """Count a failure; True when there were too many. ``handled`` counts successes since any fixed moment."""
-        self._failed.pop(dialog, None)
-        self._failed[dialog] = now
-        while (first := next(iter(self._failed))) and self._failed[first] <= now - self._window:
-            del self._failed[first]
-        if not self._handled or now - self._handled[-1][0] > self._window // 60:
-            self._handled.append((now, handled))
-        while self._handled[0][0] <= now - self._window:
-            self._handled.popleft()
-        count = len(self._failed)
-        return count >= self._brake.dialogs and count >= self._brake.share * (count + handled - self._handled[0][1])
+    def note(self, peer: str, dialog: bytes, now: int, braked: int = 0) -> int:
+        """Count a failure; return how many dialogs tell that not the peer's messages are to blame, 0 when too few.
 
-    def clear(self) -> None:
-        """Begin again."""
-        self._failed.clear()
-        self._handled.clear()
+        Of each other peer that fails as much, and of the ``braked`` ones, at most half as many count as are needed.
+        """
+        self._turn(now)
+        mine = self._failed.pop(peer, {})
+        mine.pop(dialog, None)
+        mine[dialog] = now
+        self._failed[peer] = mine
+        if len(mine) > self.DIALOGS:
+            del mine[next(iter(mine))]
+        if len(self._failed) > self.PEERS:
+            del self._failed[next(iter(self._failed))]
+        if not self._fails(peer):
+            return 0
+        half = self._brake.dialogs // 2
+        others = sum(min(half, len(it)) for name, it in self._failed.items() if name != peer and self._fails(name))
+        count = len(mine) + others + half * braked
+        return count if count >= self._brake.dialogs else 0
+
+    def succeeded(self, peer: str) -> None:
+        """Count a handler that succeeded."""
+        if peer in self._handled or len(self._handled) < self.PEERS:
+            self._handled[peer] = self._handled.get(peer, 0) + 1
+
+    def _fails(self, peer: str) -> bool:
+        count = len(self._failed[peer])
+        handled = self._handled.get(peer, 0) + self._handled_before.get(peer, 0)
+        return count >= self._brake.share * (count + handled)
+
+    def _turn(self, now: int) -> None:
+        """Forget what is longer ago than the window."""
+        for peer, dialogs in list(self._failed.items()):
+            while dialogs and (first := next(iter(dialogs))) and dialogs[first] <= now - self._window:
+                del dialogs[first]
+            if not dialogs:
+                del self._failed[peer]
+        if now - self._turned_at >= self._window // 2:
+            is_long_ago = now - self._turned_at >= self._window
+            self._handled_before, self._handled = {} if is_long_ago else self._handled, {}
+            self._turned_at = now
+
+    def clear(self, peer: str) -> None:
+        """Begin again with a peer."""
+        for table in (self._failed, self._handled, self._handled_before):
+            table.pop(peer, None)
+
+    def is_over(self, now: int) -> bool:
+        """Forget what is long ago; say whether there is no failure left to compare successes with."""
+        self._turn(now)
+        return not self._failed

@@ -108,6 +108,8 @@ class Park:
     row: ParkRow
     taken: bool = False
     """Its turn has come: it is in its lane, or about to be."""
+    peer: str = ""
+    """Whose dialog it is, known once it was in its lane."""
 
     @property
     def wakes(self) -> int:

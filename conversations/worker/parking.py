@@ -79,7 +79,7 @@ def let_wait(partition: Partition, item: Item, handler: bytes, due: int, failure
 
 
 def _wait(partition: Partition, active: Active, found: Park, due: int, failure: str) -> None:
-    found.row.failure = failure[:FAILURE_LIMIT]
+    found.row.failure, found.peer = failure[:FAILURE_LIMIT], active.endpoint.peer
     found.wait(due, partition.owner.now)
     partition.schedule(active)
 
@@ -100,7 +100,7 @@ def append(partition: Partition, active: Active, found: Park, item: Item) -> Non
     row.next += 1
     row.size += len(item.value)
     partition.parked_bytes += len(item.value)
-    if row.next > row.first + 1 and not partition.holds_back and not found.waits_its_turn:
+    if row.next > row.first + 1 and not partition.holds_back(active.endpoint.peer) and not found.waits_its_turn:
         _count(partition, row, 1, len(item.value))
     partition.changed.add(rows.PARK + active.identity)
 
@@ -116,7 +116,7 @@ def is_full(partition: Partition, found: Park) -> bool:
 
     What waits, or waited, for a queue that is off is no failure of its dialog: the queue's input pauses instead.
     """
-    if partition.holds_back or found.waits_its_turn:
+    if partition.holds_back(found.peer) or found.waits_its_turn:
         return False
     limits = partition.owner.settings.limits
     return found.row.counted > limits.parked_messages or partition.counted_bytes > limits.parked_bytes

@@ -277,17 +277,17 @@ class Partition:
                 self.schedule(active)
 
     def release(self, now: int) -> None:
-        """Give everything its turn that waits for the queue to be on, or for the brake."""
+        """Give everything its turn that waits for the queue to be on, or for a brake that is not on any more."""
+        braked = self.owner.braking.peers
         for parks in (self.parks, self.retries):
             for name, park in parks.items():
-                if park.row.due == rows.QUEUE_ON:
+                if park.row.due == rows.QUEUE_ON and park.peer not in braked:
                     park.row.due = now
                     self.deadlines.add(now, name[:17])
 
-    @property
-    def holds_back(self) -> bool:
-        """No handler is called: the queue is off, or the worker's brake is on."""
-        return bool(self.row.off) or self.owner.braking.on
+    def holds_back(self, peer: str) -> bool:
+        """Say whether no handler is called of a peer's dialogs: the queue is off, or the worker's brake is on for it."""
+        return bool(self.row.off) or peer in self.owner.braking.peers
 
     def is_open(self, own: bytes) -> bool:
         """Tell whether there is an endpoint that is not closed."""
@@ -402,7 +402,7 @@ class Partition:
         return (
             (self.suspicion is None or not self.suspicion.left)
             and not self.draining
-            and not self.holds_back
+            and not (self.row.off or self.owner.braking.on)
             and self.next_deadline() > self.opened_at
             and self.read_to() >= self.row.bound
             and not self.is_behind

@@ -71,7 +71,7 @@ def steps(partition: Partition, lane: Lane) -> Steps:
                 task: Task | None = first
                 while task is not None:
                     _begins(partition, item, task)
-                    if partition.row.off or (braking.on and not braking.tries(item)):
+                    if partition.row.off or (braking.peers and braking.holds_back(item, task.active.endpoint.peer)):
                         switching.hold_back(partition, item, task.without)
                         held_back = True
                         break
@@ -222,9 +222,9 @@ def _outcome(
     if failure is not None:
         return None if judge(partition, item, task, failure) else task
     partition.row.rollbacks = 0
-    if partition.owner.braking.tries(item):
-        _brake_off(partition)
-    partition.owner.braking.finished += 1
+    braking = partition.owner.braking
+    if braking.is_counting or braking.peers:
+        _succeeded(partition, item, active.endpoint.peer)
     parking.forget_retry(partition, active, task.without, parking.HANDLED)
     if draft.asks:
         speaking.apply(partition, draft)
@@ -288,23 +288,27 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
 
 def _is_braked(partition: Partition, item: Item, task: Task, failure: BaseException) -> bool:
     """While the brake is on, and when this failure puts it on, a message waits as if it had not been tried."""
-    owner = partition.owner
+    owner, peer = partition.owner, task.active.endpoint.peer
     text = giving_up.text_of(failure)
-    count = owner.braking.failed(task.active.identity, owner.now)
+    count = owner.braking.failed(peer, task.active.identity, owner.now)
     if count:
-        log.error("%s: %d dialogs failed within a short time, going on one by one: %s", owner.name, count, text)
-        letters.event(partition, "BRAKE_ON", dialogs=count, failure=text)
-    if owner.braking.on:
+        log.error(
+            "%s: %d dialogs failed within a short time, those of %s go on one by one: %s", owner.name, count, peer, text
+        )
+        letters.event(partition, "BRAKE_ON", dialogs=count, peer=peer, failure=text)
+    braked = peer in owner.braking.peers
+    if braked:
         parking.let_wait(partition, item, task.without, rows.QUEUE_ON, text)
-    return owner.braking.on
+    return braked
 
 
-def _brake_off(partition: Partition) -> None:
+def _succeeded(partition: Partition, item: Item, peer: str) -> None:
     owner = partition.owner
-    if owner.braking.on:
-        owner.braking.over()
-        log.warning("%s: a message was handled again, going on with all", owner.name)
-        letters.event(partition, "BRAKE_OFF")
+    if owner.braking.tries(item, peer):
+        owner.braking.over(peer)
+        log.warning("%s: a message of %s was handled again, going on with all of them", owner.name, peer)
+        letters.event(partition, "BRAKE_OFF", peer=peer)
+    owner.braking.succeeded(peer)
 
 
 def _subject(item: Item, task: Task) -> Subject:

@@ -382,4 +382,6 @@ MUTATIONS = (
     Mutation("190-invented-senders-are-believed", f"{_SENDERS}invented_senders_leave_their_bytes_and_nothing_else"),
     Mutation("191-the-catalog-as-it-was", f"{_SENDERS}a_service_that_was_made_a_moment_ago_is_no_invented_sender"),
     Mutation("192-refused-without-a-catalog", f"{_SENDERS}while_the_catalog_cannot_be_read_nobody_is_refused"),
+    Mutation("193-one-peer-brakes-all", "tests/unit/test_brake.py::test_of_another_peer_at_most_half_counts"),
+    Mutation("194-a-brake-is-on-for-all", f"{_BRAKING}one_peer_brakes_its_own_messages_alone"),
 )

@@ -33,8 +33,8 @@ class Deployed:
             dialog.send(body)
 
 
-def talk(sim: Simulation, count: int, *said: str) -> list[PeerDialog]:
-    dialogs = [sim.peer("web").begin_dialog("moody", ECHO) for _ in range(count)]
+def talk(sim: Simulation, count: int, *said: str, peer: str = "web") -> list[PeerDialog]:
+    dialogs = [sim.peer(peer).begin_dialog("moody", ECHO) for _ in range(count)]
     for dialog in dialogs:
         for text in said:
             dialog.send(Say(text=text))
@@ -197,3 +197,54 @@ def test_timers_that_succeed_count_too() -> None:
         sim.advance(5 * SECOND)
         talk(sim, 10, "bad")
         assert events(sim, "BRAKE_ON") == []
+
+
+def test_one_peer_brakes_its_own_messages_alone() -> None:
+    """However many of one peer fail: what others say is handled at once, and one of them that fails as well is given up on."""
+    deployed = Deployed()
+    with Simulation(deployed.service, raise_failures=False, settings=SETTINGS) as sim:
+        for number in range(10):
+            talk(sim, 20, "bad", peer="other")
+            dialogs = talk(sim, 2, "good", "good")
+            assert [texts(dialog) for dialog in dialogs] == [["good", "good"]] * 2
+            if number % 3 == 0:
+                (failed,) = talk(sim, 1, "bad")
+                assert failed.error is not None
+            sim.advance(30 * SECOND)
+        assert [event["peer"] for event in events(sim, "BRAKE_ON")] == ["other"]
+        assert events(sim, "BRAKE_OFF") == []
+        sim.check_invariants()
+
+
+def test_many_peers_that_fail_are_braked_together_and_recover_together() -> None:
+    """What all of them have in common is this service: none is given as much room as if it were alone."""
+    deployed, peers = Deployed(), [f"peer-{number}" for number in range(10)]
+    with Simulation(deployed.service, raise_failures=False, settings=SETTINGS) as sim:
+        dialogs = [dialog for peer in peers for dialog in talk(sim, 10, "a", peer=peer)]
+        given_up = len(sim.dead_letters("moody"))
+        assert given_up <= 3 * BRAKE.dialogs
+        assert sorted(event["peer"] for event in events(sim, "BRAKE_ON")) == peers
+        deployed.broken = False
+        sim.advance(2 * SECOND)
+        assert sum(texts(dialog) == ["a"] for dialog in dialogs) == 100 - given_up
+        assert len(events(sim, "BRAKE_OFF")) == 10
+        sim.check_invariants()
+
+
+def test_one_peer_recovers_while_another_never_does() -> None:
+    """Each is tried by itself: thousands that wait of one do not come before those of the other."""
+    deployed = Deployed()
+    with Simulation(deployed.service, raise_failures=False, settings=SETTINGS) as sim:
+        talk(sim, 300, "bad", peer="other")
+        dialogs = talk(sim, 20, "a")
+        assert len(events(sim, "BRAKE_ON")) == 2
+        tried, deployed.broken = deployed.tried, True
+        for dialog in dialogs:
+            if dialog.error is None:
+                dialog.send(Say(text="good"))
+        late = talk(sim, 1, "good")
+        sim.advance(30 * SECOND)
+        assert texts(late[0]) == ["good"]
+        assert [event["peer"] for event in events(sim, "BRAKE_OFF")] == ["web"]
+        assert deployed.tried - tried >= 30
+        sim.check_invariants()

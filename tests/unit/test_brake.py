@@ -16,8 +16,14 @@ def dialog(number: int) -> bytes:
 
 
 def noted(failures: Failures, *entries: tuple[int, int, int]) -> list[bool]:
-    """Each a dialog, a time in seconds, and how many messages had been handled by then."""
-    return [failures.note(dialog(number), at * SECOND, handled) for number, at, handled in entries]
+    """Each a dialog, a time in seconds, and how many messages had been handled by then since the first."""
+    found, before = [], entries[0][2]
+    for number, at, handled in entries:
+        for _ in range(handled - before):
+            failures.succeeded("web")
+        found.append(bool(failures.note("web", dialog(number), at * SECOND)))
+        before = handled
+    return found
 
 
 @pytest.mark.parametrize(
@@ -40,15 +46,52 @@ def test_when_the_brake_goes_on(entries: list[tuple[int, int, int]], last: bool)
 
 def test_without_a_share_the_number_alone_counts() -> None:
     failures = Failures(Brake(dialogs=2, share=0, window=timedelta(seconds=10)))
-    assert noted(failures, (1, 0, 0), (2, 1, 1_000_000)) == [False, True]
+    assert noted(failures, (1, 0, 0), (2, 1, 1_000)) == [False, True]
 
 
 def test_it_forgets_what_is_long_ago() -> None:
     failures = Failures(BRAKE)
     noted(failures, *((number, number, 10 * number) for number in range(1_000)))
     assert len(failures) <= 10
-    failures.clear()
+    failures.clear("web")
     assert len(failures) == 0
+
+
+def test_of_another_peer_at_most_half_counts() -> None:
+    failures = Failures(Brake(dialogs=10))
+    for number in range(9):
+        assert not failures.note("loud", dialog(number), 0)
+    assert [failures.note("quiet", dialog(number), 0) for number in range(20, 25)] == [0, 0, 0, 0, 10]
+
+
+def test_a_peer_whose_messages_are_handled_says_nothing_of_others() -> None:
+    failures = Failures(Brake(dialogs=4, share=0.5))
+    for number in range(3):
+        failures.note("well", dialog(number), 0)
+        failures.succeeded("well")
+        failures.succeeded("well")
+    assert [failures.note("quiet", dialog(number), 0) for number in range(20, 24)] == [0, 0, 0, 4]
+
+
+def test_successes_of_before_the_window_do_not_count() -> None:
+    failures = Failures(BRAKE)
+    failures.note("other", dialog(1), 0)
+    for _ in range(100):
+        failures.succeeded("web")
+    assert noted(failures, (1, 20, 0), (2, 20, 0), (3, 20, 0)) == [False, False, True]
+
+
+def test_what_it_remembers_is_bounded() -> None:
+    failures = Failures(Brake(dialogs=1_000_000))
+    for number in range(Failures.DIALOGS + 5):
+        failures.note("web", dialog(number), 0)
+    assert len(failures) == Failures.DIALOGS
+    failures = Failures(Brake(dialogs=1_000_000))
+    for number in range(2 * Failures.PEERS):
+        failures.succeeded(f"peer-{number}")
+        if number >= Failures.PEERS - 2:
+            failures.note(f"peer-{number}", dialog(number), 0)
+    assert len(failures) == Failures.PEERS
 
 
 @pytest.mark.parametrize(
