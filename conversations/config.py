@@ -52,7 +52,8 @@ class Limits:
     parked_bytes: int = 64_000_000
     """Bytes of such messages per partition; beyond it the dialog that another one arrives for breaks."""
     cached_endpoints: int = 50_000
-    """Endpoints a worker keeps decoded in memory, about 3 KB each with their dialogs' lanes; its partitions share them."""
+    """Endpoints a worker keeps decoded in memory, about 3 KB each with their dialogs' lanes, and 4 KB of their group's state at most: larger
+    ones are read from the local copy whenever they are needed. Its partitions share them."""
 
     def __post_init__(self) -> None:
         """Refuse limits that would stop a worker later.

@@ -286,6 +286,7 @@ def make_room(partition: Partition, limit: int, *, committed: bool) -> None:
     Also where a step committed nothing: it may have looked at endpoints that are only in rows, as for a destination that is still not
     there. Nothing can leave that could not before, so without a commit it is only tried when there are more.
     """
+    groups.forget_large(partition)
     partition.left_in_memory = min(partition.left_in_memory, len(partition.actives))
     if len(partition.actives) <= limit or partition.gone:
         return

@@ -12,6 +12,9 @@ from conversations.protocol.states import State
 from conversations.worker.active import Active, Lane
 from conversations.worker.partition import Partition
 
+LARGE = 4_096
+"""Bytes of a group's row up to which it stays in memory with its dialogs: so they have a limit in bytes as they have in number."""
+
 
 def group_of(partition: Partition, lane: Lane) -> GroupRow:
     """Return the row of a lane's group, an empty one when there is none."""
@@ -19,7 +22,21 @@ def group_of(partition: Partition, lane: Lane) -> GroupRow:
         key = rows.group_key(*lane.name)
         row = partition.read(key)
         lane.group = GroupRow() if row is None else partition.decoded(key, rows.decode_group, row)
+        _note_size(partition, lane, row or b"")
     return lane.group
+
+
+def _note_size(partition: Partition, lane: Lane, row: bytes) -> None:
+    if len(row) > LARGE:
+        partition.large.add(lane)
+
+
+def forget_large(partition: Partition) -> None:
+    """Let go of large groups whose lanes have nothing to do: they are read again when they are needed."""
+    for lane in [lane for lane in partition.large if not lane.items and lane.run is None]:
+        if lane not in partition.regrouped:
+            lane.group = None
+            partition.large.discard(lane)
 
 
 def save(partition: Partition, lane: Lane) -> None:
@@ -33,7 +50,9 @@ def save(partition: Partition, lane: Lane) -> None:
 def encode_changed(partition: Partition) -> None:
     """Put the rows of the groups that changed into the next transaction."""
     for lane in partition.regrouped:
-        partition.write(rows.group_key(*lane.name), rows.encode_group(group_of(partition, lane)))
+        row = rows.encode_group(group_of(partition, lane))
+        _note_size(partition, lane, row)
+        partition.write(rows.group_key(*lane.name), row)
     partition.regrouped.clear()
 
 

@@ -55,8 +55,9 @@ class Partition:
         """The position moved, or the row must be written for another reason."""
         self.tombstones, self.commands, self.letters = Buckets(step), Buckets(step), Buckets(step)
         """Rows to be forgotten when log time has passed: of closed dialogs, of commands that took effect, of open letters."""
-        self.held, self.delayed = Kept(), Delayed()
-        """What is kept as rows: messages before which one is missing, envelopes that their destination cannot take."""
+        self.held, self.delayed, self.large = Kept(), Delayed(), set[Lane]()
+        """What is kept as rows: messages before which one is missing, envelopes that their destination cannot take. Large: lanes whose
+        group takes much memory."""
         self.refused: dict[bytes, Refusal] = {}
         """Dialogs to be broken because what they said is refused for good; their envelopes are such rows."""
         self.next_waiting, self.first_waiting, self.waiting_bytes = FIRST_ROW, FIRST_ROW, 0
@@ -423,6 +424,7 @@ class Partition:
         """Drop an idle lane from memory."""
         if not lane.items and lane.run is None:
             self.lanes.pop(lane.name, None)
+            self.large.discard(lane)
 
     def stop(self) -> None:
         """Refuse whatever still runs for this partition, and close its store."""

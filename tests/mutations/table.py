@@ -384,4 +384,8 @@ MUTATIONS = (
     Mutation("192-refused-without-a-catalog", f"{_SENDERS}while_the_catalog_cannot_be_read_nobody_is_refused"),
     Mutation("193-one-peer-brakes-all", "tests/unit/test_brake.py::test_of_another_peer_at_most_half_counts"),
     Mutation("194-a-brake-is-on-for-all", f"{_BRAKING}one_peer_brakes_its_own_messages_alone"),
+    Mutation(
+        "195-large-groups-stay",
+        "tests/simulation/test_large_groups.py::test_large_states_leave_memory_when_their_dialogs_have_nothing_to_do",
+    ),
 )
