@@ -15,10 +15,11 @@ from conversations.protocol.envelope import Kind
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
 from conversations.testing import Simulation, bounds, reading
 from conversations.worker import letters, speaking
+from tests.bad_input.accounts import order
 from tests.bad_input.forging import Forged, stranger
 from tests.bad_input.places import Memory
 from tests.bad_input.services import PARTITIONS, shop, web
-from tests.bad_input.test_wire import known, order, receipts
+from tests.bad_input.test_wire import known, receipts
 from tests.simulation.test_bounds import counted
 
 SETTINGS = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=1_000_000)
