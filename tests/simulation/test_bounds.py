@@ -255,3 +255,64 @@ def test_a_step_that_took_too_long_leaves_the_rest_to_the_next(monkeypatch: pyte
     where.sim.run()
     assert worker.counts.handled == 201
     bounds.check_at_rest(worker)
+
+
+def test_a_queue_that_is_turned_on_takes_up_only_so_much_in_a_step() -> None:
+    """However much waited for it: each step handles some of it, in the order of its dialogs, and nothing is left."""
+    where = place(step_bytes=1_000_000)
+    dialogs, worker = [known(where, number) for number in range(20)], where.sim.worker("shop")
+    where.sim.turn_queue("shop", on=False)
+    where.sim.run()
+    where.throw("shop", QUEUE, [blob(dialog, number, 90_000) for number in (1, 2, 3) for dialog in dialogs])
+    where.sim.run()
+    before = worker.partitions[0].parked_bytes
+    assert before > 60 * 90_000
+    handled = worker.counts.handled
+    where.sim.turn_queue("shop", on=True)
+    steps = 0
+    while worker.partitions[0].parked_bytes:
+        left = worker.partitions[0].parked_bytes
+        worker.step()
+        assert left - worker.partitions[0].parked_bytes < 1_300_000
+        steps += 1
+    assert steps >= 5
+    assert worker.counts.handled - handled == 60
+    where.sim.run()
+    bounds.check_at_rest(worker)
+
+
+def test_a_group_that_ends_writes_little_of_each_of_its_dialogs() -> None:
+    """They end in one transaction, so that is what bounds it, with the number of dialogs that a group may have."""
+    service = bulky(0)
+
+    @service.on_end(BULK)
+    def ended(dialog: Dialog) -> None:
+        for member in dialog.group.dialogs():
+            member.end()
+
+    del ended
+
+    with Simulation(service, partitions=1) as sim:
+        sim.broker.create_service("web", 1)
+        where, worker = Memory(sim), sim.worker("shop")
+        strangers = [stranger(where.now(), Random(number)) for number in range(300)]
+        for other in strangers:
+            other.prefix = replace(other.prefix, contract="Bulk")
+            asked = other.record(other.message(b"", "Ask", content_type=""))
+            where.throw("shop", QUEUE, [replace(asked, key=b"together")])
+        sim.run()
+        assert worker.counts.accepted == 300
+        sizes = [
+            sum(len(r.value() or b"") for r in where.read(where.topic("shop", STATE))),
+            sum(len(r.value() or b"") for r in where.read(where.topic("web", QUEUE))),
+        ]
+        (first, *_) = strangers
+        where.throw("shop", QUEUE, [replace(first.record(first.said(Kind.END, seq=1)), key=b"together")])
+        sim.run()
+        assert sum(e.kind is Kind.END for e in where.sent("web")) == 299, (
+            "the peer that ended first needs to be told nothing"
+        )
+        added = sum(
+            len(r.value() or b"") for kind in (("shop", STATE), ("web", QUEUE)) for r in where.read(where.topic(*kind))
+        )
+        assert (added - sum(sizes)) / 300 < 1_500
