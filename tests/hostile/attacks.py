@@ -47,7 +47,10 @@ ATTACKS = (
     Attack("1,000 held messages of noise", f"{_BOUNDS}a_dialog_holds_only_so_many_bytes_behind_a_gap"),
     Attack("a refused record with the number 2,000", f"{_BOUNDS}a_refused_number_says_nothing_of_those_before_it"),
     Attack("late numbers, descending", f"{_BOUNDS}a_dialog_that_is_over_misses_only_so_many_numbers"),
-    Attack("invented peers, one after the other", f"{_BOUNDS}only_what_may_be_sent_again_is_looked_at"),
+    Attack(
+        "invented peers, one after the other",
+        "tests/simulation/test_senders.py::test_invented_senders_leave_their_bytes_and_nothing_else",
+    ),
     Attack(
         "large replies to invented peers",
         f"{_BOUNDS}answers_wait_for_a_queue_that_takes_none_up_to_a_limit_and_then_their_questions_do",
@@ -96,6 +99,6 @@ ATTACKS = (
         "groups against eviction",
         "tests/simulation/test_memory_of_dialogs.py::test_an_endpoint_dropped_from_memory_shares_its_groups_lane",
     ),
-    Attack("messages that fail, without end", decision=_OUTSIDE),
+    Attack("messages that fail, without end", "tests/simulation/test_braking.py::test_one_peer_brakes_its_own_messages_alone"),
     Attack("dialogs that are held, without end", decision=_OUTSIDE),
 )  # fmt: skip

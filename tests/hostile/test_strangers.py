@@ -1,4 +1,4 @@
-"""Dialogs in the name of services that nobody has: they cost a worker nothing that grows."""
+"""Dialogs in the name of services whose queues are not there: they cost a worker nothing that grows."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -18,7 +18,11 @@ SETTINGS = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits
 
 
 def invented(place: Memory, number: int) -> Forged:
-    """An order of a service that no catalog names."""
+    """An order of a service that the catalog names, and that has no queue: of others none is accepted."""
+    broker = place.sim.broker
+    broker.create_service(f"nobody-{number}", 1)
+    for name in [name for name in broker.topics if f".nobody-{number}." in name]:
+        del broker.topics[name]
     other = stranger(place.now(), Random(number))
     prefix = replace(other.prefix, from_service=f"nobody-{number}", expires_at=place.now() + HOUR)
     return other.record(other.message(prefix=prefix))
