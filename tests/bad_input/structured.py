@@ -26,6 +26,7 @@ from conversations.kafka.embedded import EmbeddedBroker
 from conversations.protocol.command import Switch, decode_command, encode_command, to_partition
 from conversations.protocol.topics import COMMANDS
 from conversations.testing import Simulation
+from conversations.worker import Worker
 from tests.bad_input import raw_headers
 from tests.bad_input.accounts import begin, order
 from tests.bad_input.extremes import UNREADABLE, Extremes
@@ -96,6 +97,10 @@ class Tally:
     events: Counter[str] = field(default_factory=Counter)
     caught: Counter[str] = field(default_factory=Counter)
     """What our own code raised, and its record was set aside for."""
+
+
+CATCHING_UP = 300.0
+"""Seconds the workers may take, at the end, for what was thrown faster than they work."""
 
 
 class Ended(AssertionError):
@@ -209,7 +214,8 @@ def on_kafka(bootstrap: str, seconds: float, seed: int, tally: Tally) -> None:
     """
     place, random = KafkaPlace(bootstrap), Random(seed)
     extremes = Extremes(random, place.now)
-    crew = Crew([kafka_worker(service, place.kafka, WorkerSettings()) for service in (moody(), web())], place.kafka)
+    workers = [kafka_worker(service, place.kafka, WorkerSettings()) for service in (moody(), web())]
+    crew = Crew(workers, place.kafka)
     healthy = [extremes.healthy() for _ in range(HEALTHY)]
     extremes.dialogs = [extremes.healthy() for _ in range(4)]
     began = time.monotonic()
@@ -234,10 +240,20 @@ def on_kafka(bootstrap: str, seconds: float, seed: int, tally: Tally) -> None:
             states = place.states("web")
             return all(states.get(str(one.conversation), {}).get("receipts") == [0, 1] for one in healthy)
 
-        until(complete, "the receipts of the healthy dialogs")
+        try:
+            until(complete, "the receipts of the healthy dialogs", CATCHING_UP)
+        except AssertionError as error:
+            raise Ended(f"{error}: {_where(workers, place, healthy)}") from error
         crew.stop()
     check(place, healthy, [0, 1], tally)
     tally.rounds += 1
+
+
+def _where(workers: list[Worker], place: KafkaPlace, healthy: list[Known]) -> str:
+    states = place.states("web")
+    receipts = [states.get(str(one.conversation), {}).get("receipts") for one in healthy]
+    at = [part.lengths() for worker in workers for part in list(worker.partitions.values())]
+    return f"receipts {receipts}, partitions {at}, {place.events('QUEUE_DISABLED')[-1:]}"
 
 
 def _throw(place: KafkaPlace, service: str, kind: str, record: Forged) -> None:
