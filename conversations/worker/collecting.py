@@ -107,7 +107,8 @@ def pace(partition: Partition) -> None:
         partition.paused and partition.waiting_bytes < limits.waiting_bytes // 2 and parked <= limits.parked_bytes // 2
     ):
         partition.paused = False
-        partition.owner.log.resume(partition.number)
+        if partition.suspicion is None or not partition.suspicion.taking.holds_input:
+            partition.owner.log.resume(partition.number)
 
 
 # -- endpoints -----------------------------------------------------------------------------------------------

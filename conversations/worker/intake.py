@@ -78,6 +78,18 @@ def set_failed_aside(partition: Partition, record: Record, error: Exception, hea
     letters.set_aside(partition, record, f"taking it failed: {type(error).__name__}: {said(error)}", headers)
 
 
+def set_untaken_aside(partition: Partition, record: Record, why: str) -> None:
+    """Keep a record that processes died of without looking into it: not even its headers are asked for."""
+    row, offset = partition.row, record.offset()
+    log.error("a record of %s at %d is not taken: %s", record.topic(), offset, why)
+    if record.topic() == partition.owner.queue_topic:
+        row.queue = offset + 1
+    else:
+        row.commands = offset + 1
+    partition.moved = True
+    letters.set_aside(partition, record, why, None)
+
+
 def _read(
     partition: Partition, record: Record, value: bytes, headers: Headers | None
 ) -> tuple[Active, Envelope, bytes]:

@@ -9,6 +9,7 @@ from conversations.ports import Record
 from conversations.worker import intake
 from conversations.worker.owner import Owner
 from conversations.worker.partition import Partition
+from conversations.worker.suspicion import Suspicion
 
 
 def route(
@@ -36,22 +37,75 @@ def route(
             left.append(record)
             continue
         try:
-            _give(partition, record)
+            if not _give(partition, record):
+                left.append(record)
         except StateDamaged as error:
             damaged(error)
         if partition.number in careful:
             begun.add(partition.number)
+    for partition in partitions.values():
+        if partition.suspicion is not None and not partition.gone:
+            _look_at_waiting(partition, partition.suspicion)
     return left
 
 
-def _give(partition: Partition, record: Record) -> None:
-    if record.topic() != partition.owner.queue_topic:
-        intake.take_command(partition, record)
-    elif partition.paused:
+def _give(partition: Partition, record: Record) -> bool:
+    """Have a record taken, or let it wait; False when it does not fit there any more."""
+    suspicion = partition.suspicion
+    if suspicion is not None and _is_suspect(partition, suspicion, record):
+        if partition.unread if record.topic() == partition.owner.queue_topic else suspicion.taking.commands:
+            return _let_wait(partition, suspicion, record)  # behind others of its topic
+        if why := suspicion.killed_untaken(record):
+            intake.set_untaken_aside(partition, record, why)
+        elif not suspicion.may_take(record):
+            return _let_wait(partition, suspicion, record)
+        else:
+            _take(partition, record)
+        suspicion.taken(record)
+    elif partition.paused and record.topic() == partition.owner.queue_topic:
         partition.unread.append(record)
         partition.is_behind = True
     else:
+        _take(partition, record)
+    return True
+
+
+def _take(partition: Partition, record: Record) -> None:
+    if record.topic() != partition.owner.queue_topic:
+        intake.take_command(partition, record)
+    else:
         intake.take(partition, record)
+
+
+def _is_suspect(partition: Partition, suspicion: Suspicion, record: Record) -> bool:
+    """Say whether a record is from before an unclean start, or behind one that is."""
+    if record.topic() != partition.owner.queue_topic:
+        return record.offset() < partition.commands_bound or bool(suspicion.taking.commands)
+    if partition.paused and not suspicion.may_take(record):
+        return False
+    return record.offset() < partition.row.bound or bool(partition.unread)
+
+
+def _let_wait(partition: Partition, suspicion: Suspicion, record: Record) -> bool:
+    waiting = partition.unread if record.topic() == partition.owner.queue_topic else suspicion.taking.commands
+    partition.is_behind = True
+    if len(waiting) >= partition.owner.settings.batch:
+        return False
+    waiting.append(record)
+    return True
+
+
+def _look_at_waiting(partition: Partition, suspicion: Suspicion) -> None:
+    """Let those that wait longest be announced, and hold the queue back meanwhile."""
+    taking, flows = suspicion.taking, not partition.paused
+    suspicion.invite_records(partition.unread if flows else (), taking.commands)
+    holds = bool(partition.unread) and flows
+    if holds != taking.holds_input:
+        taking.holds_input = holds
+        if holds:
+            partition.owner.log.pause(partition.number)
+        elif flows:
+            partition.owner.log.resume(partition.number)
 
 
 def leave(partitions: Mapping[int, Partition], records: Iterable[Record]) -> None:
@@ -63,7 +117,12 @@ def leave(partitions: Mapping[int, Partition], records: Iterable[Record]) -> Non
 def _unread_first(partitions: Iterable[Partition], records: Sequence[Record]) -> Sequence[Record]:
     """Put before ``records`` what was kept of partitions whose input flows again."""
     for partition in partitions:
-        partition.is_behind = bool(partition.unread) and partition.paused
-        if partition.unread and not partition.paused:
+        suspicion = partition.suspicion
+        taking = None if suspicion is None else suspicion.taking
+        is_held = partition.paused and (taking is None or not taking.allowed)
+        partition.is_behind = bool(partition.unread) and is_held
+        if partition.unread and not is_held:
             records, partition.unread = [*partition.unread, *records], []
+        if taking is not None and taking.commands:
+            records, taking.commands = [*taking.commands, *records], []
     return records

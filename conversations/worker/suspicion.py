@@ -1,20 +1,24 @@
 """Finding the message that kills the process: after an unclean start nothing from before it runs that was not announced.
 
-A partition that was not given back in order has crashed somebody, perhaps. What is from before its start is suspect: before its
-handler is called it is **announced**, named in the partition's row, and committed. What was announced when a process died runs alone
-after the next start, beside nothing else that is suspect in the process; what processes die of when it runs alone, too often, is
-given up on without being run again. What arrives after the start runs as always.
+A partition that was not given back in order has crashed somebody, perhaps. What is from before its start is suspect: before it is
+decoded (``taking``), and again before it is carried out, it is **announced**, named in the partition's row, and committed. What was
+announced when a process died has its turn alone after the next start, beside nothing else that is suspect in the process; what
+processes die of when it is alone, too often, is given up on without being tried again. What arrives after the start runs as always.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from conversations.errors import ProcessDied
+from conversations.ports import Record
 from conversations.protocol.rows import PartitionRow
+from conversations.worker.taking import Taking, first_of, name_of_record
+from conversations.worker.taking import name_of as name_of_untaken
 
 if TYPE_CHECKING:
     from conversations.worker.active import Item, Lane  # they are made by what asks here
@@ -43,6 +47,11 @@ class Stage:
         """A partition is not suspect any more, or went away."""
         with self.lock:
             self._suspicions.discard(suspicion)
+        self.ask_no_more(suspicion)
+
+    def ask_no_more(self, suspicion: Suspicion) -> None:
+        """A partition has nothing that is to be alone."""
+        with self.lock:
             if self._asked is suspicion:
                 self._asked = None
 
@@ -69,7 +78,8 @@ class Suspicion:
         self.left = 0
         """Suspects that have not had their turn."""
         self.alone = False
-        """What is announced runs alone."""
+        """What is announced has its turn alone."""
+        self.taking = Taking()
         self.unspilled: set[Lane] = set()
         """Lanes that wait for their turn, and got something since they were last kept as rows."""
         self._waiting: deque[Lane] = deque()
@@ -90,17 +100,44 @@ class Suspicion:
     @property
     def busy(self) -> bool:
         """Something is announced, or about to be."""
-        return bool(self._allowed or self._wanted or self._flying)
+        return bool(self._allowed or self._wanted or self._flying or self.taking.busy)
 
     @property
     def stirring(self) -> bool:
         """The next step has something to do for it."""
-        return bool(self._wanted or self._coming or self._waiting)
+        return bool(self._wanted or self._coming or self._waiting or self.taking.busy or self.taking.commands)
 
     def mark(self, item: Item) -> None:
         """Put an item under suspicion."""
         item.suspect = True
         self.left += 1
+
+    # -- records nobody has looked into --------------------------------------------------------------------------------
+
+    def may_take(self, record: Record) -> bool:
+        """Say whether a record from before the start may be decoded."""
+        return name_of_untaken(record) in self.taking.allowed
+
+    def killed_untaken(self, record: Record) -> str:
+        """Say why a record is not decoded at all, because too many processes died of it; empty for all others."""
+        deaths = self._row.deaths.get(name_of_untaken(record), 0)
+        return f"{deaths} processes died while it was taken, and nothing else" if deaths >= self._limit else ""
+
+    def taken(self, record: Record) -> None:
+        """A record was decoded, or set aside; deaths of it are remembered until it was carried out."""
+        self.taking.allowed.discard(name_of_untaken(record))
+        if not self.busy:
+            self.alone = False
+
+    def invite_records(self, *waiting: Sequence[Record]) -> None:
+        """Let those records that wait longest be announced; each sequence is in the order of its topic."""
+        if self.taking.busy:
+            return
+        names, alone = first_of(waiting, self._row.deaths, TOGETHER)
+        if not names and not self._waiting:
+            self._stage.ask_no_more(self)
+        elif names and self._stage.admits(self, alone=alone):
+            self.taking.wanted = set(names)
 
     # -- a step --------------------------------------------------------------------------------------------------------
 
@@ -123,8 +160,8 @@ class Suspicion:
             lane = self._waiting[0]
             name = name_of(lane.items[0])
             deaths = self._row.deaths.get(name)
-            if deaths is not None and deaths >= self._limit:
-                self._coming.append(self._waiting.popleft())  # it is not run
+            if deaths is not None and deaths > self._limit:
+                self._coming.append(self._waiting.popleft())  # it is set aside
                 continue
             if len(self._wanted) + len(self._flying) + len(self._allowed) >= TOGETHER:
                 return
@@ -136,14 +173,15 @@ class Suspicion:
         """Bring the row up to date; True when it changed, and is to be committed."""
         self._flying |= self._wanted
         self._wanted = {}
-        announced = sorted(self._allowed | self._flying.keys())
+        announced = sorted(self._allowed | self._flying.keys() | self.taking.announced())
         if (announced, self.alone) == (self._row.announced, self._row.alone):
             return False
         self._row.announced, self._row.alone = announced, self.alone
         return True
 
     def committed(self) -> None:
-        """The row is committed: what it names may run."""
+        """The row is committed: what it names may be taken, or run."""
+        self.taking.committed()
         self._allowed |= self._flying.keys()
         self._coming += self._flying.values()
         self._flying = {}
@@ -151,8 +189,16 @@ class Suspicion:
     # -- an item ---------------------------------------------------------------------------------------------------------
 
     def may_run(self, item: Item) -> bool:
-        """Say whether the handler of an item may be called."""
+        """Say whether an item may be carried out."""
         return not item.suspect or name_of(item) in self._allowed
+
+    def has_turn(self, item: Item) -> bool:
+        """Say whether an item may be looked at: to be carried out, or to be set aside."""
+        return self.may_run(item) or self.is_hopeless(item)
+
+    def is_hopeless(self, item: Item) -> bool:
+        """Say whether processes died even of giving up on an item."""
+        return item.suspect and self._row.deaths.get(name_of(item), 0) > self._limit
 
     def doom(self, item: Item) -> ProcessDied | None:
         """Return what an item has failed with that killed too many processes, None for all others."""
@@ -166,7 +212,10 @@ class Suspicion:
         if not item.suspect:
             return
         self.left -= 1
-        for name in {name_of(item), _record_of(item)}:  # it is called otherwise once its record is settled
+        for name in {
+            name_of(item),
+            name_of_record(item.topic, item.offset),
+        }:  # it is called otherwise once its record is settled
             self._allowed.discard(name)
             if tried:
                 self._row.deaths.pop(name, None)
@@ -177,9 +226,5 @@ class Suspicion:
 def name_of(item: Item) -> str:
     """Name an item by what stays the same in every process that takes it up."""
     if item.topic and not item.handler:
-        return _record_of(item)
+        return name_of_record(item.topic, item.offset)
     return f"{item.active.identity.hex() if item.active is not None else ''}-deadline"
-
-
-def _record_of(item: Item) -> str:
-    return f"{item.topic.rpartition('.')[2]}-{item.offset}"

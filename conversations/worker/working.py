@@ -21,6 +21,7 @@ from conversations.errors import (
 from conversations.lanes import Mark, Run, Steps
 from conversations.poison import Retry, Subject, decide, last, members
 from conversations.protocol import rows
+from conversations.protocol.envelope import Kind
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import STATE_BYTES
 from conversations.protocol.states import State
@@ -35,6 +36,8 @@ from conversations.worker.room import Room
 
 log = logging.getLogger("conversations.worker")
 
+HANDLED = frozenset({Kind.MESSAGE, Kind.END, Kind.ERROR})
+"""Kinds of envelopes that a handler may be called for."""
 SETTLED = object()
 """Of an item: there is nothing to be done with it any more."""
 SOONEST = timedelta(milliseconds=100)
@@ -66,6 +69,9 @@ def steps(partition: Partition, lane: Lane) -> Steps:
     try:
         while items and not partition.gone and not partition.owner.budget.is_spent():
             item, held_back, partition.flight.last = items[0], False, items[0]
+            if partition.suspicion is not None and not partition.suspicion.has_turn(item):
+                _leave(partition, lane)  # taken up again when it is announced
+                return
             condemned = _verdict(partition, item) if breakdowns.condemned or item.suspect else None
             for first in () if condemned is SETTLED else _tasks(partition, item):
                 task: Task | None = first
@@ -97,11 +103,7 @@ def steps(partition: Partition, lane: Lane) -> Steps:
             _finished(partition, lane, item, held_back=held_back)
             if partition.number in breakdowns.careful:
                 break
-        lane.run = None
-        if items:
-            partition.ready.append(lane)  # the next step goes on with it
-        else:
-            lane.rest()
+        _leave(partition, lane)
     except GeneratorExit:
         # Abandoned while its handler ran: the lock is not held, and the lane is somebody else's now.
         lock.acquire()
@@ -140,12 +142,17 @@ def _may_run(partition: Partition, lane: Lane, item: Item, task: Task) -> bool:
     if died is not None:
         _give_up_on_killer(partition, item, task, died)
         _finished(partition, lane, item)
+    _leave(partition, lane)
+    return False
+
+
+def _leave(partition: Partition, lane: Lane) -> None:
+    """Let the next step go on with a lane, or the lane rest."""
     lane.run = None
     if lane.items:
         partition.ready.append(lane)
     else:
         lane.rest()
-    return False
 
 
 def _give_up_on_killer(partition: Partition, item: Item, task: Task, died: ProcessDied) -> None:
@@ -156,17 +163,21 @@ def _give_up_on_killer(partition: Partition, item: Item, task: Task, died: Proce
 
 
 def _verdict(partition: Partition, item: Item) -> Condemned | object | None:
-    """Say whether our own code failed with an item before; a command, or what failed again, is set aside at once."""
-    found = breakdowns_of.verdict(partition, item)
-    if found is None and partition.suspicion is not None and item.command is not None:
-        died = partition.suspicion.doom(
-            item
-        )  # a message that processes die of is given up on where its handler would be called
-        found = None if died is None else Condemned(died)
-    if found is None or (found.times == 1 and item.command is None):
+    """Say whether our own code failed with an item before; what no policy can be applied to is set aside at once."""
+    found, suspicion = breakdowns_of.verdict(partition, item), partition.suspicion
+    if found is None and suspicion is not None and (died := suspicion.doom(item)) is not None:
+        # A message that processes die of is given up on where its handler would be called, unless it has none.
+        if not _has_no_handler(item) and not suspicion.is_hopeless(item):
+            return None
+        found = Condemned(died)
+    elif found is None or (found.times == 1 and item.command is None):
         return found
     breakdowns_of.set_aside(partition, item, found)
     return SETTLED
+
+
+def _has_no_handler(item: Item) -> bool:
+    return item.command is not None or (item.envelope is not None and item.envelope.kind not in HANDLED)
 
 
 def _give_up_on_failed(partition: Partition, item: Item, task: Task, failure: Exception) -> None:

@@ -20,7 +20,7 @@ from conversations.kafka.clients import list_offset, make_admin, offset_of
 from conversations.kafka.restore import BoundedReader
 from conversations.protocol import rows
 from conversations.protocol.rows import PartitionRow
-from conversations.protocol.topics import DEAD_LETTER, STATE, service_topic
+from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, service_topic
 from tests.acceptance.command_line import ROOT
 from tests.crashes.services import COUNTING, Number, counter, echoer
 from tests.waiting import until
@@ -291,3 +291,38 @@ def test_of_two_workers_one_dies_and_only_its_partition_is_suspect_where_it_goes
     scene.victim("third")
     scene.check()
     until(lambda: not any(row.unclean_starts for row in scene.partition_rows().values()), "all is settled")
+
+
+# -- by a record -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("order", ["decode-500-fault", "decode-500-exit", "commit-500-kill"])
+def test_a_record_that_ends_every_process_that_takes_it_is_set_aside(
+    scene: Scene, client: Client, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    """After five of them at most; what was before it and behind it is handled, in order."""
+    monkeypatch.setenv("DEADLY", order)
+    scene.count(client, 2, 5)
+    with client.begin_dialog("echoer", COUNTING) as dialog:
+        dialog.send(Number(n=500))
+    scene.count(client, 2, 5)
+    until(lambda: len(scene.records("echoer", QUEUE)) >= 21, "everything is in the queue")
+    deaths = 0
+    while not scene.is_complete() or not scene.records("echoer", DEAD_LETTER):
+        assert deaths <= 5
+        with scene.victim() as victim:
+            until(
+                lambda: (
+                    victim.process.poll() is not None or (scene.is_complete() and scene.records("echoer", DEAD_LETTER))
+                ),
+                "it dies, or everything is handled",
+                pause=0.5,
+            )
+            deaths += victim.process.poll() is not None
+    assert 2 <= deaths <= 5
+    (letter,) = scene.records("echoer", DEAD_LETTER)
+    assert b'"n":500' in (letter[2] or b"").replace(b" ", b"")
+    seen = scene.seen("echoer")
+    assert seen.pop(dialog.id, None) is None
+    assert seen == {name: list(range(numbers)) for name, numbers in scene.sent.items()}

@@ -1,14 +1,18 @@
 """A worker process that ends itself at named points of its work; arguments: bootstrap, namespace, slot, orders, state, batch.
 
+The environment's DEADLY, as in ``decode-7-exit``, has every one of them end when it decodes, or commits, the record of number 7.
+
 The points are seams every worker has: its log, its restores, its store. The product knows nothing of them.
 """
 
 from __future__ import annotations
 
+import ctypes
 import logging
+import os
 import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +22,7 @@ from conversations.kafka.restore import KafkaRestore
 from conversations.kafka.store import RocksStore, RocksStores
 from conversations.ports import Listener, Produced, Restored
 from conversations.protocol import rows
-from conversations.worker import Worker
+from conversations.worker import Worker, intake
 from tests.crashes.services import die_if_told, echoer
 
 
@@ -53,6 +57,48 @@ class Mortal(KafkaLog):
         finally:
             transactions._decide = decide  # type: ignore[method-assign]
             die_if_told(self.orders, f"{point}-after")
+
+
+ENDS: dict[str, Callable[[], object]] = {
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "exit": lambda: os._exit(3),
+    "fault": lambda: ctypes.string_at(0),
+}
+
+
+class Deadly:
+    """Ends the process at one point whenever it is at work on the record of one number."""
+
+    def __init__(self, order: str) -> None:
+        self._point, number, how = order.split("-")
+        self._end, self._body = ENDS[how], b'"n":%s}' % number.encode()
+        self._taken = False
+        self._read, self._take, self._commit = intake._read, intake.take, Mortal.commit
+
+    def install(self) -> None:
+        deadly = self
+
+        def read(partition: Any, record: Any, *rest: Any) -> Any:
+            if deadly._point == "decode" and deadly._body in record.value().replace(b" ", b""):
+                deadly._end()
+            return deadly._read(partition, record, *rest)
+
+        def take(partition: Any, record: Any) -> None:
+            deadly._taken = deadly._taken or deadly._body in record.value().replace(b" ", b"")
+            deadly._take(partition, record)
+
+        def commit(log: Mortal, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+            if deadly._point == "commit" and deadly._taken:
+                deadly._end()
+            return deadly._commit(log, outs, offsets)
+
+        seams: list[tuple[Any, str, Any]] = [
+            (intake, "_read", read),
+            (intake, "take", take),
+            (Mortal, "commit", commit),
+        ]
+        for where, name, what in seams:  # in this process only
+            setattr(where, name, what)
 
 
 def _work(outs: Sequence[Produced]) -> bool:
@@ -130,6 +176,8 @@ def main(bootstrap: str, namespace: str, slot: str, orders: str, state: str, bat
 
     signal.signal(signal.SIGTERM, stop)
     logging.basicConfig(level=logging.INFO)
+    if order := os.environ.get("DEADLY"):
+        Deadly(order).install()
     worker.run()
 
 

@@ -46,6 +46,7 @@ _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
 _PARKING = "tests/simulation/test_parking.py::test_"
+_TAKERS = "tests/crashes/test_takers.py::test_"
 _OUTAGE = "tests/integration/kafka/test_worker_outage.py::test_"
 _BREAKDOWNS = "tests/crashes/test_breakdowns.py::test_"
 _COMMANDS = "tests/bad_input/test_commands.py::test_"
@@ -387,5 +388,18 @@ MUTATIONS = (
     Mutation(
         "195-large-groups-stay",
         "tests/simulation/test_large_groups.py::test_large_states_leave_memory_when_their_dialogs_have_nothing_to_do",
+    Mutation("202-decoded-before-it-is-announced", f"{_TAKERS}nothing_is_decoded_before_it_is_announced_and_committed"),
+    Mutation(
+        "203-taken-however-many-died",
+        f"{_TAKERS}a_record_that_kills_before_it_is_in_a_lane_is_set_aside_with_its_bytes[ACK-when_decoded]",
+    ),
+    Mutation(
+        "204-only-the-first-of-a-lane-is-announced",
+        f"{_TAKERS}an_envelope_that_kills_before_its_handler_is_set_aside[ACK]",
+    ),
+    Mutation("205-given-up-on-for-ever", f"{_TAKERS}an_envelope_that_kills_before_its_handler_is_set_aside[MESSAGE]"),
+    Mutation(
+        "206-taken-among-others",
+        f"{_TAKERS}a_record_that_kills_before_it_is_in_a_lane_is_set_aside_with_its_bytes[ACK-when_decoded]",
     ),
 )

@@ -97,12 +97,23 @@ def test_one_death_alone_is_charged_and_one_among_others_is_not() -> None:
     assert suspicion(Stage(), row("queue-1"))._row.deaths == {"queue-1": 0}
 
 
-def test_what_died_too_often_is_not_run_but_let_through_to_be_given_up_on() -> None:
+def test_what_died_too_often_is_announced_once_more_to_be_given_up_on() -> None:
+    """Giving up on it looks into it, and may be what kills."""
     found = suspicion(Stage(), row(queue_1=3))
     (doomed,) = lanes(found, 1)
-    assert step(found, [doomed]) == [1]
-    assert not found.may_run(doomed.items[0])
+    assert step(found, [doomed]) == []
+    assert found.alone
+    assert step(found) == [1]
     assert "3 processes died" in str(found.doom(doomed.items[0]))
+    assert not found.is_hopeless(doomed.items[0])
+
+
+def test_what_died_of_being_given_up_on_is_let_through_at_once_to_be_set_aside() -> None:
+    found = suspicion(Stage(), row("queue-1", alone=True, queue_1=3))
+    (hopeless,) = lanes(found, 1)
+    assert step(found, [hopeless]) == [1]
+    assert not found.may_run(hopeless.items[0])
+    assert found.has_turn(hopeless.items[0])
 
 
 def test_what_was_not_tried_keeps_its_deaths() -> None:

@@ -1,0 +1,67 @@
+"""Which records of a suspect partition may be looked into: after an unclean start a record is announced before it is decoded.
+
+What decodes a record, or commits what came of it, may have ended the process as well as its handler. Records from before the start
+wait, in the order of their topic, until they are named in the partition's row and that is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from conversations.ports import Record
+
+
+@dataclass
+class Taking:
+    """The records of one partition that wait to be announced, and those that are."""
+
+    commands: list[Record] = field(default_factory=list)
+    """That wait; those of the queue are the partition's unread ones."""
+    holds_input: bool = False
+    """Its queue input is held back because records of it wait."""
+    wanted: set[str] = field(default_factory=set)
+    """To be announced with the next commit."""
+    flying: set[str] = field(default_factory=set)
+    """Announced by the commit under way."""
+    allowed: set[str] = field(default_factory=set)
+    """Announced, and not taken."""
+
+    @property
+    def busy(self) -> bool:
+        """Something is announced, or about to be."""
+        return bool(self.wanted or self.flying or self.allowed)
+
+    def announced(self) -> set[str]:
+        """Bring into the commit what is wanted; return what its row must name."""
+        self.flying |= self.wanted
+        self.wanted = set()
+        return self.allowed | self.flying
+
+    def committed(self) -> None:
+        """What the row names may be taken."""
+        self.allowed |= self.flying
+        self.flying = set()
+
+
+def name_of_record(topic: str, offset: int) -> str:
+    """Name a record by what stays the same in every process that reads it."""
+    return f"{topic.rpartition('.')[2]}-{offset}"
+
+
+def name_of(record: Record) -> str:
+    """Name a record that nobody has looked into."""
+    return name_of_record(record.topic(), record.offset())
+
+
+def first_of(waiting: Sequence[Sequence[Record]], deaths: Mapping[str, int], most: int) -> tuple[list[str], bool]:
+    """Choose what to announce of records that wait, by topic: some together, or one that is to be alone."""
+    together: list[str] = []
+    for records in waiting:
+        for record in records[:most]:
+            if (name := name_of(record)) in deaths:
+                break
+            together.append(name)
+    if together:
+        return together, False
+    return [name_of(records[0]) for records in waiting if records][:1], True

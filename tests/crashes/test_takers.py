@@ -1,0 +1,254 @@
+"""A record that kills the process that decodes it, takes it or commits it is found, and set aside, while all others are handled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from conversations import WorkerSettings
+from conversations.memory.log import MemoryLog
+from conversations.ports import Out, Produced
+from conversations.protocol.command import Settle, encode_command, to_partition
+from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, decode, encode, header_of, tail_start
+from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
+from conversations.testing.reading import dead_letters
+from conversations.worker import Worker, intake, receiving, rollbacks
+from conversations.worker.taking import name_of
+from tests.crashes.house import House, Job, die, until
+
+MOST = WorkerSettings().deaths + 2
+"""Deaths: one that nobody expected, one among others, and those a record is charged with."""
+
+
+class _Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture
+def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+    monkeypatch.setattr(rollbacks, "count", lambda *_: None)  # a process that is killed counts nothing
+    made = House()
+    yield made
+    made.let_go.set()
+
+
+def send_many(house: House, jobs: int, first: int = 0) -> None:
+    for number in range(first, first + jobs):
+        house.send(Job(n=number))
+
+
+def forge(house: House, kind: Kind) -> bytes:
+    """Append an envelope of a kind to the first dialog, as its peer would have written it."""
+    first = decode(house.broker.queue("slow")[0][0].value() or b"")
+    numbered = kind in {Kind.MESSAGE, Kind.END, Kind.ERROR}
+    plain = Envelope(first.prefix, kind, 1 if numbered else -1, -1, sent_at=first.sent_at)
+    if kind is Kind.MESSAGE:
+        plain = replace(first, seq=1)
+    elif kind is Kind.ERROR:
+        plain = replace(plain, code=7, description="enough")
+    value = encode(plain)
+    key = house.broker.queue("slow")[0][0].key() or b""
+    headers = [(HEADER_NAME, header_of(value, tail_start(value)))]
+    house.broker.append(Out(service_topic(house.broker.namespace, "slow", QUEUE), 0, key, value, headers))
+    return value
+
+
+class Deadly:
+    """Ends the process at one point whenever it is at work on one record."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, value: bytes) -> None:
+        self.value, self._patch = value, monkeypatch
+        self._taken = False
+
+    def when_decoded(self) -> None:
+        self._wrap(intake, "_read", lambda _, record, *__: record.value() == self.value)
+        self._wrap(intake, "decode_command", lambda value: value == self.value)
+
+    def when_received(self) -> None:
+        self._wrap(receiving, "receive", lambda _, item, *__: item.value == self.value)
+
+    def when_committed(self) -> None:
+        """The step in which it was taken cannot be committed by any process that lives."""
+        take, commit = intake.take, MemoryLog.commit
+
+        def noticing(partition: Any, record: Any) -> None:
+            self._taken = self._taken or record.value() == self.value
+            take(partition, record)
+
+        def killing(log: MemoryLog, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+            if self._taken and log.service == "slow":
+                self._taken = False
+                raise _Killed
+            return commit(log, outs, offsets)
+
+        self._patch.setattr(intake, "take", noticing)
+        self._patch.setattr(MemoryLog, "commit", killing)
+
+    def _wrap(self, module: Any, function: str, when: Callable[..., bool]) -> None:
+        real = getattr(module, function)
+
+        def killing(*arguments: Any) -> Any:
+            if when(*arguments):
+                raise _Killed
+            return real(*arguments)
+
+        self._patch.setattr(module, function, killing)
+
+
+def live_and_die(house: House, settled: Callable[[], Any], *, batch: int = 100) -> tuple[int, Worker]:
+    """Run workers until one lives to see all settled; return how many died, and that one."""
+    for deaths in range(20):
+        worker = house.worker(batch=batch)
+        try:
+            until(settled, worker)
+        except _Killed:
+            die(worker)
+            continue
+        return deaths, worker
+    raise AssertionError("it dies on and on")
+
+
+def is_trusted(house: House) -> bool:
+    return house.row().unclean_starts == 0 and not house.row().deaths
+
+
+def goes_on(house: House, worker: Worker) -> None:
+    """The same worker trusts the partition again, and handles what comes then."""
+    until(lambda: is_trusted(house), worker)
+    house.send(Job(n=999))
+    until(lambda: 999 in house.handled, worker)
+    worker.close()
+
+
+@pytest.mark.parametrize("place", ["when_decoded", "when_committed"])
+@pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
+def test_a_record_that_kills_before_it_is_in_a_lane_is_set_aside_with_its_bytes(
+    house: House, monkeypatch: pytest.MonkeyPatch, kind: Kind, place: str
+) -> None:
+    send_many(house, 5)
+    value = forge(house, kind)
+    send_many(house, 10, 5)
+    getattr(Deadly(monkeypatch, value), place)()
+    deaths, worker = live_and_die(house, lambda: dead_letters(house.broker, "slow") and len(set(house.handled)) == 15)
+    assert deaths == MOST
+    goes_on(house, worker)
+    (letter,) = dead_letters(house.broker, "slow")
+    assert (letter.reason, letter.value) == ("set-aside", value)
+    assert "3 processes died while it was taken" in letter.message
+    assert sorted(set(house.handled)) == [*range(15), 999]
+
+
+@pytest.mark.parametrize(
+    "kind", [Kind.MESSAGE, Kind.END, Kind.ERROR, Kind.ACK, Kind.RESEND], ids=lambda kind: kind.name
+)
+def test_an_envelope_that_kills_before_its_handler_is_set_aside(
+    house: House, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    """Where it has one, giving up on it as its policy says costs one death more: that looks into it as well."""
+    send_many(house, 5)
+    value = forge(house, kind)
+    send_many(house, 10, 5)
+    Deadly(monkeypatch, value).when_received()
+    deaths, worker = live_and_die(house, lambda: dead_letters(house.broker, "slow") and len(set(house.handled)) == 15)
+    assert deaths == MOST + (kind in {Kind.MESSAGE, Kind.END, Kind.ERROR})
+    goes_on(house, worker)
+    (letter,) = dead_letters(house.broker, "slow")
+    assert (letter.reason, letter.value, letter.exception) == (
+        "set-aside", value, "conversations.errors.ProcessDied",
+    )  # fmt: skip
+
+
+def test_a_command_that_kills_when_it_is_decoded_is_set_aside(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = to_partition((0, 1), Settle((), "done"), "operator", bytes(16), house.broker.clock.now())
+    value = encode_command(command)
+    send_many(house, 3)
+    topic = service_topic(house.broker.namespace, "slow", COMMANDS)
+    house.broker.append(Out(topic, 0, command.key.encode(), value, None))
+    Deadly(monkeypatch, value).when_decoded()
+    deaths, worker = live_and_die(house, lambda: dead_letters(house.broker, "slow") and len(set(house.handled)) == 3)
+    assert deaths == MOST
+    goes_on(house, worker)
+    (letter,) = dead_letters(house.broker, "slow")
+    assert (letter.reason, letter.value) == ("set-aside", value)
+
+
+@pytest.mark.parametrize("batch", [1, 7, 100, 1_000])
+def test_the_one_record_is_found_among_many_and_the_order_is_kept(
+    house: House, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    house.send(*(Job(n=number) for number in range(150)))
+    value = forge(house, Kind.RESEND)
+    house.send(*(Job(n=number) for number in range(150, 300)))
+    Deadly(monkeypatch, value).when_decoded()
+    deaths, worker = live_and_die(
+        house, lambda: dead_letters(house.broker, "slow") and len(set(house.handled)) == 300, batch=batch
+    )
+    assert deaths <= MOST
+    goes_on(house, worker)
+    assert [letter.value for letter in dead_letters(house.broker, "slow")] == [value]
+    for first in (0, 150):  # each dialog by itself
+        assert list(dict.fromkeys(n for n in house.handled if first <= n < first + 150)) == [*range(first, first + 150)]
+
+
+def test_two_records_that_kill_are_both_found(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    send_many(house, 5)
+    values = [forge(house, Kind.RESEND), forge(house, Kind.ACK)]
+    send_many(house, 5, 5)
+    for value in values:
+        Deadly(monkeypatch, value).when_decoded()
+    deaths, worker = live_and_die(
+        house, lambda: len(dead_letters(house.broker, "slow")) == 2 and len(set(house.handled)) == 10
+    )
+    assert deaths <= 2 + 2 * WorkerSettings().deaths
+    goes_on(house, worker)
+    assert [letter.value for letter in dead_letters(house.broker, "slow")] == values
+
+
+def test_nothing_is_decoded_before_it_is_announced_and_committed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    send_many(house, 200)
+    read, seen = intake._read, []
+
+    def looking(partition: Any, record: Any, *rest: Any) -> Any:
+        seen.append((name_of(record), set(house.row().announced)))
+        return read(partition, record, *rest)
+
+    die(house.opened(batch=1))
+    monkeypatch.setattr(intake, "_read", looking)
+    worker = house.worker()
+    until(lambda: len(house.handled) == 200 and is_trusted(house), worker)
+    assert len(seen) == 200
+    assert all(name in announced for name, announced in seen)
+    commits, handled = worker.counts.commits, len(house.handled)
+    seen.clear()
+    send_many(house, 50)
+    until(lambda: len(house.handled) == handled + 50, worker)
+    assert all(not announced for _, announced in seen), "a partition that is trusted announces nothing"
+    assert worker.counts.commits - commits < 50, "and takes as many as there are"
+    worker.close()
+
+
+def test_a_healthy_partition_of_the_same_worker_goes_on_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits to be taken holds its own queue back, and nobody else's."""
+    house = House(2)
+    while min(len(records) for records in house.broker.queue("slow")) < 80:
+        house.send(Job(n=1))
+    die(house.opened(batch=1))
+    worker = house.worker(batch=30)
+    until(lambda: len(worker.partitions) == 2, worker)
+    held: list[int] = []
+    pause = MemoryLog.pause
+
+    def pausing(log: MemoryLog, partition: int) -> None:
+        held.append(partition)
+        pause(log, partition)
+
+    monkeypatch.setattr(MemoryLog, "pause", pausing)
+    total = house.waiting_in_queue()
+    until(lambda: len(house.handled) >= total and all(house.row(n).unclean_starts == 0 for n in (0, 1)), worker)
+    assert set(held) == {0, 1}
+    house.send(Job(n=2))
+    until(lambda: 2 in house.handled, worker)
+    worker.close()
