@@ -37,6 +37,9 @@ PATIENCE = 0.05
 """Seconds ``advance`` waits at most for something to arrive."""
 UNSTABLE_PAUSE = 0.02
 """Seconds between two questions for group offsets that hang on an open transaction."""
+RENEWED_AFTER = 10.0
+"""Seconds without progress after which another consumer reads on: the old one may be connected to no broker but a leader that is cut
+off from the others, and ask nobody else who leads. Doubled each time."""
 STUCK_AFTER = 120.0
 """Seconds without progress after which a restore gives up; several times any transaction's time-out."""
 
@@ -66,8 +69,9 @@ class BoundedReader:
 
     def __init__(self, kafka: Kafka, topic: str, partition: int, start: int, end: int) -> None:
         self.next_offset = start
-        self._topic, self._partition, self._end = topic, partition, end
-        self._moved_at = monotonic()
+        self._kafka, self._topic, self._partition, self._end = kafka, topic, partition, end
+        self._moved_at = self._renewed_at = monotonic()
+        self._renew_after = RENEWED_AFTER
         self._consumer: Consumer | None = None
         if start < end:
             self._consumer = _reading(kafka, topic, partition, start)
@@ -133,6 +137,10 @@ class BoundedReader:
                 f"{self._topic} partition {self._partition} stands still at {self.next_offset} of {self._end}: "
                 "an open transaction hides the rest; find it with Kafka's 'kafka-transactions.sh find-hanging'"
             )
+        if monotonic() - max(self._moved_at, self._renewed_at) > self._renew_after:
+            self.close()
+            self._consumer = _reading(self._kafka, self._topic, self._partition, self.next_offset)
+            self._renewed_at, self._renew_after = monotonic(), 2 * self._renew_after
 
 
 class KafkaRestore:

@@ -397,6 +397,10 @@ MUTATIONS = (
         "204-only-the-first-of-a-lane-is-announced",
         f"{_TAKERS}an_envelope_that_kills_before_its_handler_is_set_aside[ACK]",
     ),
+    Mutation(
+        "207-a-reader-that-stands-still-is-kept",
+        "tests/integration/kafka/test_restore.py::test_a_reader_that_stands_still_is_replaced_and_reads_on_where_it_was",
+    ),
     Mutation("205-given-up-on-for-ever", f"{_TAKERS}an_envelope_that_kills_before_its_handler_is_set_aside[MESSAGE]"),
     Mutation(
         "206-taken-among-others",
