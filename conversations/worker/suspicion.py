@@ -175,6 +175,7 @@ class Suspicion:
         self._wanted = {}
         announced = sorted(self._allowed | self._flying.keys() | self.taking.announced())
         if (announced, self.alone) == (self._row.announced, self._row.alone):
+            self.committed()  # named already, for another item of the same name: deadlines of one dialog have one
             return False
         self._row.announced, self._row.alone = announced, self.alone
         return True

@@ -179,18 +179,18 @@ def test_a_command_that_kills_when_it_is_decoded_is_set_aside(house: House, monk
 def test_the_one_record_is_found_among_many_and_the_order_is_kept(
     house: House, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    house.send(*(Job(n=number) for number in range(150)))
+    house.send(*(Job(n=number) for number in range(40)))
     value = forge(house, Kind.RESEND)
-    house.send(*(Job(n=number) for number in range(150, 300)))
+    house.send(*(Job(n=number) for number in range(40, 80)))
     Deadly(monkeypatch, value).when_decoded()
     deaths, worker = live_and_die(
-        house, lambda: dead_letters(house.broker, "slow") and len(set(house.handled)) == 300, batch=batch
+        house, lambda: dead_letters(house.broker, "slow") and len(set(house.handled)) == 80, batch=batch
     )
     assert deaths <= MOST
     goes_on(house, worker)
     assert [letter.value for letter in dead_letters(house.broker, "slow")] == [value]
-    for first in (0, 150):  # each dialog by itself
-        assert list(dict.fromkeys(n for n in house.handled if first <= n < first + 150)) == [*range(first, first + 150)]
+    for first in (0, 40):  # each dialog by itself
+        assert list(dict.fromkeys(n for n in house.handled if first <= n < first + 40)) == [*range(first, first + 40)]
 
 
 def test_two_records_that_kill_are_both_found(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,19 @@ def test_one_death_alone_is_charged_and_one_among_others_is_not() -> None:
     assert suspicion(Stage(), row("queue-1"))._row.deaths == {"queue-1": 0}
 
 
+def test_a_second_item_of_a_name_that_is_announced_already_has_its_turn() -> None:
+    """Nothing is committed for it, so that nothing would tell of a commit."""
+    found = suspicion(Stage())
+    first, second = lanes(found, 1, 1)
+    step(found, [first])
+    assert step(found) == [1]
+    found.finished(first.items[0])
+    assert found.admit([second]) == []
+    assert not found.announce()
+    assert found.admit([]) == [second]
+    assert found.has_turn(second.items[0])
+
+
 def test_what_died_too_often_is_announced_once_more_to_be_given_up_on() -> None:
     """Giving up on it looks into it, and may be what kills."""
     found = suspicion(Stage(), row(queue_1=3))
