@@ -388,6 +388,7 @@ MUTATIONS = (
     Mutation(
         "195-large-groups-stay",
         "tests/simulation/test_large_groups.py::test_large_states_leave_memory_when_their_dialogs_have_nothing_to_do",
+    ),
     Mutation("202-decoded-before-it-is-announced", f"{_TAKERS}nothing_is_decoded_before_it_is_announced_and_committed"),
     Mutation(
         "203-taken-however-many-died",
