@@ -34,18 +34,22 @@ class Proof:
 def prove(kafka: Kafka, records: Path, result: Result, copies: Mapping[str, Path] | None = None) -> Proof:
     """Let the checker read everything, in a process of its own: it shares nothing with what it checks.
 
-    ``copies`` are directories that a reader has filled, by the checker's option that reads them.
+    ``copies`` are directories that a reader has filled, by the checker's option that reads them. When one cannot be read, that is
+    wrong, and what the services did is judged without them.
     """
     read = [f"--{name}={directory}" for name, directory in (copies or {}).items()]
     command = [
-        sys.executable, "-m", "tests.chaos.checker", "--bootstrap", kafka.bootstrap, "--records", str(records), "--json", *read,
+        sys.executable, "-m", "tests.chaos.checker", "--bootstrap", kafka.bootstrap, "--records", str(records), "--json",
     ]  # fmt: skip
-    facts, code, trouble = _said("the checker", command)
+    facts, code, trouble = _said("the checker", [*command, *read])
+    wrong = [*result.wrong, trouble] if trouble else result.wrong
+    if facts is None and read:
+        facts, code, _ = _said("the checker", command)
     if facts is None:
-        return Proof(False, "no verdict", [*result.wrong, trouble], result)
+        return Proof(False, "no verdict", wrong, result)
     found = [f"{each['name']}: {each['where']}: {each['what']}" for each in facts["violations"]]
-    clean = code == 0 and facts["clean"] and not result.wrong
-    return Proof(clean, facts["line"], [*result.wrong, *found], result, facts["figures"])
+    clean = code == 0 and facts["clean"] and not wrong
+    return Proof(clean, facts["line"], [*wrong, *found], result, facts["figures"])
 
 
 def audited(kafka: Kafka, proof: Proof) -> Proof:

@@ -12,9 +12,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from conversations.config import Kafka
 from tests.chaos.checker.__main__ import KAFKA, USAGE, VIOLATED, main
 from tests.chaos.checker.reader import read
 from tests.chaos.checker.records import Log, Record
+from tests.chaos.plan import Injected
+from tests.chaos.proof import prove
+from tests.chaos.run import Result
 from tests.unit.chaos.clean_run import Run, run
 
 PATIENCE = 30.0
@@ -100,6 +104,18 @@ def test_a_run_that_lost_something_ends_with_1_and_says_what(
     # Not alone: records copied to Kafka close up over the markers between them. That a clean run ends with 0 is seen on
     # every chaos run.
     assert "command lost" in {violation["name"] for violation in verdict["violations"]}
+
+
+def test_services_are_judged_although_a_reader_has_left_nothing(
+    kafka_bootstrap: str, topics: None, clean: Run, tmp_path: Path
+) -> None:
+    produce(kafka_bootstrap, list(clean.log.records))
+    (tmp_path / "archive").mkdir()
+    kafka = Kafka(kafka_bootstrap, namespace=clean.plan.namespace)
+    proof = prove(kafka, keep(tmp_path, clean), Result(1.0, {}, Injected(), [], {}), {"archive": tmp_path / "archive"})
+    assert not proof.clean
+    assert proof.figures["dialogs"] > 0
+    assert any("has no commit" in line for line in proof.wrong)
 
 
 def test_the_reader_takes_what_is_committed_and_says_what_is_open(kafka_bootstrap: str) -> None:
