@@ -145,14 +145,29 @@ class Suspicion:
         """Say which lanes to work on now; those with a suspect at their head wait until it is announced."""
         free = []
         for lane in lanes:
-            if lane.items and lane.items[0].suspect and name_of(lane.items[0]) not in self._allowed:
-                self._waiting.append(lane)
-                self.unspilled.add(lane)
-            else:
+            if not lane.items or self.may_run(lane.items[0]):
                 free.append(lane)
+                continue
+            self.unspilled.add(lane)
+            if not self._goes_on(lane):
+                self._waiting.append(lane)
         self._invite()
         coming, self._coming = self._coming, []
         return free + coming
+
+    def _goes_on(self, lane: Lane) -> bool:
+        """Have what a record became announced in its place; False when its record has not had its turn.
+
+        It waits for nobody: others wait until its record is finished.
+        """
+        item = lane.items[0]
+        record = name_of_record(item.topic, item.offset)
+        if record not in self._allowed:
+            return False
+        self._allowed.discard(record)
+        self._row.deaths.pop(record, None)  # it is settled and committed: what kills from here on is what it became
+        self._wanted[name_of(item)] = lane
+        return True
 
     def _invite(self) -> None:
         """Let those who wait longest be announced, as far as there is room."""

@@ -13,9 +13,12 @@ from conversations.memory.log import MemoryLog
 from conversations.ports import Out, Produced
 from conversations.protocol.command import Settle, encode_command, to_partition
 from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, decode, encode, header_of, tail_start
-from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
-from conversations.testing.reading import dead_letters
-from conversations.worker import Worker, intake, receiving, rollbacks
+from conversations.protocol.rows import ERROR
+from conversations.protocol.topics import COMMANDS, QUEUE, events_topic, service_topic
+from conversations.testing.reading import dead_letters, visible
+from conversations.worker import Worker, intake, receiving, rollbacks, working
+from conversations.worker.active import Item
+from conversations.worker.suspicion import TOGETHER
 from conversations.worker.taking import name_of
 from tests.crashes.house import House, Job, die, until
 
@@ -40,9 +43,9 @@ def send_many(house: House, jobs: int, first: int = 0) -> None:
         house.send(Job(n=number))
 
 
-def forge(house: House, kind: Kind) -> bytes:
-    """Append an envelope of a kind to the first dialog, as its peer would have written it."""
-    first = decode(house.broker.queue("slow")[0][0].value() or b"")
+def forge(house: House, kind: Kind, at: int = 0) -> bytes:
+    """Append an envelope of a kind to the dialog of a record, as its peer would have written it."""
+    first = decode(house.broker.queue("slow")[0][at].value() or b"")
     numbered = kind in {Kind.MESSAGE, Kind.END, Kind.ERROR}
     plain = Envelope(first.prefix, kind, 1 if numbered else -1, -1, sent_at=first.sent_at)
     if kind is Kind.MESSAGE:
@@ -50,7 +53,7 @@ def forge(house: House, kind: Kind) -> bytes:
     elif kind is Kind.ERROR:
         plain = replace(plain, code=7, description="enough")
     value = encode(plain)
-    key = house.broker.queue("slow")[0][0].key() or b""
+    key = house.broker.queue("slow")[0][at].key() or b""
     headers = [(HEADER_NAME, header_of(value, tail_start(value)))]
     house.broker.append(Out(service_topic(house.broker.namespace, "slow", QUEUE), 0, key, value, headers))
     return value
@@ -205,6 +208,60 @@ def test_two_records_that_kill_are_both_found(house: House, monkeypatch: pytest.
     assert deaths <= 2 + 2 * WorkerSettings().deaths
     goes_on(house, worker)
     assert [letter.value for letter in dead_letters(house.broker, "slow")] == values
+
+
+def break_all(house: House, dialogs: int) -> list[int]:
+    """Have the peer break so many dialogs, whose errors are read after an unclean start; return the errors heard of."""
+    heard: list[int] = []
+    house.slow.on_error()(lambda error, _: heard.append(error.code))
+    send_many(house, dialogs)
+    worker = house.worker()
+    until(lambda: len(house.handled) == dialogs, worker)
+    worker.close()
+    for at in [at for at, record in enumerate(house.broker.queue("slow")[0]) if record.visible]:
+        forge(house, Kind.ERROR, at)
+    die(house.opened(batch=1))
+    return heard
+
+
+def test_more_errors_than_are_announced_together_are_all_heard_of(house: House) -> None:
+    """What is announced as a record is announced again as the work of its dialog: it has its turn already."""
+    heard = break_all(house, TOGETHER + 6)
+    worker = house.worker()
+    until(lambda: len(heard) == TOGETHER + 6, worker)
+    goes_on(house, worker)
+
+
+def test_errors_among_which_a_process_died_are_heard_of(house: House) -> None:
+    """Each alone, first as a record and then as the work of its dialog."""
+    heard = break_all(house, 5)
+    worker = house.worker()
+    until(lambda: len(house.row().announced) == 5, worker)
+    die(worker)
+    worker = house.worker()
+    until(lambda: len(heard) == 5, worker)
+    goes_on(house, worker)
+
+
+def test_an_error_whose_handler_kills_is_given_up_on(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is charged with its own deaths, also where its record was announced first."""
+    heard = break_all(house, 5)
+    killer: list[bytes] = []
+
+    def kills(item: Item, *_: Any) -> bool:
+        if item.handler == ERROR and item.active is not None:
+            killer.append(item.active.identity)
+        return bool(item.handler) and killer[-1] == killer[0]
+
+    Deadly(monkeypatch, b"")._wrap(working, "_call", kills)
+    events = events_topic(house.broker.namespace)
+    deaths, worker = live_and_die(
+        house,
+        lambda: any(b"GAVE_UP" in (it.value() or b"") for it in visible(house.broker, events)),
+    )
+    until(lambda: len(heard) == 4, worker)
+    assert deaths <= MOST
+    goes_on(house, worker)
 
 
 def test_nothing_is_decoded_before_it_is_announced_and_committed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

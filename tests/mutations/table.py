@@ -407,4 +407,8 @@ MUTATIONS = (
         "206-taken-among-others",
         f"{_TAKERS}a_record_that_kills_before_it_is_in_a_lane_is_set_aside_with_its_bytes[ACK-when_decoded]",
     ),
+    Mutation(
+        "220-what-a-record-became-waits-anew",
+        "tests/unit/worker/test_suspicion.py::test_what_a_record_became_goes_on_in_its_place",
+    ),
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from conversations.protocol.rows import PartitionRow
-from conversations.worker.active import Item, Lane
-from conversations.worker.suspicion import TOGETHER, Stage, Suspicion
+from conversations.protocol.rows import ERROR, PartitionRow
+from conversations.worker.active import Active, Item, Lane
+from conversations.worker.suspicion import TOGETHER, Stage, Suspicion, name_of
 
 
 def row(*announced: str, alone: bool = False, **deaths: int) -> PartitionRow:
@@ -108,6 +108,44 @@ def test_a_second_item_of_a_name_that_is_announced_already_has_its_turn() -> Non
     assert not found.announce()
     assert found.admit([]) == [second]
     assert found.has_turn(second.items[0])
+
+
+def become_error(lane: Lane) -> str:
+    """The record of a lane breaks its dialog, whose handler is announced by a name of its own; return that."""
+    item = lane.items[0]
+    item.active = Active(item.offset.to_bytes(17, "big"), b"", lane)
+    item.handler = ERROR
+    return name_of(item)
+
+
+def test_what_a_record_became_goes_on_in_its_place() -> None:
+    """However many are announced, and though another partition waits to run something alone."""
+    stage = Stage()
+    found, other = suspicion(stage), suspicion(stage, row(queue_1=1))
+    many = lanes(found, *range(TOGETHER + 1))
+    step(found, many)
+    assert step(found) == list(range(TOGETHER))
+    step(other, lanes(other, 1))
+    names = [become_error(lane) for lane in many[:TOGETHER]]
+    assert step(found, many[:TOGETHER]) == []
+    assert found._row.announced == names
+    assert step(found) == list(range(TOGETHER))
+    assert step(other) == []
+
+
+def test_what_a_record_became_that_runs_alone_does_so_too() -> None:
+    charged = row(queue_1=2)
+    found = suspicion(Stage(), charged)
+    first, second = lanes(found, 1, 2)
+    step(found, [first, second])
+    assert step(found) == [1]
+    name = become_error(first)
+    step(found, [first])
+    assert (charged.announced, charged.alone, charged.deaths) == ([name], True, {})
+    assert step(found) == [1]
+    found.finished(first.items[0])
+    step(found)
+    assert step(found) == [2]
 
 
 def test_what_died_too_often_is_announced_once_more_to_be_given_up_on() -> None:
