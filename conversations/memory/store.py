@@ -61,7 +61,8 @@ class MemoryStore:
         self._keys = self._checkpoint = None
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Forget everything for good: whoever still reads fails, as with a closed store on the disk."""
+        self._rows = self._keys = None  # type: ignore[assignment]  # no reader may go on with an empty store
 
 
 class MemoryStores:

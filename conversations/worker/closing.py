@@ -40,15 +40,18 @@ def tell_aside(partition: Partition, why: str, position: int) -> None:
     log.error("partition %d of %s is set aside: %s", partition.number, partition.owner.name, why)
     record = letters.event_record(partition, "PARTITION_SET_ASIDE", why=why)
     try:
-        partition.owner.log.commit([record], {partition.number: _written_to(partition, position)})
+        partition.owner.log.commit([record], {partition.number: position})
     except (Fenced, Interrupted, DestinationFailed) as error:
         log.warning("the event could not be published: %s", error)
 
 
-def _written_to(partition: Partition, position: int) -> int:
-    """Return the queue offset of the row as it is committed: memory may be ahead of it, and an offset promises a row."""
+def written_to(partition: Partition) -> int:
+    """Return the queue offset in the partition's row as it is committed; its store must be open.
+
+    Memory may be ahead of the row. An offset that is ahead of it would say that records are missing.
+    """
     try:
         row = partition.store.get(rows.PARTITION)
-        return rows.decode_partition(row).queue if row is not None else position
+        return 0 if row is None else rows.decode_partition(row).queue
     except (ValueError, LogError):
-        return position  # what is damaged is for the human who was told
+        return 0  # what is in memory may be ahead, and would be taken for a loss of records

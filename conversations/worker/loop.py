@@ -428,8 +428,9 @@ class Worker:
     def _let_go(self, partition: Partition, why: str) -> None:
         with self.owner.lock:
             self.partitions.pop(partition.number, None)
+            position = closing.written_to(partition)
             partition.stop()
-        closing.tell_aside(partition, why, partition.row.queue)
+        closing.tell_aside(partition, why, position)
 
     def _rejoin(self, error: InDoubt) -> None:
         """Nobody knows what was committed: forget everything and begin again from the topics."""

@@ -6,7 +6,7 @@ import logging
 import time
 
 from conversations.backoff import Backoff
-from conversations.errors import CopyDamaged, InputLost, StaleAnswer
+from conversations.errors import CopyDamaged, InputLost, KafkaUnreachable, StaleAnswer
 from conversations.periods import SECOND
 from conversations.ports import Positions, Restore, Restored, Stores
 from conversations.protocol import rows
@@ -57,6 +57,9 @@ class Restoring:
             return self._advanced()
         except StaleAnswer as error:
             self._note_stale(error)
+            raise
+        except KafkaUnreachable:
+            self._stale_since = 0.0
             raise
         except CopyDamaged as error:
             log.warning("%s", error)

@@ -178,6 +178,9 @@ def stays_old(place: Memory, sim: Simulation) -> None:
     (event,) = place.events("PARTITION_SET_ASIDE")
     assert "old ones were put back" in event["why"]
     sim.crash("shop")
+    sim.run()
+    assert len(place.events("PARTITION_SET_ASIDE")) == 2, "that it is set aside does not make old rows good"
+    sim.crash("shop")
     sim.broker.append(Out(name, 0, rows.PARTITION, newest))
     place.throw("web", COMMANDS, [order(dialog, 2)])
     sim.run()

@@ -353,6 +353,10 @@ MUTATIONS = (
     Mutation("145-steps-of-any-length", f"{_BOUNDS}a_step_that_took_too_long_leaves_the_rest_to_the_next"),
     Mutation("146-what-is-at-hand-counts-as-read", f"{_BOUNDS}a_step_that_took_too_long_leaves_the_rest_to_the_next"),
     Mutation(
+        "217-old-rows-made-good",
+        "tests/bad_input/test_state.py::test_a_partition_whose_rows_stay_older_than_what_is_committed_is_set_aside",
+    ),
+    Mutation(
         "216-old-rows-asked-for-for-ever",
         "tests/bad_input/test_state.py::test_a_partition_whose_rows_stay_older_than_what_is_committed_is_set_aside",
     ),

@@ -1,11 +1,14 @@
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from conversations.kafka.store import RocksStores, StoreInUse
+from conversations.memory.store import MemoryStores
 from conversations.periods import HOUR, Periods
+from conversations.ports import Store
 
 PERIODS = Periods(deletes_kept=24 * HOUR)
 
@@ -144,3 +147,18 @@ def test_a_scan_left_open_survives_clear_and_close(tmp_path: Path) -> None:
     assert list(store.scan(b"")) == []
     store.close()
     store.close()
+
+
+@pytest.mark.parametrize(
+    "read", [lambda it: it.get(b"Ea"), lambda it: list(it.scan(b"E")), lambda it: it.apply([(b"Eb", b"2")], 2)]
+)
+def test_a_closed_store_is_read_by_nobody_in_memory_or_on_the_disk(
+    tmp_path: Path, read: Callable[[Store], object]
+) -> None:
+    """So that the simulation notices what would end a worker with copies on its disk."""
+    for store in (MemoryStores().open(0, "topic"), RocksStores(tmp_path).open(0, "topic")):
+        store.apply([(b"Ea", b"1")], 1)
+        store.close()
+        store.close()
+        with pytest.raises(Exception, match=r"NoneType|closed"):
+            read(store)
