@@ -21,6 +21,10 @@ SERVICE, SCHEMA = "service/", "schema/"
 MOST_PARTITIONS = 1_000_000
 REREAD_AFTER = 1.0
 """Seconds between two readings for the sake of an unknown service."""
+FAILED_FOR = 10.0
+"""Seconds after a reading that failed in which none is tried: whoever asks holds up its worker."""
+PATIENCE = 2.0
+"""Seconds that a request of such a reading may take."""
 
 
 @dataclass
@@ -71,9 +75,11 @@ def read_catalog(
     kafka: Kafka,
     admin: AdminClient | None = None,
     known: Catalog | None = None,
-    timeout: float = REQUEST_TIMEOUT,
+    patience: float | None = None,
 ) -> Catalog:
-    """Read the catalog to its end; with ``known``, only what came since. Waits ``timeout`` seconds for a broker.
+    """Read the catalog to its end; with ``known``, only what came since.
+
+    ``patience`` is for a caller that holds others up: seconds that a request may take, and that the reading may stand still.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -82,9 +88,9 @@ def read_catalog(
     admin = admin or make_admin(kafka)
     topic = catalog_topic(kafka.namespace)
     catalog = known or Catalog()
-    if known is None and describe_topics(admin, kafka, [topic], timeout)[topic] is None:
+    if known is None and describe_topics(admin, kafka, [topic], patience or REQUEST_TIMEOUT)[topic] is None:
         raise LogError(f"namespace {kafka.namespace!r} has no catalog: run 'conversations apply' for its services")
-    rows, catalog.next_offset = read_all(kafka, admin, topic, catalog.next_offset)
+    rows, catalog.next_offset = read_all(kafka, admin, topic, catalog.next_offset, patience)
     catalog.take(rows)
     return catalog
 
@@ -110,12 +116,17 @@ def with_topics(kafka: Kafka, services: Iterable[str]) -> list[str]:
 
 
 class CatalogReader:
-    """A catalog that is read again when an unknown service is asked for, at most once a second."""
+    """A catalog that is read again when an unknown service is asked for, at most once a second.
+
+    Whoever asks again holds the lock of its worker: a reading that fails is short, and then none is tried for a while.
+    """
 
     def __init__(self, kafka: Kafka, admin: Admin) -> None:
         self._kafka, self._admin = kafka, admin
         self._catalog: Catalog | None = None
         self._read_at = 0.0
+        self._failure: LogError | None = None
+        self._failed_at = 0.0
 
     def partitions(self, service: str) -> int | None:
         """Partition count of a service's topics, None when the service is not in the catalog (yet).
@@ -126,7 +137,7 @@ class CatalogReader:
         """
         catalog = self._catalog
         count = catalog.partitions(service) if catalog else None
-        if count is not None or (catalog and monotonic() - self._read_at < REREAD_AFTER):
+        if count is not None or (catalog and (monotonic() - self._read_at < REREAD_AFTER or self._failed_lately())):
             return count
         try:
             catalog = self.read()
@@ -134,20 +145,31 @@ class CatalogReader:
             if catalog is None:
                 raise
             log.info("the catalog could not be read again, so %s stays unknown: %s", service, failure)
-            self._read_at = monotonic()
         return catalog.partitions(service)
 
     def read(self) -> Catalog:
-        """Read what came since the last reading: one request when nothing did.
+        """Read what came since the last reading: one request when nothing did, and none for a while after one that failed.
 
         Raises:
             KafkaUnreachable: no broker answered.
             LogError: the namespace has no catalog, or it cannot be read.
         """
-        with self._admin.request() as client:
-            self._catalog = read_catalog(self._kafka, client, self._catalog)
-        self._read_at = monotonic()
+        known = self._catalog
+        if (failure := self._failed_lately()) is not None:
+            raise failure.with_traceback(None)
+        try:
+            with self._admin.request() as client:
+                self._catalog = read_catalog(self._kafka, client, known, None if known is None else PATIENCE)
+        except LogError as failure:
+            self._failure, self._failed_at = failure, monotonic()
+            raise
+        self._read_at, self._failure = monotonic(), None
         return self._catalog
+
+    def _failed_lately(self) -> LogError | None:
+        """Return why a reading failed a short while ago; the first is tried again by who joins, which holds up nobody."""
+        is_past = self._catalog is None or monotonic() - self._failed_at >= FAILED_FOR
+        return None if is_past else self._failure
 
 
 def _entry(value: bytes) -> Mapping[str, Any]:

@@ -151,12 +151,14 @@ def make_producer(kafka: Kafka, safe: Settings, preferred: Settings | None = Non
     return _made(Producer, merged)
 
 
-def list_offset(admin: AdminClient, topic: str, partition: int, *, first: bool = False) -> Future[Any]:
+def list_offset(
+    admin: AdminClient, topic: str, partition: int, *, first: bool = False, timeout: float = REQUEST_TIMEOUT
+) -> Future[Any]:
     """Ask for the first or the next offset of a partition, counting the records of open transactions."""
     where = TopicPartition(topic, partition)
     spec = _SPEC.earliest() if first else _SPEC.latest()
     answers = admin.list_offsets(
-        {where: spec}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=REQUEST_TIMEOUT
+        {where: spec}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=timeout
     )
     return answers[where]
 
@@ -185,8 +187,11 @@ def describe_topics(
     return {name: topic_of(kafka, name, future, rights=rights) for name, future in futures.items()}
 
 
-def topic_of(kafka: Kafka, name: str, future: Any, *, rights: bool = False) -> Topic | None:
-    """Read one answer of ``AdminClient.describe_topics``; waits for it when it is not there yet."""
+def topic_of(kafka: Kafka, name: str, future: Any, *, rights: bool = False, at_once: bool = False) -> Topic | None:
+    """Read one answer of ``AdminClient.describe_topics``; waits for it when it is not there yet.
+
+    With ``at_once`` nothing is asked about an answer that is there.
+    """
     try:
         found = future.result()
     except KafkaException as failure:
@@ -195,7 +200,7 @@ def topic_of(kafka: Kafka, name: str, future: Any, *, rights: bool = False) -> T
         if rights and forbidden(failure.args[0]):
             return NOT_SHOWN
         need = f": DESCRIBE on topic {name} is missing" if forbidden(failure.args[0]) else ""
-        raise translated(kafka, f"topic {name} cannot be described{need}", failure) from failure
+        raise translated(kafka, f"topic {name} cannot be described{need}", failure, at_once=at_once) from failure
     operations = found.authorized_operations if rights else None
     allowed = None if operations is None else frozenset(operation.name for operation in operations)
     return Topic(str(found.topic_id), len(found.partitions), allowed)
@@ -229,39 +234,48 @@ def offset_of(kafka: Kafka, topic: str, future: Future[Any]) -> int:
         raise translated(kafka, f"offsets of {topic} cannot be listed", failure) from failure
 
 
-def ask_offset(kafka: Kafka, admin: AdminClient, topic: str, partition: int, *, first: bool = False) -> int:
+def ask_offset(
+    kafka: Kafka, admin: AdminClient, topic: str, partition: int, *, first: bool = False, timeout: float | None = None
+) -> int:
     """Ask for an offset as ``list_offset`` does, again while the broker says that it does not know just now.
+
+    ``timeout`` is for a caller that holds others up: so many seconds for a request, and none to find out about the login.
 
     Raises:
         KafkaUnreachable: no broker answered, or none that leads the partition.
         LogError: the partition does not exist or may not be described.
     """
-    deadline = monotonic() + REQUEST_TIMEOUT
+    seconds = REQUEST_TIMEOUT if timeout is None else timeout
+    deadline = monotonic() + seconds
     while True:
-        future = list_offset(admin, topic, partition, first=first)
+        future = list_offset(admin, topic, partition, first=first, timeout=seconds)
         try:
             return answered(future)
         except KafkaException as failure:
             error = failure.args[0]
             if unreachable(error) or not passing(error) or monotonic() > deadline:
-                raise translated(kafka, f"offsets of {topic} cannot be listed", failure) from failure
+                at_once = timeout is not None
+                raise translated(kafka, f"offsets of {topic} cannot be listed", failure, at_once=at_once) from failure
         sleep(AGAIN)
         admin = make_admin(kafka)  # the old one may go on asking where nobody leads any more
 
 
-def translated(kafka: Kafka, what: str, failure: KafkaException) -> LogError:
-    """Make the exception of this package for a failed request."""
+def translated(kafka: Kafka, what: str, failure: KafkaException, *, at_once: bool = False) -> LogError:
+    """Make the exception of this package for a failed request; see ``no_answer`` for ``at_once``."""
     error: KafkaError = failure.args[0]
     if unreachable(error) or word_for(error) is Word.RETRIABLE:
-        return no_answer(kafka, error)
+        return no_answer(kafka, error, at_once=at_once)
     return LogError(f"{what}: {describe(error)}")
 
 
-def no_answer(kafka: Kafka, error: KafkaError) -> KafkaUnreachable:
-    """Make the exception for an error that may pass: no broker is there, none lets us in, or one cannot just now."""
+def no_answer(kafka: Kafka, error: KafkaError, *, at_once: bool = False) -> KafkaUnreachable:
+    """Make the exception for an error that may pass: no broker is there, none lets us in, or one cannot just now.
+
+    With ``at_once`` nobody is asked whether the login is refused, which takes seconds.
+    """
     if not_ready(error):
         return KafkaNotReady(kafka.bootstrap, describe(error))
-    why = refused_login(kafka)
+    why = "" if at_once else refused_login(kafka)
     return LoginRefused(kafka.bootstrap, why) if why else KafkaUnreachable(kafka.bootstrap, describe(error))
 
 

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, LogError, NotAccepted
 from conversations.kafka.catalog import read_catalog
-from conversations.kafka.clients import REQUEST_TIMEOUT, log, make_producer
+from conversations.kafka.clients import log, make_producer
 from conversations.kafka.failures import describe
 from conversations.ports import Headers
 from conversations.protocol.topics import COMMANDS, partition_of, service_topic
@@ -54,7 +54,7 @@ class _Connection:
         self.pid = os.getpid()
         self.service = service
         self.topic = service_topic(kafka.namespace, service, COMMANDS)
-        count = read_catalog(kafka, timeout=REQUEST_TIMEOUT).partitions(service)
+        count = read_catalog(kafka).partitions(service)
         if count is None:
             raise DeclarationError(f"service {service!r} is not in the catalog: run 'conversations apply' for it")
         self.count = count

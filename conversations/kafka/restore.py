@@ -67,8 +67,11 @@ class StandsStill(KafkaNotReady):
 class BoundedReader:
     """Reads committed records of one partition from ``start`` until the offset ``end`` is passed."""
 
-    def __init__(self, kafka: Kafka, topic: str, partition: int, start: int, end: int) -> None:
+    def __init__(
+        self, kafka: Kafka, topic: str, partition: int, start: int, end: int, patience: float | None = None
+    ) -> None:
         self.next_offset = start
+        self._stuck_after = STUCK_AFTER if patience is None else patience
         self._kafka, self._topic, self._partition, self._end = kafka, topic, partition, end
         self._moved_at = self._renewed_at = monotonic()
         self._renew_after = RENEWED_AFTER
@@ -85,7 +88,7 @@ class BoundedReader:
         """Return further rows, at most ``limit``, waiting up to ``timeout`` seconds for the first.
 
         Raises:
-            StandsStill: nothing moved for two minutes.
+            StandsStill: nothing moved for two minutes, or for the reader's patience.
             LogError: the partition cannot be read.
         """
         if self.done or self._consumer is None:
@@ -132,7 +135,7 @@ class BoundedReader:
             self.next_offset, self._moved_at = offset, monotonic()
 
     def _check_stuck(self) -> None:
-        if monotonic() - self._moved_at > STUCK_AFTER:
+        if monotonic() - self._moved_at > self._stuck_after:
             raise StandsStill(
                 f"{self._topic} partition {self._partition} stands still at {self.next_offset} of {self._end}: "
                 "an open transaction hides the rest; find it with Kafka's 'kafka-transactions.sh find-hanging'"
@@ -256,17 +259,22 @@ class KafkaRestore:
         return Restored((), False, self._since or 0)
 
 
-def read_all(kafka: Kafka, admin: AdminClient, topic: str, start: int = 0) -> tuple[Rows, int]:
+def read_all(
+    kafka: Kafka, admin: AdminClient, topic: str, start: int = 0, patience: float | None = None
+) -> tuple[Rows, int]:
     """Read partition 0 of a small topic to its end, from offset ``start``; return its rows and the next offset.
+
+    ``patience`` is for a caller that holds others up: seconds that a request may take, and that the reading may stand still.
 
     Raises:
         KafkaUnreachable: no broker answered.
         LogError: the topic cannot be read.
     """
-    end = ask_offset(kafka, admin, topic, 0)
+    end = ask_offset(kafka, admin, topic, 0, timeout=patience)
     if start >= end:
         return [], start
-    reader = BoundedReader(kafka, topic, 0, max(start, ask_offset(kafka, admin, topic, 0, first=True)), end)
+    first = ask_offset(kafka, admin, topic, 0, first=True, timeout=patience)
+    reader = BoundedReader(kafka, topic, 0, max(start, first), end, patience)
     rows: Rows = []
     try:
         while not reader.done:

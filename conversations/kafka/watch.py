@@ -51,7 +51,7 @@ class Watch:
             return None
         asked, self._asked, self._client = self._asked, None, None
         try:
-            found = {name: topic_of(self._kafka, name, future) for name, future in asked.items()}
+            found = {name: topic_of(self._kafka, name, future, at_once=True) for name, future in asked.items()}
         except LogError as failure:
             log.info("the topics could not be looked at, trying again later: %s", failure)
             self._fail(failure)
@@ -62,7 +62,9 @@ class Watch:
     def _fail(self, failure: LogError) -> None:
         self._admin.renew()
         away = isinstance(failure, KafkaUnreachable)
-        if away:
+        if not away:
+            self.unanswered = None  # that it may not look is an answer
+        else:
             since = self._asked_at if self.unanswered is None else self.unanswered.since
             self.unanswered = Unanswered(since, f"looking at its topics: {failure}")
         self._due_at = monotonic() + (min(AWAY, self._every) if away else self._every)

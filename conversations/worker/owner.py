@@ -79,6 +79,7 @@ class Destinations:
         self._namespace = namespace
         self._count, self._look = count, look
         self._looked = self._is_sure = False
+        self._told: LogError | None = None
         self._first, self._last = periods.blocked_first, periods.blocked_last
         self._known: dict[str, int] = {}
         self.blocked: dict[str, int] = {}
@@ -111,7 +112,9 @@ class Destinations:
                 self._look()
             except LogError as error:
                 self._is_sure = False
-                log.warning("the catalog cannot be read: dialogs of %r are accepted unseen: %s", service, error)
+                if error is not self._told:  # a catalog that is not asked again for a while says the same
+                    log.warning("the catalog cannot be read: dialogs of %r are accepted unseen: %s", service, error)
+                self._told = error
         return self._is_sure and self.partitions(service) is None
 
     def topic(self, service: str) -> str:

@@ -386,6 +386,16 @@ MUTATIONS = (
     ),
     Mutation("190-invented-senders-are-believed", f"{_SENDERS}invented_senders_leave_their_bytes_and_nothing_else"),
     Mutation("191-the-catalog-as-it-was", f"{_SENDERS}a_service_that_was_made_a_moment_ago_is_no_invented_sender"),
+    Mutation(
+        "228-a-catalog-that-fails-is-asked-for-each",
+        "tests/integration/kafka/test_catalog_outage.py::"
+        "test_a_catalog_that_could_not_be_read_is_not_read_for_each_unknown_sender",
+    ),
+    Mutation("229-a-refusal-is-no-answer", "tests/unit/kafka/test_watch.py::test_a_refusal_is_an_answer"),
+    Mutation(
+        "230-a-look-asks-about-the-login",
+        "tests/unit/kafka/test_watch.py::test_a_look_that_nobody_answers_asks_nothing_else[-185]",
+    ),
     Mutation("192-refused-without-a-catalog", f"{_SENDERS}while_the_catalog_cannot_be_read_nobody_is_refused"),
     Mutation("193-one-peer-brakes-all", "tests/unit/test_brake.py::test_of_another_peer_at_most_half_counts"),
     Mutation("194-a-brake-is-on-for-all", f"{_BRAKING}one_peer_brakes_its_own_messages_alone"),
