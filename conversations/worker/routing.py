@@ -55,13 +55,14 @@ def _give(partition: Partition, record: Record) -> bool:
     if suspicion is not None and _is_suspect(partition, suspicion, record):
         if partition.unread if record.topic() == partition.owner.queue_topic else suspicion.taking.commands:
             return _let_wait(partition, suspicion, record)  # behind others of its topic
+        left = suspicion.left
         if why := suspicion.killed_untaken(record):
             intake.set_untaken_aside(partition, record, why)
         elif not suspicion.may_take(record):
             return _let_wait(partition, suspicion, record)
         else:
             _take(partition, record)
-        suspicion.taken(record)
+        suspicion.taken(record, waits=suspicion.left > left)
     elif partition.paused and record.topic() == partition.owner.queue_topic:
         partition.unread.append(record)
         partition.is_behind = True

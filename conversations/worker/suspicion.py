@@ -123,21 +123,28 @@ class Suspicion:
         deaths = self._row.deaths.get(name_of_untaken(record), 0)
         return f"{deaths} processes died while it was taken, and nothing else" if deaths >= self._limit else ""
 
-    def taken(self, record: Record) -> None:
-        """A record was decoded, or set aside; deaths of it are remembered until it was carried out."""
-        self.taking.allowed.discard(name_of_untaken(record))
+    def taken(self, record: Record, *, waits: bool) -> None:
+        """A record was decoded, and waits in its lane, or was set aside; deaths of it are remembered until it is settled."""
+        name = name_of_untaken(record)
+        self.taking.allowed.discard(name)
+        if not waits:
+            self._row.deaths.pop(name, None)
         if not self.busy:
             self.alone = False
 
     def invite_records(self, *waiting: Sequence[Record]) -> None:
         """Let those records that wait longest be announced; each sequence is in the order of its topic."""
-        if self.taking.busy:
+        if self.taking.busy or self._has_loner():
             return
         names, alone = first_of(waiting, self._row.deaths, TOGETHER)
         if not names and not self._waiting:
             self._stage.ask_no_more(self)
         elif names and self._stage.admits(self, alone=alone):
             self.taking.wanted = set(names)
+
+    def _has_loner(self) -> bool:
+        """The lane that waits longest is to run alone: with more and more records announced it never could."""
+        return bool(self._waiting) and name_of(self._waiting[0].items[0]) in self._row.deaths
 
     # -- a step --------------------------------------------------------------------------------------------------------
 

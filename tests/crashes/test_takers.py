@@ -264,6 +264,46 @@ def test_an_error_whose_handler_kills_is_given_up_on(house: House, monkeypatch: 
     goes_on(house, worker)
 
 
+def died_among_others(house: House) -> None:
+    """A process dies while some records are announced together."""
+    die(house.opened(batch=1))
+    worker = house.worker()
+    until(lambda: len(house.row().announced) > 1, worker)
+    die(worker)
+
+
+def test_the_backlog_waits_for_what_must_run_alone(house: House) -> None:
+    send_many(house, 3 * TOGETHER)
+    died_among_others(house)
+    worker = house.worker()
+    until(lambda: house.handled, worker)
+    assert house.row().queue <= 4, "it is not taken first"
+    until(lambda: len(house.handled) == 3 * TOGETHER, worker)
+    goes_on(house, worker)
+
+
+@pytest.mark.parametrize("kills", [True, False])
+def test_what_was_set_aside_is_remembered_as_no_suspect_any_more(
+    house: House, monkeypatch: pytest.MonkeyPatch, kills: bool
+) -> None:
+    """Also while its partition has other suspects, which may be for long."""
+    send_many(house, 1)
+    if kills:
+        Deadly(monkeypatch, forge(house, Kind.ACK)).when_decoded()
+    else:
+        house.broker.append(Out(service_topic(house.broker.namespace, "slow", QUEUE), 0, b"key", b"no envelope", None))
+    house.send(Job(n=1, stuck=True))
+    if not kills:
+        died_among_others(house)
+        house.begun.clear()
+    _, worker = live_and_die(house, house.begun.is_set)
+    (*_, stuck) = (record for record in house.broker.queue("slow")[0] if record.visible)
+    assert house.rows_seen[-1].deaths.keys() <= {name_of(stuck)}
+    house.let_go.set()
+    until(lambda: 1 in house.handled, worker)
+    goes_on(house, worker)
+
+
 def test_nothing_is_decoded_before_it_is_announced_and_committed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     send_many(house, 200)
     read, seen = intake._read, []

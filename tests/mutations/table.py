@@ -425,4 +425,9 @@ MUTATIONS = (
         "220-what-a-record-became-waits-anew",
         "tests/unit/worker/test_suspicion.py::test_what_a_record_became_goes_on_in_its_place",
     ),
+    Mutation("221-the-backlog-goes-first", f"{_TAKERS}the_backlog_waits_for_what_must_run_alone"),
+    Mutation(
+        "222-what-is-set-aside-stays-a-suspect",
+        f"{_TAKERS}what_was_set_aside_is_remembered_as_no_suspect_any_more[False]",
+    ),
 )
