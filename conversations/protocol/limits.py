@@ -26,7 +26,6 @@ OPERATIONS = 10_000
 """Operations of one command, or of one block of a client, at most."""
 DESCRIPTION_LIMIT = 3_000
 """Characters of an error's description (Service Broker's limit)."""
-"""Microseconds a sender's clock may be ahead of the log's."""
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 """What a service, a contract or a message type may be called: it can be part of a topic's name."""

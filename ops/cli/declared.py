@@ -51,7 +51,9 @@ def apply(
     setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
-    """Create the topics of services and write the services to the catalog; what is there already stays.
+    """Create the topics of services, bring those that are there to the settings they need, and write the services to the catalog.
+
+    A setting that is safer than needed stays, and so does every record. Each change is a line.
 
     \b
     Examples:

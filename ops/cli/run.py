@@ -67,8 +67,8 @@ def run(
     or generator function, entered in each process, for what handlers need. The current directory is searched first.
 
     Each service gets its own processes. One that dies is started again, under the same slot, after 0.2 s to 10 s. The
-    first signal lets running handlers finish (5 s), commits, and leaves; the second kills. The topics must exist:
-    conversations apply TARGET.
+    first signal lets running handlers finish (5 s), commits, and leaves (10 s), or the process is killed; the second
+    kills at once. The topics must exist, with the settings that workers need: conversations apply TARGET.
 
     \b
     Examples:
@@ -77,7 +77,8 @@ def run(
       conversations run shop.orders:service --health 8080    # curl localhost:8080/health
       CONVERSATIONS_BOOTSTRAP=kafka:9092 conversations run shop.orders:service --slot "$HOSTNAME" --log-json
 
-    Exit codes: 0 stopped in order, 1 failed, 2 wrong usage or an incomplete service, 3 Kafka unreachable at the start.
+    Exit codes: 0 stopped in order, 1 failed, or refused by Kafka (login, rights, topics), 2 wrong usage or an incomplete
+    service, 3 Kafka unreachable at the start.
     """
     kafka = kafka_of(bootstrap, namespace, setting)
     if log_level.lower() not in log_lines.LEVELS:
