@@ -28,6 +28,7 @@ from conversations.errors import DeclarationError, KafkaUnreachable, LogError, L
 from conversations.service import Service
 from conversations.worker import Worker
 from ops import log_lines, slots
+from ops.search_path import search_here
 from ops.shortened import worker_settings
 from ops.targets import HandlerLoop, entered
 
@@ -155,7 +156,7 @@ def main(descriptor: int) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         # Not in the handler itself: it may have interrupted the very thread that holds the lock.
         signal.signal(number, lambda *_: threading.Thread(target=orders.stop, daemon=True).start())
-    sys.path.insert(0, str(Path.cwd()))
+    search_here()
     kind, text = _work(spec, settings, orders, reports)
     reports.send("ended", kind=kind, text=text)
     return 0 if kind == Ended.STOPPED else 1

@@ -181,6 +181,8 @@ class Child:
             "state": self.state(),
             "restarts": self.restarts,
             "kafka": status.get("kafka"),
+            "clock_off_seconds": status.get("clock_off_seconds"),
+            "brake_on": status.get("brake_on"),
             "partitions": status.get("partitions", []),
             "counts": status.get("counts", {}),
         }

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from pathlib import Path
 from typing import Any
 
 from conversations.errors import DeclarationError
 from conversations.protocol.contract import Contract
+from ops.search_path import search_here
 
 HOW = "write it as module:NAME, for instance shop.contracts:LOANS for LOANS in shop/contracts.py"
 
@@ -22,9 +21,7 @@ def find_contract(target: str) -> Contract:
     name, colon, attribute = target.partition(":")
     if not (name and colon and attribute):
         raise DeclarationError(f"{target!r} does not say which contract of which module: {HOW}")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    here = search_here()
     try:
         module: Any = importlib.import_module(name)
     except DeclarationError:

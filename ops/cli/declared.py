@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +12,7 @@ from conversations.handlers import Handler, Side
 from conversations.service import Service
 from ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
 from ops.cli.output import EXIT_CODES, Json, failures, show
+from ops.search_path import search_here
 from ops.shortened import periods
 from ops.targets import HandlerLoop, entered
 
@@ -81,7 +80,7 @@ def apply(
 
 @contextlib.contextmanager
 def _services(targets: list[str]) -> Iterator[list[Service[Any]]]:
-    sys.path.insert(0, str(Path.cwd()))
+    search_here()
     with HandlerLoop() as loop, contextlib.ExitStack() as stack:
         yield [stack.enter_context(entered(target, loop)) for target in targets]
 

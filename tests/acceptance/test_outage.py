@@ -35,6 +35,7 @@ def test_the_page_says_that_kafka_is_away_and_nothing_is_started_again(
             run.ready()
             pid = worker()["pid"]
             assert worker()["kafka"] is None
+            assert (abs(worker()["clock_off_seconds"]) < 10, worker()["brake_on"]) == (True, False)
             broker.kill()
             until(lambda: worker()["state"] == "unreachable", "the page says that Kafka is away", seconds=90)
             assert not run.is_well()
