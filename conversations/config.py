@@ -50,7 +50,8 @@ class Limits:
     parked_messages: int = 10_000
     """Messages of one dialog that wait behind one that failed; a dialog with more breaks."""
     parked_bytes: int = 64_000_000
-    """Bytes of such messages per partition; beyond it the dialog that another one arrives for breaks."""
+    """Bytes of such messages per partition; beyond it the dialog that another one arrives for breaks. So many may also wait for the brake
+    while other peers' messages are handled; what else waits for its queue pauses the input at it."""
     cached_endpoints: int = 50_000
     """Endpoints a worker keeps decoded in memory, about 3 KB each with their dialogs' lanes, and 4 KB of their group's state at most: larger
     ones are read from the local copy whenever they are needed. Its partitions share them."""

@@ -136,6 +136,17 @@ def contract_of(row: bytes) -> bytes:
     return row[at : at + size]
 
 
+def peer_of(row: bytes) -> str:
+    """Read the peer's name from an endpoint's row.
+
+    Raises:
+        UndecodableRecord: it is no endpoint row.
+    """
+    if not row.startswith(_HEADS):
+        raise _foreign(row)
+    return read_text(row, read_text(row, _CONSTANT)[1])[0]
+
+
 def decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, bytes]:
     """Decode an endpoint's row, and cut out what ``encode_constant`` would give again.
 

@@ -39,6 +39,8 @@ class Braking:
         """When the next message is tried, while it is on for anybody."""
         self.is_counting = False
         """Handlers that succeed are counted, as some fail."""
+        self.well: dict[str, bool] = {}
+        """Peers by whether the last handler of one of their dialogs succeeded; ``PEERS`` of them at most."""
         self._failures = Failures(brake) if brake is not None else None
         self._pause = (brake.probe if brake is not None else timedelta(0)) // timedelta(microseconds=1)
         self._released = False
@@ -50,8 +52,20 @@ class Braking:
         """True while it is on for anybody."""
         return bool(self.peers)
 
+    @property
+    def others_go_on(self) -> bool:
+        """Whether the messages of a peer are handled for which it is not on: then not the release is to blame."""
+        return any(is_well and peer not in self.peers for peer, is_well in self.well.items())
+
+    def hear(self, peer: str, *, is_well: bool) -> None:
+        """Note how the last handler of a peer ended."""
+        if peer not in self.well and len(self.well) >= Failures.PEERS:
+            del self.well[next(iter(self.well))]
+        self.well[peer] = is_well
+
     def failed(self, peer: str, dialog: bytes, now: int) -> int:
         """Count a failure; return how many dialogs had failed if that puts the brake on for the peer."""
+        self.hear(peer, is_well=False)
         if self._failures is None or peer in self.peers:
             return 0
         self.is_counting = True
@@ -64,6 +78,7 @@ class Braking:
 
     def succeeded(self, peer: str) -> None:
         """Count a handler that succeeded."""
+        self.hear(peer, is_well=True)
         if self._failures is not None:
             self._failures.succeeded(peer)
 

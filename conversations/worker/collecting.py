@@ -97,16 +97,14 @@ def pace(partition: Partition) -> None:
     limits = partition.owner.settings.limits
     if partition.gone:
         return
-    parked = 0  # of what only waits its turn: behind a failure each dialog has its own limit, and may wait for weeks
-    if partition.parked_bytes > limits.parked_bytes // 2:
-        parked = sum(park.row.size for park in partition.parks.values() if park.waits_its_turn)
-    if not partition.paused and (partition.waiting_bytes > limits.waiting_bytes or parked > limits.parked_bytes):
+    waiting, parked = partition.waiting_bytes, parking.in_the_way(partition)
+    if not partition.paused and (waiting > limits.waiting_bytes or parked > limits.parked_bytes):
         partition.paused = True
         partition.owner.log.pause(partition.number)
-    elif (
-        partition.paused and partition.waiting_bytes < limits.waiting_bytes // 2 and parked <= limits.parked_bytes // 2
-    ):
+        letters.event(partition, "QUEUE_PAUSED", waiting_bytes=waiting, parked_bytes=parked)
+    elif partition.paused and waiting < limits.waiting_bytes // 2 and parked <= limits.parked_bytes // 2:
         partition.paused = False
+        letters.event(partition, "QUEUE_RESUMED")
         if partition.suspicion is None or not partition.suspicion.taking.holds_input:
             partition.owner.log.resume(partition.number)
 

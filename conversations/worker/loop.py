@@ -289,8 +289,8 @@ class Worker:
         self.owner.counts.commits += 1
         with self.owner.lock:
             notices = [notice for p in flying for notice in collecting.landed(p, checkpoints.get(p.number))]
-        for partition in flying:
-            collecting.pace(partition)
+            for partition in flying:
+                collecting.pace(partition)
         for notice in notices:
             notice()
 

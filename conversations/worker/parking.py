@@ -100,6 +100,7 @@ def append(partition: Partition, active: Active, found: Park, item: Item) -> Non
     row.next += 1
     row.size += len(item.value)
     partition.parked_bytes += len(item.value)
+    partition.braked_bytes += len(item.value) * (active.endpoint.peer in partition.owner.braking.peers)
     if row.next > row.first + 1 and not partition.holds_back(active.endpoint.peer) and not found.waits_its_turn:
         _count(partition, row, 1, len(item.value))
     partition.changed.add(rows.PARK + active.identity)
@@ -114,12 +115,47 @@ def _count(partition: Partition, row: rows.ParkRow, records: int, size: int) -> 
 def is_full(partition: Partition, found: Park) -> bool:
     """Say whether more waits behind messages than there may be: of one dialog, or in the partition.
 
-    What waits, or waited, for a queue that is off is no failure of its dialog: the queue's input pauses instead.
+    What waits, or waited, for a queue that is off is no failure of its dialog: the queue's input pauses instead. So it does for the
+    brake, unless that would stop others whose messages are handled.
     """
+    braking = partition.owner.braking
+    if found.peer in braking.peers and not partition.row.off and braking.others_go_on:
+        return partition.braked_bytes > partition.owner.settings.limits.parked_bytes
     if partition.holds_back(found.peer) or found.waits_its_turn:
         return False
     limits = partition.owner.settings.limits
     return found.row.counted > limits.parked_messages or partition.counted_bytes > limits.parked_bytes
+
+
+def in_the_way(partition: Partition) -> int:
+    """Count the bytes for which the queue's input is to pause: of all that only waits its turn.
+
+    Behind a failure each dialog has its own limit, and may wait for weeks. What waits for the brake, while the messages of other
+    peers are handled, has a limit as well: it is none of theirs.
+    """
+    limit, braking = partition.owner.settings.limits.parked_bytes, partition.owner.braking
+    partition.braked_bytes = 0
+    if partition.parked_bytes <= limit // 2:
+        return 0
+    waiting = [park for park in partition.parks.values() if park.waits_its_turn]
+    parked = sum(park.row.size for park in waiting)
+    if not braking.peers or partition.row.off:
+        return parked
+    partition.braked_bytes = sum(park.row.size for park in waiting if park.peer in braking.peers)
+    is_at_limit = parked > limit and not partition.paused
+    if braking.others_go_on or (is_at_limit and _knows_another(partition)):
+        parked -= partition.braked_bytes
+    return parked
+
+
+def _knows_another(partition: Partition) -> bool:
+    """Look for a peer with a dialog here that has not been heard of yet: nothing says that its messages fail."""
+    well = partition.owner.braking.well
+    for _, row in partition.store.scan(rows.ENDPOINT):
+        if not rows.is_tombstone(row) and (peer := rows.peer_of(row)) not in well:
+            partition.owner.braking.hear(peer, is_well=True)
+            return True
+    return False
 
 
 # -- its turn -----------------------------------------------------------------------------------------------------------
@@ -294,6 +330,7 @@ def close_park(partition: Partition, active: Active) -> None:
         if data is not None and not (running and number == row.first):
             _settle(partition, active, item_of(active, partition.decoded(key, rows.decode_waiting, data)))
     partition.parked_bytes -= row.size
+    partition.braked_bytes -= row.size * (found.peer in partition.owner.braking.peers)
     _drop(partition, partition.parks, rows.PARK, active.identity)
 
 

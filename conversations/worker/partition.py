@@ -71,8 +71,8 @@ class Partition:
         """Lanes whose group's row is to be written."""
         self.draining: list[tuple[bytes, Park]] = []
         """Parked dialogs whose next message is to be taken up by the next step."""
-        self.slice_left = self.parked_bytes = self.counted_bytes = 0
-        """Parked records this step may still take up; bytes that are parked, and those of them that a limit counts."""
+        self.slice_left = self.parked_bytes = self.counted_bytes = self.braked_bytes = 0
+        """Parked records this step may still take up; bytes that are parked, that a limit counts of them, that wait for the brake."""
         self.ticked = self.tick = self.left_in_memory = 0
         """When time was last asked to pass here; log time of a tick that has come and was not looked at yet, or 0; and how many
         endpoints were left when room was last made."""
@@ -257,8 +257,7 @@ class Partition:
 
     def next_deadline(self) -> int:
         """When something may be due; NEVER when nothing is."""
-        soonest = self.deadlines.next()
-        probe = self.owner.braking.next_probe
+        soonest, probe = self.deadlines.next(), self.owner.braking.next_probe
         return probe if soonest is None else min(soonest, probe)
 
     def pop_due(self, now: int) -> Iterator[Active]:
@@ -445,6 +444,7 @@ class Partition:
             "waiting": sum(len(lane.items) for lane in self.slow),
             "parked": sum(park.row.next - park.row.first for park in self.parks.values()),
             "queue_off": self.row.off,
+            "paused": self.paused,
             "unclean_starts": self.row.unclean_starts,
             "rollbacks": self.row.rollbacks,
         }

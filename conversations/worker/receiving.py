@@ -20,6 +20,8 @@ from conversations.worker.active import Active, Item, Park
 from conversations.worker.partition import Partition
 from conversations.worker.records import encode_item, item_of
 
+TOO_MANY = "Too many messages wait behind one that failed."
+
 Finish = Callable[[Partition, Active], None]
 
 
@@ -76,7 +78,15 @@ def _wait_behind(partition: Partition, item: Item, active: Active, parked: Park)
     parking.append(partition, active, parked, item)
     if not parking.is_full(partition, parked):
         return None
-    return breach(partition, active, codes.NOT_CONVERSING, "Too many messages wait behind one that failed.")
+    return breach(partition, active, codes.NOT_CONVERSING, TOO_MANY)
+
+
+def too_much(partition: Partition, item: Item, task: Task) -> Task | None:
+    """Break a dialog whose message came to wait for the brake, where too much of such peers waits already."""
+    parked = partition.parks.get(task.active.identity)
+    if parked is None or item.park is not None or task.codec is None or not parking.is_full(partition, parked):
+        return None
+    return breach(partition, task.active, codes.NOT_CONVERSING, TOO_MANY)
 
 
 def _react(partition: Partition, item: Item, active: Active, reaction: Reaction) -> Task | None:

@@ -79,8 +79,9 @@ def steps(partition: Partition, lane: Lane) -> Steps:
                     _begins(partition, item, task)
                     if partition.row.off or (braking.peers and braking.holds_back(item, task.active.endpoint.peer)):
                         switching.hold_back(partition, item, task.without)
-                        held_back = True
-                        break
+                        task = receiving.too_much(partition, item, task)
+                        held_back = task is None
+                        continue
                     if partition.suspicion is not None and not _may_run(partition, lane, item, task):
                         return
                     if isinstance(condemned, Condemned):
@@ -234,7 +235,7 @@ def _outcome(
         return None if judge(partition, item, task, failure) else task
     partition.row.rollbacks = 0
     braking = partition.owner.braking
-    if braking.is_counting or braking.peers:
+    if braking.is_counting or braking.peers or not braking.well.get(active.endpoint.peer):
         _succeeded(partition, item, active.endpoint.peer)
     parking.forget_retry(partition, active, task.without, parking.HANDLED)
     if draft.asks:

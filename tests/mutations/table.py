@@ -206,6 +206,11 @@ MUTATIONS = (
     Mutation("240-no-room-without-a-commit", f"{_STRANGERS}invented_peers_do_not_outgrow_the_cache"),
     Mutation("169-any-process-is-ended", f"{_PRIVATE}a_process_that_is_no_broker_is_not_ended"),
     Mutation("74-rollbacks-not-counted", f"{_SWITCH}five_rollbacks_in_a_row_turn_the_queue_off[5]"),
+    Mutation(
+        "224-one-peer-stops-the-queue",
+        f"{_BRAKING}a_peer_with_an_open_dialog_is_not_stopped_by_another_after_a_restart",
+    ),
+    Mutation("226-braked-without-a-limit", f"{_BRAKING}one_peer_that_is_braked_stops_the_queue_for_nobody_else"),
     Mutation("75-never-braked", f"{_BRAKING}a_broken_deploy_does_not_dead_letter_the_day"),
     Mutation("76-one-probe-for-ever", f"{_BRAKING}one_that_asks_to_be_called_later_has_had_its_turn[False]"),
     Mutation("77-letters-closed-twice", f"{_LETTERS}letters_are_open_until_they_are_closed_once"),

@@ -248,3 +248,67 @@ def test_one_peer_recovers_while_another_never_does() -> None:
         assert [event["peer"] for event in events(sim, "BRAKE_OFF")] == ["web"]
         assert deployed.tried - tried >= 30
         sim.check_invariants()
+
+
+def test_one_peer_that_is_braked_stops_the_queue_for_nobody_else() -> None:
+    """At the limit its own dialogs break, new ones too; all of what it said is kept, and others go on."""
+    deployed = Deployed()
+    few = replace(SETTINGS, batch=20, limits=Limits(parked_bytes=20_000))
+    with Simulation(deployed.service, raise_failures=False, partitions=1, settings=few) as sim:
+        assert [texts(dialog) for dialog in talk(sim, 1, "good")] == [["good"]]
+        (partition,) = sim.worker("moody").partitions.values()
+        loud = talk(sim, 10, "bad", peer="other")
+        for number in range(30):
+            for dialog in [it for it in loud if it.error is None]:
+                dialog.send(Say(text=f"{number} {'x' * 100}"))
+            loud += talk(sim, 10, "bad", peer="other")
+            assert [texts(dialog) for dialog in talk(sim, 1, "good")] == [["good"]]
+            assert partition.parked_bytes < 2 * few.limits.parked_bytes
+        assert events(sim, "QUEUE_PAUSED") == []
+        assert not partition.lengths()["paused"]
+        assert [event["peer"] for event in events(sim, "BRAKE_ON")] == ["other"]
+        broken = [dialog.error.code for dialog in loud if dialog.error is not None]
+        assert len(broken) > BRAKE.dialogs
+        assert -8462 in broken
+        sim.check_invariants()
+
+
+def test_a_peer_with_an_open_dialog_is_not_stopped_by_another_after_a_restart() -> None:
+    """What its messages come to is not known then: nothing says that they fail."""
+    deployed = Deployed()
+    few = replace(SETTINGS, batch=20, limits=Limits(parked_bytes=20_000))
+    with Simulation(deployed.service, raise_failures=False, partitions=1, settings=few) as sim:
+        (quiet,) = talk(sim, 1, "good")
+        sim.crash("moody")
+        sim.run()
+        talk(sim, 300, "bad", peer="other")
+        (partition,) = sim.worker("moody").partitions.values()
+        assert not partition.paused
+        quiet.send(Say(text="good again"))
+        sim.run()
+        assert texts(quiet) == ["good", "good again"]
+        sim.check_invariants()
+
+
+def test_a_queue_that_pauses_is_told_of_once_and_when_it_goes_on() -> None:
+    """Also where another peer's messages fail as well: not one of them is to blame then, and none of their dialogs breaks."""
+    deployed = Deployed()
+    few = replace(SETTINGS, batch=20, limits=Limits(parked_bytes=20_000))
+    with Simulation(deployed.service, raise_failures=False, partitions=1, settings=few) as sim:
+        talk(sim, 1, "good")
+        talk(sim, 20, "bad")
+        talk(sim, 20, "bad", peer="other")
+        given_up = len(sim.dead_letters("moody"))
+        talk(sim, 200, "bad", peer="other")
+        sim.advance(20 * SECOND)
+        (partition,) = sim.worker("moody").partitions.values()
+        assert partition.lengths()["paused"]
+        (event,) = events(sim, "QUEUE_PAUSED")
+        assert event["parked_bytes"] > few.limits.parked_bytes
+        assert events(sim, "QUEUE_RESUMED") == []
+        deployed.broken = False
+        sim.advance(5 * SECOND)
+        assert len(events(sim, "QUEUE_RESUMED")) == len(events(sim, "QUEUE_PAUSED"))
+        assert not partition.paused
+        assert len(sim.dead_letters("moody")) == given_up
+        sim.check_invariants()
