@@ -17,14 +17,15 @@ class Brake:
     A release that fails on every message would otherwise give up on all of them. While the brake is on for a peer nothing of it is
     given up on and no attempt counts: its messages wait in their order, one of them is tried every ``probe``, and the first that
     succeeds ends it. Peers whose messages are handled go on as ever. When several peers fail, what fails of the others counts for
-    each, of every other peer at most half of ``dialogs``: one alone brakes nobody else.
+    each, of every other peer at most half of ``dialogs``: one alone brakes nobody else, and all of them nobody who has not failed at least
+    twice.
 
     Raises:
-        DeclarationError: a number or a time that is not positive, or a share above 1.
+        DeclarationError: a number or a time that is not positive, a share above 1, or more dialogs than are remembered.
     """
 
     dialogs: int = 100
-    """So many different dialogs must have failed within the window."""
+    """So many different dialogs must have failed within the window; at most 10,000."""
     share: float = 0.5
     """And they must be this part of them and the peer's handlers that succeeded meanwhile; 0: the number alone counts."""
     window: timedelta = timedelta(seconds=60)
@@ -33,8 +34,8 @@ class Brake:
 
     def __post_init__(self) -> None:
         """Refuse limits that make no sense."""
-        if self.dialogs < 1 or not 0 <= self.share <= 1:
-            raise DeclarationError("a brake: dialogs is at least 1, share from 0 to 1")
+        if not 1 <= self.dialogs <= Failures.DIALOGS or not 0 <= self.share <= 1:
+            raise DeclarationError(f"a brake: dialogs is from 1 to {Failures.DIALOGS}, share from 0 to 1")
         if min(self.window, self.probe) <= timedelta(0):
             raise DeclarationError("a brake: window and probe are more than zero")
 
@@ -67,7 +68,8 @@ class Failures:
     def note(self, peer: str, dialog: bytes, now: int, braked: int = 0) -> int:
         """Count a failure; return how many dialogs tell that not the peer's messages are to blame, 0 when too few.
 
-        Of each other peer that fails as much, and of the ``braked`` ones, at most half as many count as are needed.
+        Of each other peer that fails as much, and of the ``braked`` ones, at most half as many count as are needed; of all of them so many
+        that the peer itself must have failed a little, too: what is wrong with others need not be wrong with it.
         """
         self._turn(now)
         mine = self._failed.pop(peer, {})
@@ -82,7 +84,8 @@ class Failures:
             return 0
         half = self._brake.dialogs // 2
         others = sum(min(half, len(it)) for name, it in self._failed.items() if name != peer and self._fails(name))
-        count = len(mine) + others + half * braked
+        own = max(2, self._brake.dialogs // 20)
+        count = len(mine) + min(others + half * braked, max(0, self._brake.dialogs - own))
         return count if count >= self._brake.dialogs else 0
 
     def succeeded(self, peer: str) -> None:

@@ -134,5 +134,5 @@ class Braking:
         for step in range(len(partitions)):
             partition = partitions[(self._turn + step) % len(partitions)]
             both = partition.parks, partition.retries
-            for parks in both if self._turn % 2 else reversed(both):
+            for parks in both if self._turn // len(partitions) % 2 else reversed(both):
                 yield partition, parks

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from conversations import Brake, Dialog, GiveUp, Limits, PoisonPolicy, RetryLater, Service, Then, WorkerSettings
+from conversations.protocol.topics import partition_of
 from conversations.testing import PeerDialog, Simulation
 from tests.simulation.services import ECHO, Say
 from tests.simulation.test_decisions import events
@@ -197,6 +198,38 @@ def test_timers_that_succeed_count_too() -> None:
         sim.advance(5 * SECOND)
         talk(sim, 10, "bad")
         assert events(sim, "BRAKE_ON") == []
+
+
+def test_messages_are_tried_although_timers_of_every_partition_fail() -> None:
+    """As many partitions as there are kinds of what waits: each has its turn for either."""
+    broken = [True]
+    service: Service[dict[str, Any]] = Service("moody", accepts=[ECHO], poison=[STRICT])
+
+    @service.on(Say)
+    def say(body: Say, dialog: Dialog) -> None:
+        if body.text == "ring":
+            dialog.set_timer(SECOND)
+        elif broken:
+            raise KeyError("score")
+
+    @service.on_timer()
+    def ring(dialog: Dialog) -> None:
+        raise KeyError("bell")
+
+    with Simulation(service, raise_failures=False, partitions=2, settings=SETTINGS) as sim:
+        dialogs = talk(sim, 60, "ring")
+        sim.advance(2 * SECOND)
+        assert len(events(sim, "BRAKE_ON")) == 1
+        first, second = sim.worker("moody").partitions.values()
+        assert first.retries
+        assert second.retries
+        here = next(it for it in dialogs if partition_of(it.id.encode(), 2) == 0 and it.error is None)
+        here.send(Say(text="a"))
+        sim.run()
+        broken.clear()
+        sim.advance(10 * SECOND)
+        assert len(events(sim, "BRAKE_OFF")) >= 1
+        sim.check_invariants()
 
 
 def test_one_peer_brakes_its_own_messages_alone() -> None:

@@ -64,6 +64,14 @@ def test_of_another_peer_at_most_half_counts() -> None:
     assert [failures.note("quiet", dialog(number), 0) for number in range(20, 25)] == [0, 0, 0, 0, 10]
 
 
+@pytest.mark.parametrize(("dialogs", "own"), [(1, 1), (2, 2), (3, 2), (10, 2), (100, 5)])
+def test_however_many_others_fail_a_peer_must_fail_itself(dialogs: int, own: int) -> None:
+    """Two that are braked for ever would brake anybody with the first failure."""
+    failures = Failures(Brake(dialogs=dialogs))
+    counts = [failures.note("quiet", dialog(number), 0, braked=7) for number in range(own)]
+    assert [bool(count) for count in counts] == [False] * (own - 1) + [True]
+
+
 def test_a_peer_whose_messages_are_handled_says_nothing_of_others() -> None:
     failures = Failures(Brake(dialogs=4, share=0.5))
     for number in range(3):
@@ -82,11 +90,11 @@ def test_successes_of_before_the_window_do_not_count() -> None:
 
 
 def test_what_it_remembers_is_bounded() -> None:
-    failures = Failures(Brake(dialogs=1_000_000))
+    failures = Failures(Brake(dialogs=Failures.DIALOGS))
     for number in range(Failures.DIALOGS + 5):
         failures.note("web", dialog(number), 0)
     assert len(failures) == Failures.DIALOGS
-    failures = Failures(Brake(dialogs=1_000_000))
+    failures = Failures(Brake(dialogs=Failures.DIALOGS))
     for number in range(2 * Failures.PEERS):
         failures.succeeded(f"peer-{number}")
         if number >= Failures.PEERS - 2:
@@ -95,7 +103,15 @@ def test_what_it_remembers_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"dialogs": 0}, {"share": 1.1}, {"share": -0.1}, {"window": timedelta(0)}, {"probe": timedelta(-1)}]
+    "wrong",
+    [
+        {"dialogs": 0},
+        {"dialogs": Failures.DIALOGS + 1},
+        {"share": 1.1},
+        {"share": -0.1},
+        {"window": timedelta(0)},
+        {"probe": timedelta(-1)},
+    ],
 )
 def test_limits_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(DeclarationError):
