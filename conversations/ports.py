@@ -132,11 +132,11 @@ class Log(Protocol):
     def open(self, partition: int, positions: Positions) -> None:
         """Let the inputs of an assigned partition (queue, then commands) flow from ``positions``."""
 
-    def pause(self, partition: int) -> None:
-        """Hold back the queue input of a partition; commands go on."""
+    def pause(self, partition: int, *, commands: bool = False) -> None:
+        """Hold back the queue of a partition, or its commands; its other input goes on."""
 
-    def resume(self, partition: int) -> None:
-        """Let the queue input of a partition flow again."""
+    def resume(self, partition: int, *, commands: bool = False) -> None:
+        """Let the queue of a partition flow again, or its commands."""
 
     def drop(self, partition: int) -> None:
         """Stop every input of a partition that stays assigned: it is set aside for a human."""

@@ -163,15 +163,15 @@ class Inputs:
         """Offset up to which everything of an input was given out when its end was last reached."""
         return self._ends.get((topic, partition), 0)
 
-    def pause(self, partition: int) -> None:
-        """Hold back the queue of a partition."""
+    def pause(self, partition: int, *, commands: bool) -> None:
+        """Hold back the queue of a partition, or its commands."""
         if partition in self._open:
-            self._consumer.pause([TopicPartition(self._queue, partition)])
+            self._consumer.pause([TopicPartition(self._commands if commands else self._queue, partition)])
 
-    def resume(self, partition: int) -> None:
-        """Let the queue of a partition flow again, from the record after the last one given out."""
+    def resume(self, partition: int, *, commands: bool) -> None:
+        """Let the queue of a partition flow again, or its commands, from the record after the last one given out."""
         if partition in self._open:
-            self._consumer.resume([TopicPartition(self._queue, partition)])
+            self._consumer.resume([TopicPartition(self._commands if commands else self._queue, partition)])
 
     def drop(self, partition: int) -> None:
         """Stop reading a partition that stays ours."""

@@ -131,13 +131,13 @@ class KafkaLog:
         """Let the inputs of an assigned partition (queue, then commands) flow from ``positions``."""
         self._joined().open(partition, positions)
 
-    def pause(self, partition: int) -> None:
-        """Hold back the queue input of a partition; commands go on."""
-        self._joined().pause(partition)
+    def pause(self, partition: int, *, commands: bool = False) -> None:
+        """Hold back the queue of a partition, or its commands; its other input goes on."""
+        self._joined().pause(partition, commands=commands)
 
-    def resume(self, partition: int) -> None:
-        """Let the queue input of a partition flow again."""
-        self._joined().resume(partition)
+    def resume(self, partition: int, *, commands: bool = False) -> None:
+        """Let the queue of a partition flow again, or its commands."""
+        self._joined().resume(partition, commands=commands)
 
     def drop(self, partition: int) -> None:
         """Stop every input of a partition that stays assigned: it is set aside for a human."""

@@ -203,17 +203,17 @@ class MemoryLog:
                 raise InputLost(partition, f"{kind} position {position} is beyond the end {len(source.records)}")
             self._inputs[partition, kind] = source
 
-    def pause(self, partition: int) -> None:
-        """Hold back the queue input; nothing happens when it does not flow."""
-        self._hold_back(partition, paused=True)
+    def pause(self, partition: int, *, commands: bool = False) -> None:
+        """Hold back the queue, or the commands; nothing happens when they do not flow."""
+        self._hold_back(partition, COMMANDS if commands else QUEUE, paused=True)
 
-    def resume(self, partition: int) -> None:
-        """Let the queue input flow again; nothing happens when it is not open."""
-        self._hold_back(partition, paused=False)
+    def resume(self, partition: int, *, commands: bool = False) -> None:
+        """Let the queue flow again, or the commands; nothing happens when they are not open."""
+        self._hold_back(partition, COMMANDS if commands else QUEUE, paused=False)
 
-    def _hold_back(self, partition: int, *, paused: bool) -> None:
+    def _hold_back(self, partition: int, kind: str, *, paused: bool) -> None:
         self._joined()
-        source = self._inputs.get((partition, QUEUE))
+        source = self._inputs.get((partition, kind))
         if source is not None:
             source.paused = paused
 

@@ -105,7 +105,7 @@ def pace(partition: Partition) -> None:
     elif partition.paused and waiting < limits.waiting_bytes // 2 and parked <= limits.parked_bytes // 2:
         partition.paused = False
         letters.event(partition, "QUEUE_RESUMED")
-        if partition.suspicion is None or not partition.suspicion.taking.holds_input:
+        if partition.suspicion is None or not partition.suspicion.taking.holds_queue:
             partition.owner.log.resume(partition.number)
 
 

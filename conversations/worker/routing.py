@@ -97,16 +97,20 @@ def _let_wait(partition: Partition, suspicion: Suspicion, record: Record) -> boo
 
 
 def _look_at_waiting(partition: Partition, suspicion: Suspicion) -> None:
-    """Let those that wait longest be announced, and hold the queue back meanwhile."""
-    taking, flows = suspicion.taking, not partition.paused
+    """Let those that wait longest be announced, and hold their input back meanwhile: what is not read yet stays in Kafka."""
+    taking, flows, log = suspicion.taking, not partition.paused, partition.owner.log
     suspicion.invite_records(partition.unread if flows else (), taking.commands)
     holds = bool(partition.unread) and flows
-    if holds != taking.holds_input:
-        taking.holds_input = holds
+    if holds != taking.holds_queue:
+        taking.holds_queue = holds
         if holds:
-            partition.owner.log.pause(partition.number)
+            log.pause(partition.number)
         elif flows:
-            partition.owner.log.resume(partition.number)
+            log.resume(partition.number)
+    holds = bool(taking.commands)
+    if holds != taking.holds_commands:
+        taking.holds_commands = holds
+        (log.pause if holds else log.resume)(partition.number, commands=True)
 
 
 def leave(partitions: Mapping[int, Partition], records: Iterable[Record]) -> None:

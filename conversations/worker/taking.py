@@ -18,8 +18,10 @@ class Taking:
 
     commands: list[Record] = field(default_factory=list)
     """That wait; those of the queue are the partition's unread ones."""
-    holds_input: bool = False
-    """Its queue input is held back because records of it wait."""
+    holds_queue: bool = False
+    """Its queue is held back because records of it wait."""
+    holds_commands: bool = False
+    """So are its commands."""
     wanted: set[str] = field(default_factory=set)
     """To be announced with the next commit."""
     flying: set[str] = field(default_factory=set)

@@ -128,6 +128,8 @@ ONE_THREAD: dict[str, Callable[[Log], object]] = {
     "open": lambda log: log.open(0, START),
     "pause": lambda log: log.pause(0),
     "resume": lambda log: log.resume(0),
+    "pause commands": lambda log: log.pause(0, commands=True),
+    "resume commands": lambda log: log.resume(0, commands=True),
     "drop": lambda log: log.drop(0),
     "commit": lambda log: log.commit([], {0: 0}),
     "queue_read_to": lambda log: log.queue_read_to(0),
@@ -358,6 +360,19 @@ class LogContract:
         member.stays_quiet()
         member.log.resume(0)
         member.awaits(b"c0", b"q0", b"q1")
+        member.log.close()
+
+    def test_paused_commands_wait_while_the_queue_goes_on(self, world: World, member: Member) -> None:
+        """As many as wait for their turn are in memory, and no more."""
+        member.log.open(0, START)
+        member.log.pause(0, commands=True)
+        world.append("commands", 0, b"c0", b"c1")
+        world.append("queue", 0, b"q0")
+        member.awaits(b"q0")
+        member.stays_quiet()
+        member.log.resume(0, commands=True)
+        member.awaits(b"q0", b"c0", b"c1")
+        until(lambda: (member.poll(), member.log.commands_read_to(0) == member.log.commands_end(0))[1])
         member.log.close()
 
     def test_a_dropped_partition_is_silent_and_the_others_flow(self, world: World, member: Member) -> None:

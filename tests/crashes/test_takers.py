@@ -10,7 +10,7 @@ import pytest
 
 from conversations import WorkerSettings
 from conversations.memory.log import MemoryLog
-from conversations.ports import Out, Produced
+from conversations.ports import Out, Produced, Record
 from conversations.protocol.command import Settle, encode_command, to_partition
 from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, decode, encode, header_of, tail_start
 from conversations.protocol.rows import ERROR
@@ -178,6 +178,37 @@ def test_a_command_that_kills_when_it_is_decoded_is_set_aside(house: House, monk
     assert (letter.reason, letter.value) == ("set-aside", value)
 
 
+def test_commands_that_wait_are_no_more_than_a_step_reads(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others stay in Kafka, and the worker does not ask for them again and again."""
+    topic = service_topic(house.broker.namespace, "slow", COMMANDS)
+    for _ in range(400):
+        command = to_partition((0, 1), Settle((), "done"), "operator", bytes(16), house.broker.clock.now())
+        house.broker.append(Out(topic, 0, command.key.encode(), encode_command(command), None))
+    die(house.opened(batch=1))
+    poll, take = MemoryLog.poll, intake.take_command
+    at_hand, most, spins = 0, 0, 0
+
+    def polling(log: MemoryLog, timeout: float, limit: int, *size: int) -> Sequence[Record]:
+        nonlocal at_hand, most, spins
+        records = poll(log, timeout, limit, *size)
+        at_hand += len(records)
+        most = max(most, at_hand)
+        spins += limit == 1
+        return records
+
+    def taking(partition: Any, record: Record) -> None:
+        nonlocal at_hand
+        at_hand -= 1
+        take(partition, record)
+
+    monkeypatch.setattr(MemoryLog, "poll", polling)
+    monkeypatch.setattr(intake, "take_command", taking)
+    worker = house.worker(batch=100)
+    until(lambda: worker.partitions and house.row().commands == 400, worker)
+    assert (at_hand, most, spins) == (0, 100, 0)
+    goes_on(house, worker)
+
+
 @pytest.mark.parametrize("batch", [1, 7, 100, 1_000])
 def test_the_one_record_is_found_among_many_and_the_order_is_kept(
     house: House, monkeypatch: pytest.MonkeyPatch, batch: int
@@ -210,10 +241,10 @@ def test_two_records_that_kill_are_both_found(house: House, monkeypatch: pytest.
     assert [letter.value for letter in dead_letters(house.broker, "slow")] == values
 
 
-def break_all(house: House, dialogs: int) -> list[int]:
-    """Have the peer break so many dialogs, whose errors are read after an unclean start; return the errors heard of."""
-    heard: list[int] = []
-    house.slow.on_error()(lambda error, _: heard.append(error.code))
+def break_all(house: House, dialogs: int) -> set[str]:
+    """Have the peer break so many dialogs, whose errors are read after an unclean start; return those heard of."""
+    heard: set[str] = set()
+    house.slow.on_error()(lambda _, dialog: heard.add(dialog.id))
     send_many(house, dialogs)
     worker = house.worker()
     until(lambda: len(house.handled) == dialogs, worker)
@@ -338,9 +369,9 @@ def test_a_healthy_partition_of_the_same_worker_goes_on_meanwhile(monkeypatch: p
     held: list[int] = []
     pause = MemoryLog.pause
 
-    def pausing(log: MemoryLog, partition: int) -> None:
+    def pausing(log: MemoryLog, partition: int, *, commands: bool = False) -> None:
         held.append(partition)
-        pause(log, partition)
+        pause(log, partition, commands=commands)
 
     monkeypatch.setattr(MemoryLog, "pause", pausing)
     total = house.waiting_in_queue()

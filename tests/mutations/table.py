@@ -439,4 +439,5 @@ MUTATIONS = (
         "222-what-is-set-aside-stays-a-suspect",
         f"{_TAKERS}what_was_set_aside_is_remembered_as_no_suspect_any_more[False]",
     ),
+    Mutation("223-commands-that-wait-are-read-on", f"{_TAKERS}commands_that_wait_are_no_more_than_a_step_reads"),
 )
