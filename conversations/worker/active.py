@@ -110,6 +110,8 @@ class Park:
     """Its turn has come: it is in its lane, or about to be."""
     peer: str = ""
     """Whose dialog it is, known once it was in its lane."""
+    suspect: bool = False
+    """Some of it is from before its partition was opened."""
 
     @property
     def wakes(self) -> int:
@@ -120,6 +122,11 @@ class Park:
     def waits_its_turn(self) -> bool:
         """Nothing failed, or it is not known yet: it waits, or waited, for its queue or the brake, or drains."""
         return self.row.due == QUEUE_ON or not self.row.failure
+
+    @property
+    def keeps_suspicion(self) -> bool:
+        """Whether it may be what ended a process before: it has not had its turn since the partition was opened."""
+        return self.suspect and self.waits_its_turn
 
     def wait(self, due: int, now: int) -> None:
         """Let it wait until ``due``; ``NEVER``: until an operator decides; ``QUEUE_ON``: until its queue is on."""

@@ -59,7 +59,7 @@ def postpone(partition: Partition, item: Item, due: int, failure: str) -> None:
     key = active.identity + item.handler
     found = partition.retries.get(key)
     if found is None:
-        found = partition.retries[key] = Park(rows.ParkRow(since=partition.owner.now))
+        found = partition.retries[key] = Park(rows.ParkRow(since=partition.owner.now), suspect=item.suspect)
     found.row.attempts = item.attempts
     _wait(partition, active, found, due, failure)
     partition.changed.add(rows.RETRY + key)
@@ -97,6 +97,7 @@ def append(partition: Partition, active: Active, found: Park, item: Item) -> Non
             return
         row.ended = True
     partition.write(_key(active, row.next), encode_item(item))
+    found.suspect |= item.suspect
     row.next += 1
     row.size += len(item.value)
     partition.parked_bytes += len(item.value)

@@ -385,7 +385,7 @@ class Partition:
                 passing.add(int.from_bytes(row[:8], "big"), key)
         for kind, parks in ((rows.PARK, self.parks), (rows.RETRY, self.retries)):
             for key, row in self.store.scan(kind):
-                park = parks[key[1:]] = Park(rows.decode_park(row))
+                park = parks[key[1:]] = Park(rows.decode_park(row), suspect=True)
                 self.parked_bytes += park.row.size
                 self.counted_bytes += park.row.counted_size
                 if park.row.due == rows.QUEUE_ON and not self.row.off:
@@ -402,12 +402,12 @@ class Partition:
         return (
             (self.suspicion is None or not self.suspicion.left)
             and not self.draining
-            and not (self.row.off or self.owner.braking.on)
+            and not self.row.off
             and self.next_deadline() > self.opened_at
             and self.read_to() >= self.row.bound
             and not self.is_behind
             and max(self.row.commands, self.owner.log.commands_read_to(self.number)) >= self.commands_bound
-            and not any(park.waits_its_turn for parks in (self.parks, self.retries) for park in parks.values())
+            and not any(park.keeps_suspicion for parks in (self.parks, self.retries) for park in parks.values())
         )
 
     # -- what goes into the transaction ---------------------------------------------------------------------

@@ -232,6 +232,47 @@ def test_messages_are_tried_although_timers_of_every_partition_fail() -> None:
         sim.check_invariants()
 
 
+def in_partition(dialogs: list[PeerDialog], number: int) -> list[PeerDialog]:
+    return [dialog for dialog in dialogs if partition_of(dialog.id.encode(), 2) == number]
+
+
+def sent(sim: Simulation, *services: str) -> None:
+    """Let what these services say arrive, and nobody take it."""
+    for service in services * 10:
+        sim.worker(service).step()
+
+
+def test_an_unclean_start_is_made_good_although_a_peer_stays_braked() -> None:
+    """Only what is from before the start, and waits, keeps its partition under suspicion."""
+    deployed = Deployed()
+    with Simulation(deployed.service, raise_failures=False, partitions=2, settings=SETTINGS) as sim:
+        well, loud = talk(sim, 20), talk(sim, 60, peer="other")
+        for number in range(20):
+            for dialog in in_partition(well, 0):
+                dialog.send(Say(text=f"good {number}"))
+        for dialog in in_partition(loud, 1):
+            dialog.send(Say(text="bad"))
+        sent(sim, "web", "other")
+        sim.crash("moody")
+        worker = sim.worker("moody")
+        while len(worker.partitions) < 2:
+            worker.step()
+        for dialog in in_partition(loud, 0):
+            dialog.send(Say(text="bad"))
+        sent(sim, "other")
+        sim.run()
+        assert len(events(sim, "BRAKE_ON")) == 1
+        first, second = (worker.partitions[number] for number in range(2))
+        assert any(park.waits_its_turn for park in first.parks.values())
+        assert first.suspicion is None
+        assert first.row.unclean_starts == 0
+        assert second.suspicion is not None, "what waits there may end the process"
+        deployed.broken = False
+        sim.advance(2 * SECOND)
+        assert second.suspicion is None
+        sim.check_invariants()
+
+
 def test_one_peer_brakes_its_own_messages_alone() -> None:
     """However many of one peer fail: what others say is handled at once, and one of them that fails as well is given up on."""
     deployed = Deployed()
