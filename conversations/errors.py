@@ -149,8 +149,8 @@ class KafkaUnreachable(LogError):
 class KafkaNotReady(KafkaUnreachable):
     """A broker answered that the cluster cannot do it just now, as while leaders change: ask again, however long."""
 
-    def __init__(self, bootstrap: str, why: str) -> None:
-        LogError.__init__(self, f"Kafka at {bootstrap} answers, and is not ready: {why}. Are enough of its brokers up?")
+    def __init__(self, bootstrap: str, why: str, question: str = "Are enough of its brokers up?") -> None:
+        LogError.__init__(self, f"Kafka at {bootstrap} answers, and is not ready: {why}. {question}")
         self.bootstrap = bootstrap
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from stat import S_IMODE
+from stat import S_IMODE, S_ISVTX
 from typing import IO
 
 _OTHERS = 0o077
@@ -14,7 +14,8 @@ _OTHERS = 0o077
 def private_directory(path: Path) -> Path:
     """Make a directory, and those above it that are missing, for its owner alone; one of ours that was open is closed.
 
-    One of somebody else's, as a mounted volume may be, keeps its mode.
+    One of somebody else's, as a mounted volume may be, keeps its mode; so does one that is there for everybody, as ``/tmp`` is
+    also for its owner.
 
     Raises:
         OSError: it cannot be made.
@@ -22,7 +23,7 @@ def private_directory(path: Path) -> Path:
     for missing in reversed([it for it in (path, *path.parents) if not it.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
     found = path.stat()
-    if found.st_uid == os.geteuid() and S_IMODE(found.st_mode) & _OTHERS:
+    if found.st_uid == os.geteuid() and S_IMODE(found.st_mode) & _OTHERS and not found.st_mode & S_ISVTX:
         with suppress(OSError):  # a file system that is read only, or has no modes
             path.chmod(S_IMODE(found.st_mode) & ~_OTHERS)
     return path

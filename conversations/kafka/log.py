@@ -27,6 +27,9 @@ from conversations.protocol.topics import COMMANDS, QUEUE, SERVICE_TOPICS, STATE
 LOOK_UP = 2.0
 """Seconds a commit waits to be told about its destinations."""
 
+UP_AND_RIGHT = "Are enough of its brokers up, and are the addresses that they advertise (advertised.listeners) right?"
+"""Asked when one broker answers and requests time out: the client goes on at the addresses that it was told."""
+
 
 class KafkaLog:
     """One worker's connection to the topics of its service: a consumer, a transactional producer, an admin client.
@@ -89,7 +92,7 @@ class KafkaLog:
         except KafkaUnreachable as failure:
             # A request that waits for a controller, or a coordinator, times out as it does where nobody is.
             if type(failure) is KafkaUnreachable and is_there(self.kafka):
-                raise KafkaNotReady(self.kafka.bootstrap, failure.why) from failure
+                raise KafkaNotReady(self.kafka.bootstrap, failure.why, UP_AND_RIGHT) from failure
             raise
 
     def _enter(self, listener: Listener) -> None:

@@ -228,6 +228,7 @@ class RocksStores:
         place = partition, state_topic_id
         try:
             private_directory(self._directory)
+            private_directory(path)  # the one above may be there for everybody
             damage = _found_damaged(path)
         except OSError as failure:
             raise LogError(f"the local state {path} cannot be used: {failure}") from failure

@@ -282,10 +282,12 @@ class Worker:
 
     def _commit_flying(self, flying: list[Partition]) -> None:
         self._committing = True
+        self.readiness.begin("committing a step")
         try:
             flying, checkpoints = self._commit_until_done(flying)
         finally:
             self._committing = False
+            self.readiness.end()
         self.owner.counts.commits += 1
         with self.owner.lock:
             notices = [notice for p in flying for notice in collecting.landed(p, checkpoints.get(p.number))]
@@ -328,6 +330,7 @@ class Worker:
                 if interrupted >= COMMIT_TRIES or time.monotonic() > self._stop_by:
                     raise InDoubt(f"given up after {interrupted} tries: {error}") from error
                 log.warning("transaction aborted, trying again: %s", error)
+                self.readiness.look(works=self.ready.is_set())
         raise LogError(f"a step could not be committed in {2 * COMMIT_TRIES} tries")
 
     # -- ownership (ports.Listener) ---------------------------------------------------------------------
@@ -407,11 +410,9 @@ class Worker:
     def _set_partition_aside(self, number: int, why: str) -> None:
         """Commit what is finished of a partition that a human must look at, and stop it; the others go on."""
         self.owner.log.drop(number)
-        partition = self.partitions.get(number)
-        if partition is None:
-            return
-        self._commit([partition])
-        self._let_go(partition, why)
+        if (partition := self.partitions.get(number)) is not None:
+            self._commit([partition])
+            self._let_go(partition, why)
 
     def _set_damaged_aside(self, error: StateDamaged) -> None:
         """Stop a partition in the middle of a step: nothing is built upon its rows; if only a copy is damaged it is made anew."""

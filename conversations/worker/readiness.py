@@ -21,6 +21,7 @@ class Readiness:
         """Set while partitions are open, none is being restored, and Kafka answers."""
         self._patience = patience / SECOND
         self._unanswered: Unanswered | None = None
+        self._call: Unanswered | None = None
 
     def hear(self, unanswered: Unanswered | None) -> None:
         """What nobody answers just now; None: somebody did."""
@@ -28,6 +29,14 @@ class Readiness:
         if unanswered is not None and before is not None:
             unanswered = unanswered._replace(since=min(before.since, unanswered.since))
         self._unanswered = unanswered
+
+    def begin(self, call: str) -> None:
+        """A call begins in which the polling thread hears nothing until ``end``; it is unanswered once it takes too long."""
+        self._call = Unanswered(time.monotonic(), call)
+
+    def end(self) -> None:
+        """The call came to an end, one way or the other."""
+        self._call = None
 
     def look(self, *, works: bool) -> None:
         """Bring ``ready`` up to date: ``works`` says whether partitions are open and none is being restored."""
@@ -37,8 +46,10 @@ class Readiness:
 
     def unanswered(self) -> tuple[float, str] | None:
         """For how many seconds nobody has answered, and what is tried; None when nothing is known to be unanswered."""
-        found = self._unanswered
-        return None if found is None else (time.monotonic() - found.since, found.trying)
+        found, call, now = self._unanswered, self._call, time.monotonic()
+        if call is not None and now - call.since > self._patience and (found is None or call.since < found.since):
+            found = call
+        return None if found is None else (now - found.since, found.trying)
 
     def is_unreachable(self) -> bool:
         """Nobody has answered for longer than the patience."""

@@ -58,6 +58,17 @@ def test_what_was_open_to_others_is_closed(tmp_path: Path) -> None:
         assert mode(tmp_path / "f") == 0o600
 
 
+def test_a_directory_for_everybody_stays_open_and_what_is_in_it_is_closed(tmp_path: Path, cache: Path) -> None:
+    """Root owns /tmp: who makes it root's alone breaks the machine."""
+    cache.chmod(0o1777)
+    assert cache_directory() == cache
+    assert (mode(cache), mode(named.directory())) == (0o1777, 0o700)
+    RocksStores(cache).open(0, "topic").close()
+    assert (mode(cache), mode(cache / "0")) == (0o1777, 0o700)
+    RocksStores(cache).open(0, "topic").close()  # as it was left, with nothing damaged
+    assert not (cache / "0.damaged").exists()
+
+
 def test_local_state_the_cache_slots_and_locks_are_their_owners_alone(tmp_path: Path, cache: Path) -> None:
     state = tmp_path / "given" / "orders" / "slot"
     state.mkdir(parents=True, mode=0o755)

@@ -400,6 +400,10 @@ MUTATIONS = (
         "tests/integration/kafka/test_catalog_outage.py::"
         "test_a_catalog_that_could_not_be_read_is_not_read_for_each_unknown_sender",
     ),
+    Mutation(
+        "231-a-commit-without-an-answer-is-work",
+        "tests/unit/worker/test_committing.py::test_a_worker_whose_commit_is_not_answered_is_not_ready",
+    ),
     Mutation("229-a-refusal-is-no-answer", "tests/unit/kafka/test_watch.py::test_a_refusal_is_an_answer"),
     Mutation(
         "230-a-look-asks-about-the-login",

@@ -21,9 +21,11 @@ from conversations.errors import (
     KafkaUnreachable,
     LogError,
 )
+from conversations.kafka import logins
 from conversations.kafka.admin import apply
 from conversations.kafka.clients import Topic
 from conversations.kafka.consumer import Inputs
+from conversations.kafka.embedded import EmbeddedBroker
 from conversations.kafka.log import KafkaLog
 from conversations.ports import Out, Positions
 from conversations.protocol.declarations import ServiceDeclaration
@@ -398,6 +400,18 @@ def test_joining_while_requests_time_out_tells_whether_a_broker_is_there(kafka: 
         Unanswered(kafka, "orders").join(member)
     with pytest.raises(KafkaUnreachable, match="cannot be reached"):
         Unanswered(Kafka("127.0.0.1:1"), "orders").join(member)
+
+
+def test_brokers_that_advertise_an_address_where_nobody_is_are_asked_about_it(
+    member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The address that was given is right: it answers, and names another to go on at."""
+    monkeypatch.setattr(logins, "AT_ONCE", 30.0)  # a busy machine may take longer than a second
+    with (
+        EmbeddedBroker(settings={"advertised.listeners": "PLAINTEXT://127.0.0.1:1"}) as broker,
+        pytest.raises(KafkaNotReady, match=r"Are enough of its brokers up.*advertised\.listeners\) right\?"),
+    ):
+        KafkaLog(Kafka(broker.bootstrap), "orders").join(member)
 
 
 def test_the_catalog_knows_peers_and_learns_of_new_ones(kafka: Kafka, member: Member) -> None:
