@@ -79,10 +79,12 @@ def _take(partition: Partition, record: Record) -> None:
 
 
 def _is_suspect(partition: Partition, suspicion: Suspicion, record: Record) -> bool:
-    """Say whether a record is from before an unclean start, or behind one that is."""
+    """Say whether a record is from before an unclean start, or behind one that is, or was when it was announced."""
+    if suspicion.may_take(record):
+        return True
     if record.topic() != partition.owner.queue_topic:
         return record.offset() < partition.commands_bound or bool(suspicion.taking.commands)
-    if partition.paused and not suspicion.may_take(record):
+    if partition.paused:
         return False
     return record.offset() < partition.row.bound or bool(partition.unread)
 

@@ -214,6 +214,9 @@ MUTATIONS = (
         "225-others-are-enough",
         "tests/unit/test_brake.py::test_however_many_others_fail_a_peer_must_fail_itself[100-5]",
     ),
+    Mutation(
+        "227-announced-for-ever", f"{_BRAKING}what_arrives_behind_suspects_is_taken_and_leaves_the_worker_at_rest"
+    ),
     Mutation("226-braked-without-a-limit", f"{_BRAKING}one_peer_that_is_braked_stops_the_queue_for_nobody_else"),
     Mutation("75-never-braked", f"{_BRAKING}a_broken_deploy_does_not_dead_letter_the_day"),
     Mutation("76-one-probe-for-ever", f"{_BRAKING}one_that_asks_to_be_called_later_has_had_its_turn[False]"),

@@ -273,6 +273,31 @@ def test_an_unclean_start_is_made_good_although_a_peer_stays_braked() -> None:
         sim.check_invariants()
 
 
+def test_what_arrives_behind_suspects_is_taken_and_leaves_the_worker_at_rest() -> None:
+    """It is announced with those before it; once it is taken, nothing of it is left that others would wait for."""
+    deployed = Deployed()
+    with Simulation(deployed.service, raise_failures=False, partitions=1, settings=SETTINGS) as sim:
+        well, loud = talk(sim, 20), talk(sim, 60, peer="other")
+        for dialog in loud[:30]:
+            dialog.send(Say(text="bad"))
+        for number in range(20):
+            for dialog in well:
+                dialog.send(Say(text=f"good {number}"))
+        sent(sim, "web", "other")
+        sim.crash("moody")
+        worker = sim.worker("moody")
+        while not worker.partitions:
+            worker.step()
+        for dialog in loud[30:]:
+            dialog.send(Say(text="bad"))
+        sent(sim, "other")
+        sim.run()
+        assert worker.partitions[0].suspicion is not None
+        assert not worker.busy()
+        assert len(texts(well[0])) == 20
+        sim.check_invariants()
+
+
 def test_one_peer_brakes_its_own_messages_alone() -> None:
     """However many of one peer fail: what others say is handled at once, and one of them that fails as well is given up on."""
     deployed = Deployed()
