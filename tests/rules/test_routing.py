@@ -74,7 +74,7 @@ def test_a_topic_of_its_own_that_grew_stops_the_worker(house: House) -> None:
     watch = worker.owner.log._watch  # type: ignore[attr-defined]  # only the log on Kafka looks at its topics
     watch._due_at = 0
     with pytest.raises(LogError, match="had 1 partitions and now has 2"):
-        until(lambda: (worker.step(0.05), False)[1], seconds=15)
+        until(lambda: (worker.step(0.05), False)[1])
 
 
 def test_a_destination_that_fails_delays_what_goes_there_and_nothing_else(house: House) -> None:
