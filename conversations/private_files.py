@@ -22,10 +22,7 @@ def private_directory(path: Path) -> Path:
     """
     for missing in reversed([it for it in (path, *path.parents) if not it.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
-    found = path.stat()
-    if found.st_uid == os.geteuid() and S_IMODE(found.st_mode) & _OTHERS and not found.st_mode & S_ISVTX:
-        with suppress(OSError):  # a file system that is read only, or has no modes
-            path.chmod(S_IMODE(found.st_mode) & ~_OTHERS)
+    _close_to_others(path, path.stat())
     return path
 
 
@@ -36,8 +33,12 @@ def private_file(path: Path) -> IO[bytes]:
         OSError: it cannot be opened.
     """
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")
-    found = os.fstat(file.fileno())
-    if found.st_uid == os.geteuid() and S_IMODE(found.st_mode) & _OTHERS:
-        with suppress(OSError):
-            os.fchmod(file.fileno(), 0o600)
+    _close_to_others(file.fileno(), os.fstat(file.fileno()))
     return file
+
+
+def _close_to_others(what: Path | int, found: os.stat_result) -> None:
+    """Take away all rights of others to a path, or an open file, of ours that is not there for everybody."""
+    if found.st_uid == os.geteuid() and S_IMODE(found.st_mode) & _OTHERS and not found.st_mode & S_ISVTX:
+        with suppress(OSError):  # a file system that is read only, or has no modes
+            os.chmod(what, S_IMODE(found.st_mode) & ~_OTHERS)  # noqa: PTH101 - of an open file too

@@ -153,7 +153,8 @@ def _import(target: str, name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _broken(target, error) from error
-        places = ", ".join([f"{Path.cwd()} (the current directory)", *sys.path[1:4]])
+        here = str(Path.cwd())
+        places = ", ".join([f"{here} (the current directory)", *[it for it in sys.path if it != here][:3]])
         text = f"{target!r}: there is no module {error.name!r} in {places}, ...{_hidden(error.name)} {HOW}."
         raise TargetError(text) from None
     except Exception as error:

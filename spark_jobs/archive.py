@@ -43,7 +43,8 @@ MOST = 5_000_000
 """Records of one batch, about."""
 LOOK_BACK = timedelta(days=7)
 PARTS = 20_000
-"""Parts of an archive beyond which its files are put together before it takes more: each commit names them all, 150 bytes each."""
+"""Parts of an archive, besides one for each service and day, beyond which its files are put together before it takes more: each commit
+names them all, 150 bytes each."""
 FILE_BYTES = 128 << 20
 """Size of compacted files, about."""
 SHOWN = 200
@@ -147,7 +148,8 @@ class Archive:
         goal = self._extents(talkers)
         while True:
             commit = self.newest()
-            if commit is not None and len(commit.parts) >= self.most_parts and self.compact():
+            if commit is not None and log.spare_parts(commit.parts) >= self.most_parts:
+                self.compact()
                 continue
             stretches, holes = log.upcoming(commit, goal, most, accept_holes=accept_holes)
             if not stretches:

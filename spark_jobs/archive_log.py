@@ -195,6 +195,11 @@ def to_compact(parts: Iterable[Part]) -> dict[tuple[bool, str, str], list[Part]]
     return {place: mine for place, mine in found.items() if len(mine) > 1}
 
 
+def spare_parts(parts: Iterable[Part]) -> int:
+    """Return how many parts there would be less if each service's day were in one batch's files."""
+    return sum(len(mine) - 1 for mine in to_compact(parts).values())
+
+
 def number_of(batch: str) -> int:
     """Return the number of the commit that a batch's files were written for."""
     return int(batch.partition("-")[0])

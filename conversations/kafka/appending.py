@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from conversations.config import Kafka
 from conversations.errors import LogError, LoginRefused
 from conversations.kafka.clients import REQUEST_TIMEOUT, make_producer
-from conversations.kafka.failures import describe
+from conversations.kafka.failures import describe, producer_forbidden
 from conversations.kafka.logins import refused_login
 
 
@@ -39,12 +39,8 @@ def append(kafka: Kafka, topic: str, records: Sequence[tuple[bytes, bytes]]) -> 
 def _refusal(kafka: Kafka, topic: str, error: KafkaError | None) -> LogError:
     if error is None:
         return LogError(f"{topic} cannot be written: the client says nothing more")
-    if error.code() in _FORBIDDEN:
+    if producer_forbidden(error):
         return LogError(f"{topic} cannot be written: the right WRITE on topic {topic} is missing ({error.name()})")
     if error.code() == KafkaError._MSG_TIMED_OUT and (why := refused_login(kafka)):  # noqa: SLF001 - librdkafka's own
         return LoginRefused(kafka.bootstrap, why)
     return LogError(f"{topic} cannot be written: {describe(error)}")
-
-
-# Whoever may write no topic at all gets no producer id, which Kafka calls a right of the cluster.
-_FORBIDDEN = frozenset({KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED})

@@ -213,6 +213,11 @@ def consequence(error: KafkaError) -> bool:
     return error.code() in _CONSEQUENCES
 
 
+def producer_forbidden(error: KafkaError) -> bool:
+    """Tell whether a right to write a topic is missing: who may write none gets no producer id, a right of the cluster."""
+    return error.code() in {KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED}
+
+
 def forbidden(error: KafkaError) -> bool:
     """Tell whether a right on a topic is missing."""
     return error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED

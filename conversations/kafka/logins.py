@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -25,19 +26,22 @@ def refused_login(kafka: Kafka) -> str:
     if not str(kafka.settings.get("security.protocol", "")).upper().startswith("SASL"):
         return ""
     heard: list[KafkaError] = []
-    quiet: dict[str, Any] = {"log_level": 0, "bootstrap.servers": kafka.bootstrap, "error_cb": heard.append}
-    client = AdminClient({**kafka.settings, **quiet})
-    with suppress(KafkaException):  # as is to be expected: what counts is what is heard meanwhile
-        client.list_topics(timeout=PATIENCE)
+    if _answers(kafka, PATIENCE, heard.append):
         return ""
-    client.poll(0)
     return next((error.str() for error in heard if error.code() in _REFUSALS), "")
 
 
 def is_there(kafka: Kafka) -> bool:
     """Say whether a broker answers at all, within ``AT_ONCE`` seconds: one without a controller answers little else."""
-    client = AdminClient({**kafka.settings, "log_level": 0, "bootstrap.servers": kafka.bootstrap})
+    return _answers(kafka, AT_ONCE, lambda _: None)
+
+
+def _answers(kafka: Kafka, patience: float, hear: Callable[[KafkaError], None]) -> bool:
+    """Say whether a new client gets an answer; ``hear`` is called with what goes wrong meanwhile."""
+    ours: dict[str, Any] = {"log_level": 0, "bootstrap.servers": kafka.bootstrap, "error_cb": hear}
+    client = AdminClient({**kafka.settings, **ours})
     with suppress(KafkaException):
-        client.list_topics(timeout=AT_ONCE)
+        client.list_topics(timeout=patience)
         return True
+    client.poll(0)
     return False

@@ -15,8 +15,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from conversations.config import Kafka
 from conversations.errors import LogError
-from conversations.kafka.clients import make_producer, no_answer
-from conversations.kafka.failures import Word, describe, is_producer_fenced, unreachable, word_for
+from conversations.kafka.clients import make_producer, translated
+from conversations.kafka.failures import Word, is_producer_fenced, word_for
 from conversations.kafka.transactions import PREFERRED, SAFE, TRANSACTION_TIMEOUT
 
 PART_RECORDS, PART_BYTES = 1_000, 4_000_000
@@ -104,6 +104,4 @@ def _refusal(kafka: Kafka, transactional_id: str, failure: KafkaException | Syst
     error: KafkaError = failure.args[0]
     if is_producer_fenced(error):
         return LogError(f"another process writes as {transactional_id} now: let one of them work at a time")
-    if unreachable(error) or word_for(error) is Word.RETRIABLE:
-        return no_answer(kafka, error)
-    return LogError(f"records of {transactional_id} were not taken: {describe(error)}")
+    return translated(kafka, f"records of {transactional_id} were not taken", failure)

@@ -229,8 +229,8 @@ class Worker:
         return records
 
     def _put_back(self, records: Sequence[Record]) -> None:
-        """Keep records that are not taken in this step for the next."""
-        self._backlog = [*records, *self._backlog]
+        """Keep records that are not taken in this step for the next; a partition that is gone is read again from its position."""
+        self._backlog = [*(it for it in records if it.partition() in self.partitions), *self._backlog]
         routing.leave(self.partitions, records)
 
     def _wake(self) -> None:

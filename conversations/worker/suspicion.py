@@ -235,10 +235,8 @@ class Suspicion:
         if not item.suspect:
             return
         self.left -= 1
-        for name in {
-            name_of(item),
-            name_of_record(item.topic, item.offset),
-        }:  # it is called otherwise once its record is settled
+        as_record = name_of_record(item.topic, item.offset)  # its name until its record is settled
+        for name in {name_of(item), as_record}:
             self._allowed.discard(name)
             if tried:
                 self._row.deaths.pop(name, None)

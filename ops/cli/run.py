@@ -64,7 +64,8 @@ def run(
     """Run services until Ctrl-C or SIGTERM.
 
     TARGET names a Service, a function returning one, or a block that yields one: a (sync or async) context manager
-    or generator function, entered in each process, for what handlers need. The current directory is searched first.
+    or generator function, entered in each process, for what handlers need. The current directory is searched behind Python's own modules and
+    before installed packages.
 
     Each service gets its own processes. One that dies is started again, under the same slot, after 0.2 s to 10 s. The
     first signal lets running handlers finish (5 s), commits, and leaves (10 s), or the process is killed; the second

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from conversations.kafka.embedded.server import HOST
 from conversations.kafka.follow import Place
 from tests.chaos.cluster.nodes import Nodes
-from tests.chaos.cluster.segments import Open, batches, open_transactions
+from tests.chaos.cluster.segments import Open, batches, open_transactions, uvarint
 
 LOG_OF_TRANSACTIONS, OFFSETS = "__transaction_state", "__consumer_offsets"
 WRITE_MARKERS = 27
@@ -100,25 +100,15 @@ def complete(log: Iterable[Path]) -> dict[tuple[int, Place], Decision]:
 def _places(value: bytes) -> list[Place]:
     """Partitions of a transaction, of a value in the format with tagged fields."""
     at = _STATE.size
-    topics, at = _uvarint(value, at)
+    topics, at = uvarint(value, at)
     found = []
     for _ in range(topics - 1):
-        length, at = _uvarint(value, at)
+        length, at = uvarint(value, at)
         name, at = value[at : at + length - 1].decode(), at + length - 1
-        count, at = _uvarint(value, at)
+        count, at = uvarint(value, at)
         found += [(name, number) for number in struct.unpack_from(f">{count - 1}i", value, at)]
         at += 4 * (count - 1) + 1  # no tagged fields
     return found
-
-
-def _uvarint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte, at = data[at], at + 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at
 
 
 def write_missing(nodes: Nodes, prefix: str) -> list[Marker]:

@@ -78,14 +78,20 @@ def open_transactions(partition: Path) -> set[Open]:
     return set(found.values())
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def uvarint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number of seven bits a byte, and where it ends."""
     value = shift = 0
     while True:
         byte, at = data[at], at + 1
         value |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
+            return value, at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value, at = uvarint(data, at)
+    return (value >> 1) ^ -(value & 1), at
 
 
 def _sized(data: bytes, at: int) -> tuple[bytes | None, int]:

@@ -13,6 +13,7 @@ from spark_jobs.archive_log import (
     check_same,
     commit_of,
     part_at,
+    spare_parts,
     spark_offsets,
     to_compact,
     upcoming,
@@ -86,6 +87,12 @@ def test_only_what_stands_in_several_batches_is_put_together() -> None:
     again, other = replace_part(batch="0000000002-ef"), replace_part(day="2026-11-23")
     assert to_compact((PART, again, other)) == {PART.place: [PART, again]}
     assert replace(COMMIT, parts=()).parts == ()
+    assert spare_parts((PART, again, other)) == 1
+
+
+def test_many_days_of_many_services_are_no_reason_to_put_anything_together() -> None:
+    days = [replace_part(service=f"s{number % 50}", day=f"day {number}") for number in range(1_000)]
+    assert spare_parts(days) == 0
 
 
 def replace_part(**fields: str) -> Part:
