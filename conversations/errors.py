@@ -22,6 +22,7 @@ LogError                      Kafka failed for good
  ├─ Fenced                    another member owns a partition now
  ├─ Interrupted               aborted for a passing reason
  ├─ InDoubt                   the outcome of a commit is unknown
+ │   └─ CutOff                there are records that this connection does not get
  ├─ DestinationFailed         a topic refuses records, all or one
  └─ InputLost                 an input position can no longer be read
      └─ StateDamaged          a row of a partition's state cannot be understood
@@ -183,6 +184,10 @@ class Interrupted(LogError):
 
 class InDoubt(LogError):
     """Nobody knows whether the transaction took effect: memory must be rebuilt from the topics."""
+
+
+class CutOff(InDoubt):
+    """There are records that this connection does not get, and who knows what else: another one must be made."""
 
 
 class RefusedRecord(NamedTuple):

@@ -123,6 +123,7 @@ class Log(Protocol):
 
         Raises:
             InputLost: an input position is out of range or its topic was re-created; names the partition.
+            CutOff: there are records that do not arrive: join again.
             LogError: the log failed.
         """
 

@@ -152,15 +152,19 @@ def make_producer(kafka: Kafka, safe: Settings, preferred: Settings | None = Non
 
 
 def list_offset(
-    admin: AdminClient, topic: str, partition: int, *, first: bool = False, timeout: float = REQUEST_TIMEOUT
+    admin: AdminClient,
+    topic: str,
+    partition: int,
+    *,
+    first: bool = False,
+    committed: bool = False,
+    timeout: float = REQUEST_TIMEOUT,
 ) -> Future[Any]:
-    """Ask for the first or the next offset of a partition, counting the records of open transactions."""
+    """Ask for the first or the next offset of a partition, counting records of open transactions unless ``committed``."""
     where = TopicPartition(topic, partition)
     spec = _SPEC.earliest() if first else _SPEC.latest()
-    answers = admin.list_offsets(
-        {where: spec}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=timeout
-    )
-    return answers[where]
+    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    return admin.list_offsets({where: spec}, isolation_level=level, request_timeout=timeout)[where]
 
 
 def offset_spec(which: str, *arguments: int) -> Any:

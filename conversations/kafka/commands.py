@@ -28,6 +28,8 @@ CROWDED = 0.01
 """The same while commands wait for room in the producer's queue."""
 WAITING = 10_000
 """Commands that may wait for the first connection."""
+ANSWERED_IN = 8_000
+"""Milliseconds after which a broker that has not confirmed a record is left for another one, which knows who leads by now."""
 DELIVERY_TIMEOUT = 30_000
 """Milliseconds after which a record that could not be handed over is given up."""
 
@@ -60,7 +62,8 @@ class _Connection:
         self.count = count
         # linger 0: a client waits for each record; what several threads append meanwhile is grouped all the same.
         safe = {"acks": "all", "message.timeout.ms": DELIVERY_TIMEOUT}
-        self.producer: Producer = make_producer(kafka, safe, {"linger.ms": 0, "message.max.bytes": 2_000_000})
+        preferred = {"linger.ms": 0, "message.max.bytes": 2_000_000, "socket.timeout.ms": ANSWERED_IN}
+        self.producer: Producer = make_producer(kafka, safe, preferred)
         self._crowded: deque[_Command] = deque()
         """For which the producer's queue had no room."""
         self.lost: KafkaError | None = None

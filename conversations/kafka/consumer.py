@@ -65,6 +65,9 @@ class Inputs:
         self._owned: set[int] = set()
         self._open: set[int] = set()
         self._ends: dict[tuple[str, int], int] = {}
+        self._starts: dict[tuple[str, int], int] = {}
+        self._held: set[tuple[str, int]] = set()
+        """Inputs that were paused."""
         self._moved = self._closing = False
         self._errors: list[LogError] = []
         self.broken = False
@@ -158,20 +161,34 @@ class Inputs:
             self._consumer.incremental_assign(inputs)
         self._consumer.resume(inputs)  # it may have been held back, also when it was ours before
         self._open.add(partition)
+        for place in inputs:
+            self._starts[place.topic, partition] = max(place.offset, 0)
+            self._held.discard((place.topic, partition))
 
     def read_to(self, topic: str, partition: int) -> int:
         """Offset up to which everything of an input was given out when its end was last reached."""
         return self._ends.get((topic, partition), 0)
 
+    def positions(self) -> dict[tuple[str, int], int]:
+        """Up to where everything of the inputs that flow was given out, markers at their ends included."""
+        places = [(topic, number) for number in self._open for topic in (self._queue, self._commands)]
+        flowing = [TopicPartition(*place) for place in places if place not in self._held]
+        found = {(it.topic, it.partition): it.offset for it in self._consumer.position(flowing)} if flowing else {}
+        return {place: max(at, self._starts[place], self._ends.get(place, 0)) for place, at in found.items()}
+
     def pause(self, partition: int, *, commands: bool) -> None:
         """Hold back the queue of a partition, or its commands."""
         if partition in self._open:
-            self._consumer.pause([TopicPartition(self._commands if commands else self._queue, partition)])
+            topic = self._commands if commands else self._queue
+            self._held.add((topic, partition))
+            self._consumer.pause([TopicPartition(topic, partition)])
 
     def resume(self, partition: int, *, commands: bool) -> None:
         """Let the queue of a partition flow again, or its commands, from the record after the last one given out."""
         if partition in self._open:
-            self._consumer.resume([TopicPartition(self._commands if commands else self._queue, partition)])
+            topic = self._commands if commands else self._queue
+            self._held.discard((topic, partition))
+            self._consumer.resume([TopicPartition(topic, partition)])
 
     def drop(self, partition: int) -> None:
         """Stop reading a partition that stays ours."""

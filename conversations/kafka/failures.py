@@ -233,6 +233,11 @@ def input_gone(error: KafkaError) -> bool:
     return error.code() in _INPUT_GONE
 
 
+def out_of_range(error: KafkaError) -> bool:
+    """Tell whether a broker that was asked to read at an offset says that its log does not have it."""
+    return error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001
+
+
 def ignorable(error: KafkaError) -> bool:
     """Tell whether librdkafka mends an error from ``poll`` by itself (reconnect, rejoin) and only wants it known."""
     if error.fatal() or error.code() in _FATAL:

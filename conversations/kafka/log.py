@@ -10,13 +10,14 @@ from threading import get_ident
 from typing import Literal
 
 from conversations.config import Kafka
-from conversations.errors import InDoubt, KafkaNotReady, KafkaUnreachable, LogError
+from conversations.errors import CutOff, InDoubt, KafkaNotReady, KafkaUnreachable, LogError
 from conversations.kafka import rights
 from conversations.kafka.catalog import CatalogReader
 from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, ask_offset, describe_topics, make_admin
 from conversations.kafka.consumer import Inputs
 from conversations.kafka.logins import is_there
 from conversations.kafka.restore import KafkaRestore
+from conversations.kafka.standstill import Standstill
 from conversations.kafka.topic_settings import Asked, verify
 from conversations.kafka.transactions import Group, Transactions
 from conversations.kafka.watch import Watch
@@ -73,6 +74,7 @@ class KafkaLog:
         self._inputs: Inputs | None = None
         self._transactions: Transactions | None = None
         self._watch: Watch | None = None
+        self._standstill = Standstill(kafka)
         self._owner: int | None = None
 
     def join(self, listener: Listener) -> None:
@@ -100,6 +102,7 @@ class KafkaLog:
         topics = self._own_topics()
         self._verify_settings()
         self._watch = Watch(self.kafka, self._admin, topics, self._periods.topics_looked_at / SECOND)
+        self._standstill = Standstill(self.kafka)
         inputs = Inputs(self.kafka, (self._queue, self._commands), self._group, self._protocol, self._watch.hurry)
         group = Group(self._group, self._queue, self._state, inputs.metadata, topics.keys())
         look_up = partial(self._describe, timeout=LOOK_UP, rights=True)  # in the middle of a commit: not for long
@@ -113,6 +116,7 @@ class KafkaLog:
 
         Raises:
             InputLost: an input position is out of range or its topic was re-created; names the partition.
+            CutOff: there are records that do not arrive.
             LogError: the log failed, or the service's topics were changed.
         """
         inputs = self._joined()
@@ -122,7 +126,12 @@ class KafkaLog:
             inputs.fail(changed)
             if self._transactions is not None:
                 self._transactions.forget_topics()
-        return inputs.poll(timeout, limit, size)
+        records = inputs.poll(timeout, limit, size)
+        if not records and (standstill := self._standstill).due() and (still := standstill.look(inputs.positions())):
+            inputs.broken = True
+            where = ", ".join(f"{topic} partition {partition}" for topic, partition in sorted(still))
+            raise CutOff(f"Kafka has records that do not arrive, of {where}: is a leader cut off from its cluster?")
+        return records
 
     def restore(self, partition: int, since: int | None) -> KafkaRestore:
         """Begin reading the state partition from offset ``since`` (None: its start)."""

@@ -29,7 +29,7 @@ from conversations.kafka.clients import (
     no_answer,
     translated,
 )
-from conversations.kafka.failures import describe, harmless_to_readers, passing
+from conversations.kafka.failures import describe, harmless_to_readers, out_of_range, passing
 from conversations.kafka.group_offsets import WITH_ROW, ask_committed
 from conversations.ports import Restored
 
@@ -89,6 +89,7 @@ class BoundedReader:
 
         Raises:
             StandsStill: nothing moved for two minutes, or for the reader's patience.
+            StaleAnswer: a broker answered that does not know the newest records, or records were lost.
             LogError: the partition cannot be read.
         """
         if self.done or self._consumer is None:
@@ -125,6 +126,11 @@ class BoundedReader:
             # Its offset lies behind trailing markers, which are no messages; with a transaction open it is the last
             # stable offset, below our end, and another such event follows when the transaction is over.
             self._moved(event, 0)
+        elif out_of_range(error):
+            raise StaleAnswer(
+                f"{self._topic} partition {self._partition} has nothing at {self.next_offset}, and ended at {self._end} before: if it "
+                f"stays so, the topic has lost records that were acknowledged: {describe(error)}"
+            )
         elif not harmless_to_readers(error):
             need = rights.told(error, topic=self._topic)
             raise LogError(f"{self._topic} partition {self._partition} cannot be read{need}: {describe(error)}")

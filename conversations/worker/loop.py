@@ -435,7 +435,7 @@ class Worker:
 
     def _rejoin(self, error: InDoubt) -> None:
         """Nobody knows what was committed: forget everything and begin again from the topics."""
-        log.warning("commit in doubt, rejoining: %s", error)
+        log.warning("rejoining: %s", error)
         self.lost([*self.partitions, *self._restoring])
         self._backlog.clear()
         self._leave()

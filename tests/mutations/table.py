@@ -75,6 +75,7 @@ _STALE = "tests/unit/test_stale_dialogs.py::test_"
 _GROUPS = "tests/simulation/test_groups.py::test_"
 _SETTINGS = "tests/integration/kafka/test_topic_settings.py::test_"
 _COPIES = "tests/unit/kafka/test_damaged_copies.py::test_"
+_STANDSTILL = "tests/integration/kafka/test_standstill.py::test_"
 _DAMAGED = "tests/integration/kafka/test_damaged_log.py::test_"
 """Guards of the core: a law of the simulation or of the machine breaks without them, beside others."""
 
@@ -431,6 +432,16 @@ MUTATIONS = (
     Mutation(
         "207-a-reader-that-stands-still-is-kept",
         "tests/integration/kafka/test_restore.py::test_a_reader_that_stands_still_is_replaced_and_reads_on_where_it_was",
+    ),
+    Mutation(
+        "241-a-standstill-is-kept",
+        f"{_STANDSTILL}a_worker_that_gets_nothing_makes_another_connection_and_goes_on",
+    ),
+    Mutation("242-what-is-held-back-stands-still", f"{_STANDSTILL}an_input_that_is_held_back_does_not_stand_still"),
+    Mutation("243-open-transactions-stand-still", f"{_STANDSTILL}an_open_transaction_and_silence_are_waited_for"),
+    Mutation(
+        "244-a-lagging-broker-ends-the-worker",
+        "tests/integration/kafka/test_restore.py::test_a_reader_whose_broker_has_less_than_was_there_begins_again_elsewhere",
     ),
     Mutation("205-given-up-on-for-ever", f"{_TAKERS}an_envelope_that_kills_before_its_handler_is_set_aside[MESSAGE]"),
     Mutation(

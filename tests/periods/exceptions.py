@@ -15,6 +15,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         "CLOGGED",
     ): "how long a handler waits for room: as the longest pause of a destination by default, but not with it",
     ("conversations/kafka/admin.py", "APPEAR"): MACHINE,
+    ("conversations/kafka/commands.py", "ANSWERED_IN"): MACHINE,
     ("conversations/kafka/commands.py", "DELIVERY_TIMEOUT"): MACHINE,
     ("conversations/kafka/commands.py", "WAITING"): UNIT,
     ("conversations/kafka/embedded/broker.py", "FORMAT_TIMEOUT"): EMBEDDED,

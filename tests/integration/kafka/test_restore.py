@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from conversations.config import Kafka
+from conversations.errors import StaleAnswer
 from conversations.kafka import restore
 from tests.integration.kafka.members import fill, topic, until
 
@@ -49,3 +50,13 @@ def test_a_reader_that_stands_still_is_replaced_and_reads_on_where_it_was(
     reader.close()
     assert [value for _, value in rows] == [b"1", b"2", b"3", b"4"]
     assert made[0] == 0
+
+
+def test_a_reader_whose_broker_has_less_than_was_there_begins_again_elsewhere(kafka: Kafka) -> None:
+    """A leader that was cut off knows nothing of what the others took; that is no reason to end a worker."""
+    name = topic(kafka, "state")
+    fill(kafka, name, [b"1"])
+    reader = restore.BoundedReader(kafka, name, 0, 5, 9)
+    with pytest.raises(StaleAnswer, match="has nothing at 5, and ended at 9 before"):
+        until(lambda: reader.read(10))
+    reader.close()
