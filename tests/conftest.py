@@ -1,11 +1,16 @@
 """Fixtures for every test: where Kafka is."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from conversations.kafka.embedded import EmbeddedBroker
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As where a script starts the tests with "&". What tests start would inherit it, and know nothing of Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
