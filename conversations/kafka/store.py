@@ -156,14 +156,13 @@ class RocksStore:
 
     def close(self) -> None:
         """Release the directory (as soon as no scan is held any more); harmless when already closed."""
-        with suppress(DbClosedError):
+        for end in (self._db.flush, self._db.close):
             try:
-                self._db.flush()
+                end()
             except DbClosedError:
-                raise
+                return
             except Exception as failure:  # noqa: BLE001 - rocksdict's: of what is on disk already the checkpoint is told
                 log.warning("the local copy %s could not be written to its end: %s", self._path, failure)
-            self._db.close()
 
     def trusted(self, oldest: float) -> bool:
         """Tell whether the copy is of this partition of this very topic, and was written ``oldest`` seconds ago at most."""

@@ -443,6 +443,10 @@ MUTATIONS = (
         "244-a-lagging-broker-ends-the-worker",
         "tests/integration/kafka/test_restore.py::test_a_reader_whose_broker_has_less_than_was_there_begins_again_elsewhere",
     ),
+    Mutation(
+        "245-a-damaged-copy-ends-its-worker-when-it-is-closed",
+        f"{_COPIES}a_copy_that_cannot_be_written_to_its_end_is_closed_all_the_same",
+    ),
     Mutation("205-given-up-on-for-ever", f"{_TAKERS}an_envelope_that_kills_before_its_handler_is_set_aside[MESSAGE]"),
     Mutation(
         "206-taken-among-others",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any, cast
 
 import pytest
 
@@ -235,3 +236,26 @@ def test_a_directory_that_cannot_be_used_is_no_damage(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="cannot be used") as refused:
         RocksStores(tmp_path / "file").open(0, TOPIC)
     assert not isinstance(refused.value, CopyDamaged)
+
+
+class Ruined:
+    """What RocksDB does once it has met damage while it puts its files together: it writes no more, and says so when it is closed."""
+
+    closed = False
+
+    def flush(self) -> None:
+        raise Exception("Corruption: block checksum mismatch")  # noqa: TRY002 - as rocksdict does
+
+    def close(self) -> None:
+        self.closed = True
+        raise Exception("Corruption: block checksum mismatch")  # noqa: TRY002 - as rocksdict does
+
+
+def test_a_copy_that_cannot_be_written_to_its_end_is_closed_all_the_same(tmp_path: Path) -> None:
+    """A worker that gives a partition back goes on with the others."""
+    store = RocksStores(tmp_path).open(0, TOPIC)
+    store._db.close()
+    ruined = Ruined()
+    store._db = cast("Any", ruined)
+    store.close()
+    assert ruined.closed
