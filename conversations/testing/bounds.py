@@ -25,7 +25,7 @@ def check(worker: Worker) -> None:
         where = f"partition {partition.number} of {worker.owner.name}"
         if partition.waiting_bytes < 0:
             raise AssertionError(f"invariant 8 (bounded): {where} counts {partition.waiting_bytes} waiting bytes")
-        if partition.waiting_bytes > limits.waiting_bytes and not partition.paused and partition.flying is None:
+        if partition.waiting_bytes > limits.waiting_bytes and not partition.paused and partition.outbox.flying is None:
             raise AssertionError(
                 f"invariant 8 (bounded): {where} reads on with {partition.waiting_bytes} waiting bytes"
             )
@@ -39,12 +39,12 @@ def check_at_rest(worker: Worker) -> None:
     """
     for partition in worker.partitions.values():
         where = f"partition {partition.number} of {worker.owner.name}"
-        kept = sum(len(rows.decode_waiting(row).value) for _, row in partition.scan(rows.WAITING))
+        kept = sum(len(rows.decode_waiting(row).value) for _, row in partition.outbox.scan(rows.WAITING))
         if kept != partition.waiting_bytes:
             raise AssertionError(
                 f"invariant 8 (bounded): {where} counts {partition.waiting_bytes} waiting bytes and keeps {kept}"
             )
-        parked = sum(len(rows.decode_waiting(row).value) for _, row in partition.scan(rows.PARKED))
+        parked = sum(len(rows.decode_waiting(row).value) for _, row in partition.outbox.scan(rows.PARKED))
         if parked != partition.parked_bytes:
             raise AssertionError(
                 f"invariant 8 (bounded): {where} counts {partition.parked_bytes} parked bytes and keeps {parked}"
@@ -61,7 +61,7 @@ def check_at_rest(worker: Worker) -> None:
 def _check_kept(partition: Partition, kind: bytes, kept: Kept) -> None:
     """What is counted of held and delayed rows is what there is."""
     found: dict[bytes, int] = {}
-    for key, row in partition.scan(kind):
+    for key, row in partition.outbox.scan(kind):
         found[key[1:18]] = found.get(key[1:18], 0) + len(row)
     if (found, sum(found.values())) != (kept.of, kept.bytes):
         raise AssertionError(
@@ -73,11 +73,11 @@ def _check_kept(partition: Partition, kind: bytes, kept: Kept) -> None:
 def _check_parked(partition: Partition, where: str) -> None:
     """What is in memory of parked dialogs is what their rows say."""
     for kind, parks in ((rows.PARK, partition.parks), (rows.RETRY, partition.retries)):
-        kept = {key[1:]: rows.decode_park(row) for key, row in partition.scan(kind)}
+        kept = {key[1:]: rows.decode_park(row) for key, row in partition.outbox.scan(kind)}
         if kept != {own: park.row for own, park in parks.items()}:
             raise AssertionError(f"invariant 2 (one step): {where} has {parks} in memory, {kept} in its rows")
     for own, park in partition.parks.items():
-        numbers = [int.from_bytes(key[-8:], "big") for key, _ in partition.scan(rows.PARKED + own)]
+        numbers = [int.from_bytes(key[-8:], "big") for key, _ in partition.outbox.scan(rows.PARKED + own)]
         if numbers != list(range(park.row.first, park.row.next)) or not numbers:
             raise AssertionError(f"invariant 5 (nothing lost): {where} parks {park.row} and has rows {numbers}")
 
@@ -85,7 +85,7 @@ def _check_parked(partition: Partition, where: str) -> None:
 def _check_endpoints(partition: Partition, where: str) -> None:
     """Nothing that must go on is forgotten: what is held has a row, what broke has a handler to come, or none any more."""
     waiting = {park[:17] for park in (*partition.parks, *partition.retries)}
-    found = {key[1:] for key, row in partition.scan(rows.ENDPOINT) if not rows.is_tombstone(row)}
+    found = {key[1:] for key, row in partition.outbox.scan(rows.ENDPOINT) if not rows.is_tombstone(row)}
     if not waiting <= found:
         raise AssertionError(f"invariant 7 (no silent end): {where} waits for dialogs that are over: {waiting - found}")
     for own in found:
@@ -93,7 +93,7 @@ def _check_endpoints(partition: Partition, where: str) -> None:
         if active is None:
             continue
         endpoint = active.endpoint
-        held = {int.from_bytes(key[-8:], "big") for key, _ in partition.scan(rows.HELD + own)}
+        held = {int.from_bytes(key[-8:], "big") for key, _ in partition.outbox.scan(rows.HELD + own)}
         if endpoint.inbound.held != held:
             raise AssertionError(
                 f"invariant 5 (nothing lost): {where} holds {endpoint.inbound.held}, its rows are {held}"
@@ -135,7 +135,7 @@ def check_forgotten(worker: Worker) -> None:
 
 
 def _check_deadlines(partition: Partition, where: str) -> None:
-    known = len(partition.actives) + sum(1 for _ in partition.scan(rows.ENDPOINT))
+    known = len(partition.actives) + sum(1 for _ in partition.outbox.scan(rows.ENDPOINT))
     if len(partition.deadlines) > 2 * known + SPARE:
         raise AssertionError(
             f"invariant 8 (bounded): {where} has {len(partition.deadlines)} deadlines for {known} endpoints"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from conversations.handlers import Side
@@ -194,16 +194,3 @@ class Lane:
             return False
         self.items = deque((item,))
         return self.run is None
-
-
-@dataclass(slots=True)
-class Flight:
-    """What one step of one partition puts into its transaction; kept until the commit is certain."""
-
-    outs: list[Any] = field(default_factory=list)
-    rows: dict[bytes, bytes | None] = field(default_factory=dict)
-    queue: int = 0
-    last: Item | None = None
-    """What was at work last in this step."""
-    notices: list[Any] = field(default_factory=list)
-    """Callables to run once the step is committed."""

@@ -50,7 +50,7 @@ def verdict(partition: Partition, item: Item) -> Condemned | None:
     def forget() -> None:
         breakdowns.condemned.pop(key, None)
 
-    partition.notify(forget)
+    partition.outbox.notify(forget)
     return found
 
 

@@ -32,6 +32,14 @@ class Budget:
         self._begun, self._late = self._clock.now(), 0
         return left
 
+    def spend(self, size: int) -> None:
+        """So many bytes more are written, or fewer if negative."""
+        self.written += size
+
+    def collected(self) -> None:
+        """The transaction is closed: the next one is empty."""
+        self.written = 0
+
     def is_spent(self) -> bool:
         """Say whether nothing more is taken on in this step."""
         self._asked += 1

@@ -26,7 +26,7 @@ def collect(partition: Partition) -> bool:
     except NOT_A_RECORDS:
         raise
     except Exception as error:  # noqa: BLE001 - it is a record's, which is to be found
-        if partition.number in owner.breakdowns.careful and partition.flight.last is None:
+        if partition.number in owner.breakdowns.careful and partition.outbox.at_work is None:
             owner.failure = StateDamaged(partition.number, f"it cannot be committed: {text_of(error)}")
         else:
             owner.breakdowns.blame_collected(partition, error)
@@ -51,7 +51,7 @@ def written_to(partition: Partition) -> int:
     Memory may be ahead of the row. An offset that is ahead of it would say that records are missing.
     """
     try:
-        row = partition.store.get(rows.PARTITION)
+        row = partition.outbox.store.get(rows.PARTITION)
         return 0 if row is None else rows.decode_partition(row).queue
     except (ValueError, LogError):
         return 0  # what is in memory may be ahead, and would be taken for a loss of records

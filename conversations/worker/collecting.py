@@ -13,7 +13,7 @@ from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
 from conversations.protocol.topics import key_in
 from conversations.worker import groups, letters, parking, speaking, undelivered
-from conversations.worker.active import NO_ROW, Flight, Item, Lane
+from conversations.worker.active import NO_ROW, Item, Lane
 from conversations.worker.partition import Partition
 from conversations.worker.records import encode_item
 from conversations.worker.undelivered import Failed
@@ -38,17 +38,11 @@ def collect(partition: Partition) -> bool:
         partition.moved = True
     if not partition.pending():
         return False
-    flight = partition.flight
     _spill(partition)
     parking.encode_changed(partition)
     groups.encode_changed(partition)
     _encode_endpoints(partition)
-    flight.rows[rows.PARTITION] = rows.encode_partition(partition.row)
-    flight.queue = partition.row.queue
-    topic, number = partition.owner.state_topic, partition.number
-    flight.outs += [(topic, number, key, value, None) for key, value in flight.rows.items()]
-    partition.flying = flight
-    partition.flight = Flight()
+    partition.outbox.depart(rows.encode_partition(partition.row), partition.row.queue)
     partition.moved = False
     return True
 
@@ -61,35 +55,21 @@ def _tell_clock(partition: Partition) -> None:
 
 def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], None]]:
     """Apply a committed step to the local store; return whom to tell."""
-    flight = partition.flying
-    if flight is None or partition.gone:
+    if partition.outbox.flying is None or partition.gone:
         return []
     try:
-        partition.store.apply(
-            flight.rows.items(), checkpoint if checkpoint is not None else partition.store.checkpoint() or 0
-        )
+        notices = partition.outbox.land(checkpoint)
     except CopyDamaged as error:  # others are half landed as well: everything in memory is to be forgotten
         raise InDoubt(f"what is committed cannot be kept: {error}") from error
-    partition.flying = None
     partition.opened_at = min(partition.opened_at, partition.owner.clock.now())  # the log's time since the first commit
     if partition.suspicion is not None:
         partition.suspicion.committed()
-    return flight.notices
+    return notices
 
 
 def withdraw(partition: Partition, failed: Failed) -> None:
     """Take what is refused out of the transaction under way and out of the next; envelopes become rows."""
-    flight, later = partition.flying, partition.flight
-    if flight is not None:
-        partition.flying, partition.flight = None, flight
-        before = set(flight.rows)
-        undelivered.withdraw(partition, flight.outs, failed)
-        added = [key for key in flight.rows if key not in before]
-        topic, number = partition.owner.state_topic, partition.number
-        flight.outs += [(topic, number, key, flight.rows[key], None) for key in added]
-        partition.flying, partition.flight = flight, later
-    # Handlers went on while the commit failed: what they said since, of the same dialogs too, must not go ahead of it.
-    undelivered.withdraw(partition, later.outs, failed)
+    partition.outbox.withdraw(lambda outs: undelivered.withdraw(partition, outs, failed))
 
 
 def pace(partition: Partition) -> None:
@@ -113,7 +93,7 @@ def pace(partition: Partition) -> None:
 
 
 def _encode_endpoints(partition: Partition) -> None:
-    write = partition.flight.rows
+    write = partition.outbox.write
     now = partition.owner.now
     dirty, partition.dirty = partition.dirty, []
     for active in dirty:
@@ -123,9 +103,9 @@ def _encode_endpoints(partition: Partition) -> None:
             speaking.acknowledge(partition, active)
             active.dirty = False
         if endpoint.state is State.CLOSED and active.tombstone is not None:
-            write[b"E" + active.identity] = rows.encode_tombstone(active.tombstone)
+            write(b"E" + active.identity, rows.encode_tombstone(active.tombstone))
         else:
-            write[b"E" + active.identity] = rows.encode_endpoint(endpoint, active.constant or active.row_constant())
+            write(b"E" + active.identity, rows.encode_endpoint(endpoint, active.constant or active.row_constant()))
             partition.schedule(active)
     partition.dirty = []
 
@@ -201,7 +181,7 @@ def _keep(partition: Partition, item: Item, number: int) -> None:
 
 def _write(partition: Partition, item: Item) -> None:
     item.kept = (item.accepted, item.attempts)
-    partition.write(waiting_key(item), encode_item(item))
+    partition.outbox.write(waiting_key(item), encode_item(item))
 
 
 def _accept_early(partition: Partition, item: Item) -> None:
@@ -224,18 +204,18 @@ def _sweep(partition: Partition) -> None:
     """Forget tombstones, commands and letters whose time has passed on the log's clock."""
     log_time = partition.row.queue_time
     for key in partition.tombstones.take(log_time, SWEEP):
-        row = partition.read(key)
+        row = partition.outbox.read(key)
         if row is None or not rows.is_tombstone(row):
             continue
-        tombstone = partition.decoded(key, rows.decode_tombstone, row)
-        partition.write(key, None)
+        tombstone = partition.outbox.decoded(key, rows.decode_tombstone, row)
+        partition.outbox.write(key, None)
         if count := speaking.forget_delayed(partition, key[1:]):
             letters.event(partition, "UNDELIVERED", conversation=uuid_text(key[1:17]), envelopes=count)
         partition.actives.pop(rows.other_side(key[1:]), None)
         groups.leave(partition, tombstone.origin, tombstone.key, key[1:])
     for passing in (partition.commands, partition.letters):
         for key in passing.take(log_time, SWEEP):
-            partition.write(key, None)
+            partition.outbox.write(key, None)
     partition.deadlines.trim(partition.is_open)
     _tick(partition)
 
@@ -267,7 +247,7 @@ def _tick(partition: Partition) -> None:
     owner = partition.owner
     key = key_in(partition.number, owner.destinations.partitions(owner.name) or 1)
     command = Command(owner.new_conversation(), bytes(16), True, key, "", owner.name, now, (Tick(),))
-    partition.produce((owner.commands_topic, partition.number, key.encode(), encode_command(command), None))
+    partition.outbox.produce((owner.commands_topic, partition.number, key.encode(), encode_command(command), None))
 
 
 def _pass_bound(partition: Partition) -> None:

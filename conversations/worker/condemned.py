@@ -58,7 +58,7 @@ class Breakdowns:
         if partition.number not in self.careful:
             self.blame(partition, None, failure)
         else:
-            self.blame(partition, partition.flight.last, failure)
+            self.blame(partition, partition.outbox.at_work, failure)
 
     def collected(self, number: int) -> None:
         """A step of a partition was closed."""

@@ -20,8 +20,8 @@ def group_of(partition: Partition, lane: Lane) -> GroupRow:
     """Return the row of a lane's group, an empty one when there is none."""
     if lane.group is None:
         key = rows.group_key(*lane.name)
-        row = partition.read(key)
-        lane.group = GroupRow() if row is None else partition.decoded(key, rows.decode_group, row)
+        row = partition.outbox.read(key)
+        lane.group = GroupRow() if row is None else partition.outbox.decoded(key, rows.decode_group, row)
         _note_size(partition, lane, row or b"")
     return lane.group
 
@@ -52,7 +52,7 @@ def encode_changed(partition: Partition) -> None:
     for lane in partition.regrouped:
         row = rows.encode_group(group_of(partition, lane))
         _note_size(partition, lane, row)
-        partition.write(rows.group_key(*lane.name), row)
+        partition.outbox.write(rows.group_key(*lane.name), row)
     partition.regrouped.clear()
 
 
@@ -86,8 +86,8 @@ def leave(partition: Partition, origin: str, key: str, own: bytes) -> None:
         return
     lane.group = None
     partition.regrouped.discard(lane)
-    if partition.read(rows.group_key(origin, key)) is not None:
-        partition.write(rows.group_key(origin, key), None)
+    if partition.outbox.read(rows.group_key(origin, key)) is not None:
+        partition.outbox.write(rows.group_key(origin, key), None)
     partition.forget_lane(lane)
 
 
@@ -119,6 +119,6 @@ def _implied(partition: Partition, lane: Lane) -> list[bytes]:
         return []
     peer = rows.other_side(own)
     known = partition.actives.get(peer)
-    if (known is None or not known.exists) and partition.read(rows.ENDPOINT + own) is None:
+    if (known is None or not known.exists) and partition.outbox.read(rows.ENDPOINT + own) is None:
         return []
     return [own] if partition.find(peer, "", "").lane.name == lane.name else []

@@ -207,7 +207,7 @@ def _into_lane(partition: Partition, record: Record, command: Command, key: byte
     count = owner.destinations.partitions(owner.name)
     if count is not None and partition_of(key, count) != partition.number:
         # Without its headers: a command has none, and these may be too large, or have names that nobody can write.
-        partition.produce((owner.commands_topic, partition_of(key, count), key, value, None))
+        partition.outbox.produce((owner.commands_topic, partition_of(key, count), key, value, None))
         return
     peer = rows.identity(command.conversation_id, not command.from_initiator)
     active = partition.find(peer, command.key, "")
@@ -220,13 +220,13 @@ def _into_lane(partition: Partition, record: Record, command: Command, key: byte
 
 def restore_waiting(partition: Partition) -> None:
     """Put the records that waited before a restart back into their lanes, in the order they had arrived in."""
-    for row_key, data in partition.store.scan(rows.WAITING):
-        row = partition.decoded(row_key, rows.decode_waiting, data)
+    for row_key, data in partition.outbox.store.scan(rows.WAITING):
+        row = partition.outbox.decoded(row_key, rows.decode_waiting, data)
         number = int.from_bytes(row_key[1:], "big")
         partition.next_waiting = max(partition.next_waiting, number + 1)
         partition.first_waiting = min(partition.first_waiting, number)
         partition.waiting_bytes += len(row.value)
-        item = partition.decoded(row_key, lambda _, row=row: _waiting_item(partition, row), data)  # type: ignore[misc]  # the default binds the loop's row
+        item = partition.outbox.decoded(row_key, lambda _, row=row: _waiting_item(partition, row), data)  # type: ignore[misc]  # the default binds the loop's row
         item.row, item.kept = number, (row.accepted, row.attempts)
         if item.active is not None:
             partition.enqueue(item.active.lane, partition.suspect(item))

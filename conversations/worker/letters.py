@@ -128,7 +128,7 @@ def _open(partition: Partition, topic: str, offset: int) -> None:
     """Note that a letter is open: nobody has said yet what is to become of it, and no dialog waits for that."""
     key = rows.letter_key(topic, offset)
     until = max(partition.row.queue_time, partition.owner.now) + partition.owner.periods.letter_life
-    partition.write(key, until.to_bytes(8, "big"))
+    partition.outbox.write(key, until.to_bytes(8, "big"))
     partition.letters.add(until, key)
 
 
@@ -148,13 +148,13 @@ def _original(headers: Headers) -> Headers:
 def _keep(partition: Partition, key: bytes | None, value: bytes | None, headers: Headers) -> None:
     """Put a letter into the next transaction, in parts when key or value are larger than its topic takes."""
     if len(key or b"") <= KEY_BYTES and len(value or b"") <= RECORD_BYTES:
-        partition.dead_letter(key, value, headers)
+        partition.outbox.dead_letter(key, value, headers)
         return
     parts = [(b"key", len(key), part) for part in _parts(key)] if key is not None and len(key) > KEY_BYTES else []
     parts += [(b"value", len(value), part) for part in _parts(value)] if value is not None else []
     for number, (what, size, part) in enumerate(parts, 1):
         place = [(PART, b"%d/%d" % (number, len(parts))), (PART_OF, what), (SIZE, b"%d" % size)]
-        partition.dead_letter((key or b"")[:KEY_BYTES], part, headers + place)
+        partition.outbox.dead_letter((key or b"")[:KEY_BYTES], part, headers + place)
 
 
 def _parts(data: bytes) -> list[bytes]:
@@ -167,7 +167,7 @@ def event(partition: Partition, name: str, **facts: object) -> None:
     if partition.owner.events_topic in partition.owner.destinations.blocked:
         log.warning("an event could not be published: %s", (record[3] or b"").decode())
         return
-    partition.produce(record)
+    partition.outbox.produce(record)
 
 
 def event_record(partition: Partition, name: str, **facts: object) -> Produced:

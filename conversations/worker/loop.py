@@ -265,7 +265,7 @@ class Worker:
         with self.owner.lock:
             self._raise_failure()  # what its lane did until then is half done: nothing of it is committed
             flying = [partition for partition in chosen if closing.collect(partition)]
-            self.owner.budget.written = 0
+            self.owner.budget.collected()
         if flying:
             self._commit_flying(flying)
         with self.owner.lock:
@@ -310,8 +310,9 @@ class Worker:
             flying = [p for p in flying if not p.gone]
             if not flying:
                 return [], {}
-            outs = [out for p in flying if p.flying is not None for out in p.flying.outs]
-            offsets = {p.number: p.flying.queue for p in flying if p.flying is not None}
+            flights = {p.number: p.outbox.flying for p in flying if p.outbox.flying is not None}
+            outs = [out for flight in flights.values() for out in flight.outs]
+            offsets = {number: flight.queue for number, flight in flights.items()}
             try:
                 return flying, self.owner.commit(outs, offsets)
             except Fenced:

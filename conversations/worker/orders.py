@@ -220,7 +220,7 @@ def _remember(partition: Partition, command: Command, log_time: int) -> None:
     """Keep what makes a repetition harmless, for a day of log time."""
     for key in _keys(command):
         until = max(partition.row.queue_time, log_time) + partition.owner.periods.command_life
-        partition.write(key, until.to_bytes(8, "big") + _content(command))
+        partition.outbox.write(key, until.to_bytes(8, "big") + _content(command))
         partition.commands.add(until, key)
 
 
@@ -230,7 +230,7 @@ def _check_repeated(partition: Partition, command: Command) -> None:
 
 
 def _check(partition: Partition, key: bytes, command: Command) -> None:
-    row = partition.read(key)
+    row = partition.outbox.read(key)
     if row is None:
         return
     if row[8:] != _content(command):

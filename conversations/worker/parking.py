@@ -37,7 +37,7 @@ def park(partition: Partition, item: Item, due: int, failure: str) -> None:
     else:
         if not found.row.failure:  # another message was the head before
             found.row.since = partition.owner.now
-        partition.write(_key(active, found.row.first), encode_item(item))
+        partition.outbox.write(_key(active, found.row.first), encode_item(item))
     _wait(partition, active, found, due, failure)
     partition.changed.add(rows.PARK + active.identity)
     _show(partition, item, found)
@@ -48,7 +48,7 @@ def _show(partition: Partition, item: Item, found: Park) -> None:
     wait = found.row.due - partition.owner.now
     topic = next((topic for delay, topic in partition.owner.retry_topics if delay <= wait), None)
     if topic is not None and found.wakes != NEVER:
-        partition.produce(
+        partition.outbox.produce(
             (topic, partition.number, item.key, item.value, letters.retry_headers(partition, item, found.row))
         )
 
@@ -96,7 +96,7 @@ def append(partition: Partition, active: Active, found: Park, item: Item) -> Non
             partition.owner.counts.duplicates += 1
             return
         row.ended = True
-    partition.write(_key(active, row.next), encode_item(item))
+    partition.outbox.write(_key(active, row.next), encode_item(item))
     found.suspect |= item.suspect
     row.next += 1
     row.size += len(item.value)
@@ -152,7 +152,7 @@ def in_the_way(partition: Partition) -> int:
 def _knows_another(partition: Partition) -> bool:
     """Look for a peer with a dialog here that has not been heard of yet: nothing says that its messages fail."""
     well = partition.owner.braking.well
-    for _, row in partition.store.scan(rows.ENDPOINT):
+    for _, row in partition.outbox.store.scan(rows.ENDPOINT):
         if not rows.is_tombstone(row) and (peer := rows.peer_of(row)) not in well:
             partition.owner.braking.hear(peer, is_well=True)
             return True
@@ -212,7 +212,7 @@ def _take(partition: Partition, active: Active, found: Park) -> None:
         return
     partition.slice_left -= 1
     item = head(partition, active, found)
-    partition.owner.budget.written += len(item.value)  # it is in memory, and written again if it fails again
+    partition.owner.budget.spend(len(item.value))  # it is in memory, and written again if it fails again
     item.park = found
     item.kept = (item.accepted, item.attempts)
     partition.suspect(item)
@@ -245,7 +245,7 @@ def head_done(partition: Partition, item: Item) -> None:
 
 def _drop_head(partition: Partition, active: Active, found: Park, item: Item) -> None:
     row = found.row
-    partition.write(_key(active, row.first), None)
+    partition.outbox.write(_key(active, row.first), None)
     row.first += 1
     row.returns, row.returned, row.failure, row.edited = 0, "", "", ""
     row.size -= len(item.value)
@@ -263,7 +263,7 @@ def keep(partition: Partition, item: Item) -> None:
     if found is None or item.deadline or is_stale(partition, item) or item.kept == (item.accepted, item.attempts):
         return
     item.kept = (item.accepted, item.attempts)
-    partition.write(_key(_active(item), found.row.first), encode_item(item))
+    partition.outbox.write(_key(_active(item), found.row.first), encode_item(item))
 
 
 # -- decisions of an operator ---------------------------------------------------------------------------------------------
@@ -276,10 +276,10 @@ def head(partition: Partition, active: Active, found: Park) -> Item:
         StateDamaged: its row is missing, or cannot be understood.
     """
     key = _key(active, found.row.first)
-    row = partition.read(key)
+    row = partition.outbox.read(key)
     if row is None:
         raise StateDamaged(partition.number, f"the parked row {key.hex()} is missing")
-    return item_of(active, partition.decoded(key, rows.decode_waiting, row))
+    return item_of(active, partition.outbox.decoded(key, rows.decode_waiting, row))
 
 
 def try_now(partition: Partition, active: Active, found: Park, key: bytes) -> None:
@@ -292,7 +292,7 @@ def try_now(partition: Partition, active: Active, found: Park, key: bytes) -> No
 def replace_head(partition: Partition, active: Active, found: Park, item: Item) -> None:
     """Let another record take the place of the failed message."""
     grown = len(item.value) - len(head(partition, active, found).value)
-    partition.write(_key(active, found.row.first), encode_item(item))
+    partition.outbox.write(_key(active, found.row.first), encode_item(item))
     found.row.size += grown
     partition.parked_bytes += grown
 
@@ -326,10 +326,10 @@ def close_park(partition: Partition, active: Active) -> None:
     returned(partition, found, HANDLED if running else ENDED)
     for number in range(row.first, row.next):
         key = _key(active, number)
-        data = partition.read(key)
-        partition.write(key, None)
+        data = partition.outbox.read(key)
+        partition.outbox.write(key, None)
         if data is not None and not (running and number == row.first):
-            _settle(partition, active, item_of(active, partition.decoded(key, rows.decode_waiting, data)))
+            _settle(partition, active, item_of(active, partition.outbox.decoded(key, rows.decode_waiting, data)))
     partition.parked_bytes -= row.size
     partition.braked_bytes -= row.size * (found.peer in partition.owner.braking.peers)
     _drop(partition, partition.parks, rows.PARK, active.identity)
@@ -364,7 +364,7 @@ def _drop(partition: Partition, parks: dict[bytes, Park], kind: bytes, name: byt
     found = parks.pop(name)
     _count(partition, found.row, -found.row.counted, -found.row.counted_size)
     partition.changed.discard(kind + name)
-    partition.write(kind + name, None)
+    partition.outbox.write(kind + name, None)
 
 
 # -- rows -----------------------------------------------------------------------------------------------------------------
@@ -374,7 +374,7 @@ def encode_changed(partition: Partition) -> None:
     """Put the rows of the parks that changed into the next transaction."""
     for key in partition.changed:
         parks = partition.parks if key.startswith(rows.PARK) else partition.retries
-        partition.write(key, rows.encode_park(parks[key[1:]].row))
+        partition.outbox.write(key, rows.encode_park(parks[key[1:]].row))
     partition.changed.clear()
 
 

@@ -1,25 +1,26 @@
-"""One owned queue partition: what is in memory of it, and what its next transaction carries.
+"""One owned queue partition: what is in memory of it.
 
 Everything here is touched under ``Owner.lock``: by the polling thread, and by lanes between handlers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from conversations.errors import DeclarationError, InputLost, StateDamaged, StateUpgradeError
 from conversations.handlers import unknown_side
 from conversations.lanes import Run
-from conversations.ports import Headers, Positions, Produced, Record, Store
+from conversations.ports import Positions, Record, Store
 from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.rows import PartitionRow
 from conversations.protocol.states import State
-from conversations.worker.active import Active, Flight, Item, Lane, Park, Refusal
+from conversations.worker.active import Active, Item, Lane, Park, Refusal
 from conversations.worker.buckets import Buckets
 from conversations.worker.deadlines import Deadlines
 from conversations.worker.keeping import Delayed, Kept
+from conversations.worker.outbox import Outbox
 from conversations.worker.owner import Owner
 from conversations.worker.suspicion import Suspicion
 
@@ -30,12 +31,12 @@ FIRST_ROW = 1 << 40
 
 
 class Partition:
-    """An owned partition of the service's queue, with its endpoints, lanes, deadlines and pending writes."""
+    """An owned partition of the service's queue, with its endpoints, lanes, deadlines and outbox."""
 
     def __init__(self, number: int, owner: Owner, store: Store) -> None:
         self.number = number
         self.owner = owner
-        self.store = store
+        self.outbox = Outbox(number, store, owner.budget, owner.state_topic, owner.dead_letter_topic)
         self.row = PartitionRow()
         self.actives: dict[bytes, Active] = {}
         """By what the peer's envelopes carry at ``IDENTITY``: conversation id and the sender's side."""
@@ -49,8 +50,6 @@ class Partition:
         step = owner.periods.step
         self.deadlines = Deadlines(step)
         self.dirty: list[Active] = []
-        self.flight = Flight()
-        self.flying: Flight | None = None
         self.moved = False
         """The position moved, or the row must be written for another reason."""
         self.tombstones, self.commands, self.letters = Buckets(step), Buckets(step), Buckets(step)
@@ -86,46 +85,6 @@ class Partition:
         self.is_behind = self.paused = self.gone = False
         """Behind, it has records at hand that it did not take. Gone, it belongs to somebody else: what still runs for it is refused."""
 
-    # -- reading --------------------------------------------------------------------------------------
-
-    def read(self, key: bytes) -> bytes | None:
-        """Return a row as it will be once everything under way is committed."""
-        for flight in (self.flight, self.flying):
-            if flight is not None and key in flight.rows:
-                return flight.rows[key]
-        return self.store.get(key)
-
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Rows by key prefix, in key order, as they will be once everything under way is committed."""
-        found = dict(self.store.scan(prefix))
-        for flight in (self.flying, self.flight):
-            if flight is not None:
-                for key, value in flight.rows.items():
-                    if key.startswith(prefix):
-                        if value is None:
-                            found.pop(key, None)
-                        else:
-                            found[key] = value
-        return iter(sorted(found.items()))
-
-    def decoded(self, key: bytes, decode: Callable[[bytes], R], row: bytes) -> R:
-        """Decode a row.
-
-        Raises:
-            StateDamaged: it is not what its key says.
-        """
-        try:
-            return decode(row)
-        except ValueError as error:
-            raise StateDamaged(self.number, f"state row {key[:40].hex()} cannot be understood: {error}") from error
-
-    def write(self, key: bytes, value: bytes | None) -> None:
-        """Put a row into the next transaction; None deletes it."""
-        flight_rows = self.flight.rows
-        if value is not None:
-            self.owner.budget.written += len(value) - len(flight_rows.get(key) or b"")
-        flight_rows[key] = value
-
     # -- finding ----------------------------------------------------------------------------------------
 
     def lane(self, origin: str, key: str) -> Lane:
@@ -148,11 +107,11 @@ class Partition:
         if active is not None and (not key or active.lane.name == (origin, key) or not active.is_hollow):
             return active
         own = rows.other_side(peer_identity)
-        row = self.read(rows.ENDPOINT + own)
+        row = self.outbox.read(rows.ENDPOINT + own)
         if row is None:
             active = Active(own, key.encode(), self.lane(origin, key))
         elif rows.is_tombstone(row):
-            tombstone = self.decoded(rows.ENDPOINT + own, rows.decode_tombstone, row)
+            tombstone = self.outbox.decoded(rows.ENDPOINT + own, rows.decode_tombstone, row)
             active = Active(own, tombstone.key.encode(), self.lane(tombstone.origin, tombstone.key))
             active.tombstone = tombstone
         else:
@@ -162,7 +121,7 @@ class Partition:
 
     def _load(self, own: bytes, row: bytes) -> Active:
         service = self.owner.name
-        endpoint, constant = self.decoded(
+        endpoint, constant = self.outbox.decoded(
             rows.ENDPOINT + own, lambda data: rows.decode_endpoint(own, data, service), row
         )
         active = Active(own, endpoint.key.encode(), self.lane(endpoint.origin, endpoint.key))
@@ -173,7 +132,7 @@ class Partition:
         active.constant = constant
         if endpoint.resend_at != NEVER:
             held = rows.HELD + own
-            endpoint.inbound.held = {int.from_bytes(key[-8:], "big") for key, _ in self.scan(held)}
+            endpoint.inbound.held = {int.from_bytes(key[-8:], "big") for key, _ in self.outbox.scan(held)}
         endpoint.firing = own + rows.TIMER in self.retries
         if own + rows.ERROR in self.retries:
             endpoint.recover = False
@@ -218,19 +177,6 @@ class Partition:
         if not active.dirty:
             active.dirty = True
             self.dirty.append(active)
-
-    def produce(self, record: Produced) -> None:
-        """Append a record with the next transaction."""
-        self.flight.outs.append(record)
-        self.owner.budget.written += len(record[3] or b"")
-
-    def notify(self, notice: Callable[[], None]) -> None:
-        """Call something once the next transaction is committed."""
-        self.flight.notices.append(notice)
-
-    def dead_letter(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        """Keep the bytes of something given up on, in the next transaction."""
-        self.produce((self.owner.dead_letter_topic, self.number, key, value, headers))
 
     # -- time -----------------------------------------------------------------------------------------
 
@@ -294,7 +240,7 @@ class Partition:
         active = self.actives.get(rows.other_side(own))
         if active is not None:
             return active.exists and active.endpoint.state is not State.CLOSED
-        row = self.read(rows.ENDPOINT + own)
+        row = self.outbox.read(rows.ENDPOINT + own)
         return row is not None and not rows.is_tombstone(row)
 
     # -- opening ----------------------------------------------------------------------------------------
@@ -311,13 +257,13 @@ class Partition:
         """
         ids = self.owner.log.topic_ids()
         queue_id, commands_id = ids[self.owner.queue_topic], ids[self.owner.commands_topic]
-        row = self.read(rows.PARTITION)
+        row = self.outbox.read(rows.PARTITION)
         if row is None and committed is not None and committed > 0:
             raise InputLost(
                 self.number, "the consumer group has an offset, but the state topic has no row of the partition"
             )
         if row is not None:
-            self.row = self.decoded(rows.PARTITION, rows.decode_partition, row)
+            self.row = self.outbox.decoded(rows.PARTITION, rows.decode_partition, row)
             self._check(queue_id, commands_id)
             self.owner.clock.heard(self.row.queue_time)
         fresh = row is None
@@ -364,7 +310,7 @@ class Partition:
     def _rebuild(self) -> None:
         """Learn from the rows what is to be done in time; of a million endpoints none is decoded."""
         declared: set[tuple[bytes, int]] = set()
-        for key, row in self.store.scan(rows.ENDPOINT):
+        for key, row in self.outbox.store.scan(rows.ENDPOINT):
             wake = rows.wake_of(row)
             if rows.is_tombstone(row):
                 self.tombstones.add(wake, key)
@@ -375,16 +321,16 @@ class Partition:
                 declared.add(side)
             if wake != NEVER:
                 self.deadlines.add(wake, key[1:])
-        for key, row in self.store.scan(rows.HELD):
+        for key, row in self.outbox.store.scan(rows.HELD):
             self.held.count(key[1:18], len(row))
-        for key, row in self.store.scan(rows.DELAYED):
+        for key, row in self.outbox.store.scan(rows.DELAYED):
             self.delayed.add(key[1:18], rows.topic_of(row), len(row))
             self.next_waiting = max(self.next_waiting, int.from_bytes(key[-8:], "big") + 1)
         for kind, passing in ((rows.COMMAND, self.commands), (rows.LETTER, self.letters)):
-            for key, row in self.store.scan(kind):
+            for key, row in self.outbox.store.scan(kind):
                 passing.add(int.from_bytes(row[:8], "big"), key)
         for kind, parks in ((rows.PARK, self.parks), (rows.RETRY, self.retries)):
-            for key, row in self.store.scan(kind):
+            for key, row in self.outbox.store.scan(kind):
                 park = parks[key[1:]] = Park(rows.decode_park(row), suspect=True)
                 self.parked_bytes += park.row.size
                 self.counted_bytes += park.row.counted_size
@@ -414,10 +360,7 @@ class Partition:
 
     def pending(self) -> bool:
         """True when the next transaction has something of this partition to carry."""
-        flight = self.flight
-        return bool(
-            self.moved or self.dirty or self.changed or self.regrouped or flight.rows or flight.outs or flight.notices
-        )
+        return bool(self.moved or self.dirty or self.changed or self.regrouped or not self.outbox.is_empty)
 
     def forget_lane(self, lane: Lane) -> None:
         """Drop an idle lane from memory."""
@@ -432,7 +375,7 @@ class Partition:
         for run in (*self.slow.values(), *self.running):
             if not run.done:
                 self.owner.scheduler.abandon(run)
-        self.store.close()
+        self.outbox.store.close()
 
     def lengths(self) -> dict[str, Any]:
         """Return sizes for the health page."""

@@ -103,7 +103,7 @@ def _react(partition: Partition, item: Item, active: Active, reaction: Reaction)
         return broken(partition, active)
     if reaction is Reaction.HOLD:
         row = encode_item(item)
-        partition.write(rows.numbered(rows.HELD, active.identity, _number(item)), row)
+        partition.outbox.write(rows.numbered(rows.HELD, active.identity, _number(item)), row)
         partition.held.count(active.identity, len(row))
     elif reaction is Reaction.DUPLICATE:
         partition.owner.counts.duplicates += 1
@@ -198,7 +198,7 @@ def handled(partition: Partition, item: Item, active: Active, body: object) -> N
     if watcher is None or envelope is None or not active.endpoint.initiator:
         return
     message_type = envelope.message_type
-    partition.notify(lambda: watcher.message(message_type, body))
+    partition.outbox.notify(lambda: watcher.message(message_type, body))
     if watcher.wants(message_type) and active.endpoint.state is State.CONVERSING:
         speaking.end(partition, active)
 
@@ -255,12 +255,12 @@ def close(partition: Partition, active: Active) -> None:
     endpoint.inbound.held = set()
     for number in held:
         key = rows.numbered(rows.HELD, active.identity, number)
-        row = partition.read(key)
+        row = partition.outbox.read(key)
         if row is None:
             continue
-        partition.write(key, None)
+        partition.outbox.write(key, None)
         partition.held.count(active.identity, -len(row))
-        item = item_of(active, partition.decoded(key, rows.decode_waiting, row))
+        item = item_of(active, partition.outbox.decoded(key, rows.decode_waiting, row))
         if item.envelope is None or number < endpoint.inbound.next:
             _keep_held(partition, item, active)  # an ERROR has passed it
         elif endpoint.receive(item.envelope, partition.owner.now, limit) is Reaction.DISCARD:
@@ -333,7 +333,7 @@ def _fired(partition: Partition, active: Active) -> None:
 def _tell_acknowledged(partition: Partition, endpoint: Endpoint) -> None:
     watcher = partition.owner.watchers.get(endpoint.conversation) if endpoint.initiator else None
     if watcher is not None:
-        partition.notify(watcher.acknowledged)
+        partition.outbox.notify(watcher.acknowledged)
 
 
 # -- rows of records -----------------------------------------------------------------------------------------------

@@ -82,15 +82,15 @@ class Restoring:
             if self._damage:
                 name = self._owner.name
                 log.error("partition %d of %s was restored from its topic alone: %s", self._number, name, self._damage)
-                partition.produce(letters.event_record(partition, "COPY_DAMAGED", why=self._damage))
+                partition.outbox.produce(letters.event_record(partition, "COPY_DAMAGED", why=self._damage))
         return partition
 
     def _check_fresh(self, partition: Partition, restore: Restore) -> None:
         """Refuse rows from before what the group knows to be committed: a leader that was cut off still shows them."""
-        row = partition.read(rows.PARTITION)
+        row = partition.outbox.read(rows.PARTITION)
         if row is None or not restore.with_row:
             return
-        queue = partition.decoded(rows.PARTITION, rows.decode_partition, row).queue
+        queue = partition.outbox.decoded(rows.PARTITION, rows.decode_partition, row).queue
         if queue < self.committed:
             raise StaleAnswer(
                 f"partition {self._number} of {self._owner.name} was restored up to offset {queue} of its queue, and "
@@ -120,10 +120,10 @@ class Restoring:
     def _copy(self, partition: Partition, restore: Restore, part: Restored) -> None:
         """Copy rows into the store; what it held from before the log's start is thrown away first."""
         if not self._copied and restore.from_start:
-            partition.store.clear()
+            partition.outbox.store.clear()
         self._copied = True
         self.rows += len(part.rows)
-        partition.store.apply(part.rows, part.next_offset)
+        partition.outbox.store.apply(part.rows, part.next_offset)
 
     def begin_again(self) -> None:
         """Drop what was read, and begin anew after a while."""

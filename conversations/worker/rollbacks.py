@@ -19,8 +19,8 @@ def count(partition: Partition, failure: BaseException) -> None:
     The step is the process's last: whoever takes up the partition reads the row. State that is damaged is no rollback: its
     partition is set aside. What fails in the polling thread belongs to no partition, and is not counted.
     """
-    stored = partition.store.get(rows.PARTITION)
-    if stored is None or partition.gone or partition.flying is not None or isinstance(failure, StateDamaged):
+    stored = partition.outbox.store.get(rows.PARTITION)
+    if stored is None or partition.gone or partition.outbox.flying is not None or isinstance(failure, StateDamaged):
         return
     owner, row = partition.owner, rows.decode_partition(stored)
     partition.row = row

@@ -30,11 +30,11 @@ def settle(partition: Partition, command: Command) -> None:
         raise LocalError(f"no record has the offset {beyond[0]}", code=NOT_OPEN)
     names = [_name(partition, source) for source in operation.letters]
     keys = [rows.letter_key(source.topic.lower(), source.offset) for source in operation.letters]
-    closed = [name for name, key in zip(names, keys, strict=True) if partition.read(key) is None]
+    closed = [name for name, key in zip(names, keys, strict=True) if partition.outbox.read(key) is None]
     if closed:
         raise LocalError(f"not open, or not any more: {', '.join(closed)[:500]}", code=NOT_OPEN)
     for key in keys:
-        partition.write(key, None)
+        partition.outbox.write(key, None)
     letters.event(
         partition, "SETTLED", command=uuid_text(command.command_id), letters=names, outcome=operation.outcome,
         by=command.issued_by, reason=operation.reason,

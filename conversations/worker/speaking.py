@@ -183,7 +183,7 @@ def remember(partition: Partition, active: Active, *, told: bool = True) -> None
     watcher = partition.owner.watchers.get(endpoint.conversation) if endpoint.initiator else None
     if watcher is not None and endpoint.state not in (State.STARTED_OUTBOUND, State.CONVERSING):
         over, error = watcher.over, endpoint.error
-        partition.notify(lambda: over(error))
+        partition.outbox.notify(lambda: over(error))
 
 
 # -- onto the wire ---------------------------------------------------------------------------------------------
@@ -207,10 +207,7 @@ def transmit(partition: Partition, active: Active, value: bytes) -> None:
             _delay(partition, active, value)
             return
     header = header_of(value, len(active.out or active.out_prefix()))
-    partition.owner.budget.written += len(value)
-    partition.flight.outs.append(
-        (active.out_topic, active.out_partition, active.out_key, value, [(HEADER_NAME, header)])
-    )
+    partition.outbox.produce((active.out_topic, active.out_partition, active.out_key, value, [(HEADER_NAME, header)]))
 
 
 def _route(partition: Partition, active: Active) -> bool:
@@ -231,7 +228,7 @@ def produce_envelope(partition: Partition, service: str, count: int, key: bytes,
     """Append an envelope for a conversation that has no endpoint here; nothing waits for its delivery."""
     topic = partition.owner.destinations.topic(service)
     headers = [(HEADER_NAME, header_of(value, tail_start(value)))]
-    partition.produce((topic, partition_of(key, count), key, value, headers))
+    partition.outbox.produce((topic, partition_of(key, count), key, value, headers))
 
 
 def _delay(partition: Partition, active: Active, value: bytes) -> None:
@@ -245,7 +242,7 @@ def delay_row(partition: Partition, own: bytes, topic: str, key: bytes, value: b
     row = rows.encode_waiting(
         rows.WaitingRow(topic, NONE, 0, accepted=False, attempts=0, key=key, header=b"", value=value)
     )
-    partition.write(rows.numbered(rows.DELAYED, own, number), row)
+    partition.outbox.write(rows.numbered(rows.DELAYED, own, number), row)
     partition.delayed.add(own, topic, len(row))
 
 
@@ -293,41 +290,43 @@ def _release(partition: Partition, active: Active, destination: int) -> None:
         partition.touch(active)
     prefix = prefix_of(active.endpoint)
     start = len(active.out_prefix())
-    for key, row in list(partition.scan(rows.DELAYED + active.identity)):
-        kept = partition.decoded(key, rows.decode_waiting, row)
+    for key, row in list(partition.outbox.scan(rows.DELAYED + active.identity)):
+        kept = partition.outbox.decoded(key, rows.decode_waiting, row)
         envelope = decode(kept.value)
         envelope.prefix = prefix
         value = encode(envelope)
-        partition.produce((active.out_topic, destination, kept.key, value, [(HEADER_NAME, header_of(value, start))]))
-        partition.write(key, None)
+        partition.outbox.produce(
+            (active.out_topic, destination, kept.key, value, [(HEADER_NAME, header_of(value, start))])
+        )
+        partition.outbox.write(key, None)
     partition.delayed.forget(active.identity)
 
 
 def _release_answers(partition: Partition, own: bytes) -> None:
     """Transmit what was kept for a conversation that has no endpoint here (any more)."""
-    for key, row in list(partition.scan(rows.DELAYED + own)):
-        kept = partition.decoded(key, rows.decode_waiting, row)
+    for key, row in list(partition.outbox.scan(rows.DELAYED + own)):
+        kept = partition.outbox.decoded(key, rows.decode_waiting, row)
         service = decode(kept.value).prefix.to_service
         count = _taken_up(partition, own, kept.topic, service)
         if count is None:
             return
         produce_envelope(partition, service, count, kept.key, kept.value)
-        partition.write(key, None)
+        partition.outbox.write(key, None)
     partition.delayed.forget(own)
 
 
 def forget_delayed(partition: Partition, own: bytes) -> int:
     """Drop what could not be transmitted until nobody remembers the dialog; return how much that was."""
-    found = [key for key, _ in partition.scan(rows.DELAYED + own)] if own in partition.delayed.of else []
+    found = [key for key, _ in partition.outbox.scan(rows.DELAYED + own)] if own in partition.delayed.of else []
     for key in found:
-        partition.write(key, None)
+        partition.outbox.write(key, None)
     partition.delayed.forget(own)
     return len(found)
 
 
 def _drop_delayed(partition: Partition, active: Active) -> None:
-    for key, _ in list(partition.scan(rows.DELAYED + active.identity)):
-        partition.write(key, None)
+    for key, _ in list(partition.outbox.scan(rows.DELAYED + active.identity)):
+        partition.outbox.write(key, None)
         active.endpoint.discarded += 1
     partition.delayed.forget(active.identity)
 
@@ -372,4 +371,4 @@ def _command(partition: Partition, own: bytes, active: Active, operations: list[
             owner.new_conversation(), own[:16], True, endpoint.key, "", owner.name, owner.now,
             tuple(operations[at : at + OPERATIONS]),
         )  # fmt: skip
-        partition.produce((owner.commands_topic, partition_of(key, count), key, encode_command(command), None))
+        partition.outbox.produce((owner.commands_topic, partition_of(key, count), key, encode_command(command), None))

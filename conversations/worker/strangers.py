@@ -128,7 +128,7 @@ def left_behind(partition: Partition, item: Item, active: Active, envelope: Enve
 
 def _write_tombstone(partition: Partition, active: Active) -> None:
     if active.tombstone is not None:
-        partition.write(rows.ENDPOINT + active.identity, rows.encode_tombstone(active.tombstone))
+        partition.outbox.write(rows.ENDPOINT + active.identity, rows.encode_tombstone(active.tombstone))
 
 
 def _error(code: Code) -> Transmit:

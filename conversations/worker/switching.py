@@ -26,11 +26,11 @@ def turn_off(partition: Partition, cause: str, by: str, reason: str, **facts: ob
     row = partition.row
     if not row.off:
         note(partition, cause, by, reason)
-        partition.notify(lambda: tell(partition))
+        partition.outbox.notify(lambda: tell(partition))
         log.error(
             "queue of %s, partition %d, is off: %s: %s", partition.owner.name, partition.number, by, row.off_reason
         )
-    partition.produce(disabled(partition, **facts))
+    partition.outbox.produce(disabled(partition, **facts))
 
 
 def disabled(partition: Partition, **facts: object) -> Produced:

@@ -107,12 +107,12 @@ def keep(partition: Partition, own: bytes) -> Refusal:
     """Keep the bytes of what a dialog could not transmit as dead letters; return why."""
     refusal = partition.refused.pop(own)
     count = 0
-    for row_key, row in list(partition.scan(rows.DELAYED + own)):
-        kept = partition.decoded(row_key, rows.decode_waiting, row)
+    for row_key, row in list(partition.outbox.scan(rows.DELAYED + own)):
+        kept = partition.outbox.decoded(row_key, rows.decode_waiting, row)
         number = int.from_bytes(row_key[-8:], "big")
         item = Item(None, decode(kept.value), topic=kept.topic, offset=number, key=kept.key, value=kept.value)
         letters.dead_letter(partition, item, letters.UNDELIVERABLE, code=refusal.code.number)
-        partition.write(row_key, None)
+        partition.outbox.write(row_key, None)
         count += 1
     partition.delayed.forget(own)
     conversation, code = uuid_text(own[:16]), refusal.code.number

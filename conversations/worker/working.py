@@ -68,7 +68,8 @@ def steps(partition: Partition, lane: Lane) -> Steps:
     run = lane.run
     try:
         while items and not partition.gone and not partition.owner.budget.is_spent():
-            item, held_back, partition.flight.last = items[0], False, items[0]
+            item, held_back = items[0], False
+            partition.outbox.begin(item)
             if partition.suspicion is not None and not partition.suspicion.has_turn(item):
                 _leave(partition, lane)  # taken up again when it is announced
                 return
@@ -406,15 +407,15 @@ def _finished(partition: Partition, lane: Lane, item: Item, *, held_back: bool =
     if number is None:
         return
     key = rows.numbered(rows.HELD, active.identity, number)
-    row = partition.read(key)
+    row = partition.outbox.read(key)
     if row is not None:
-        partition.write(key, None)
+        partition.outbox.write(key, None)
         partition.held.count(active.identity, -len(row))
-        lane.items.appendleft(item_of(active, partition.decoded(key, rows.decode_waiting, row)))
+        lane.items.appendleft(item_of(active, partition.outbox.decoded(key, rows.decode_waiting, row)))
 
 
 def _drop_row(partition: Partition, item: Item) -> None:
-    partition.write(waiting_key(item), None)
+    partition.outbox.write(waiting_key(item), None)
     partition.waiting_bytes -= len(item.value)
     item.row = NO_ROW
 

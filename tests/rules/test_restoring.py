@@ -149,7 +149,7 @@ def test_a_stale_local_copy_is_built_anew(
 ) -> None:
     """What it still has and the topic has no more would come back to life."""
     worker = house.open(house.worker(stores=made(house, tmp_path)))
-    assert worker.partitions[0].read(GHOST[0]) is None
+    assert worker.partitions[0].outbox.read(GHOST[0]) is None
     assert worker.partitions[0].row.queue > 0
 
 
@@ -163,7 +163,7 @@ def test_a_damaged_local_copy_is_thrown_away_and_told(house: House, tmp_path: Pa
     dialog = Asking(house)
     dialog.ask(3)
     house.answered(worker, 1, 2, 3)
-    worker.partitions[0].store._db.flush()  # type: ignore[attr-defined]  # of a RocksStore
+    worker.partitions[0].outbox.store._db.flush()  # type: ignore[attr-defined]  # of a RocksStore
     assert damage(tmp_path)
     worker.partitions[0].actives.clear()  # what is not in memory is read from the copy
     dialog.ask(4)

@@ -1,0 +1,179 @@
+"""The outbox of a partition: what its next transaction carries, and every row as that transaction will leave it.
+
+A step never writes to the store, and never to Kafka. It fills a **flight**: rows of the state, records for other topics, and
+notices, which are calls to be made once everything else is certain. One flight is being filled. At most one other is under way:
+its commit has begun, and may fail and begin again while handlers fill the next.
+
+    write, produce, notify --> the flight being filled --depart--> the flight under way --land--> store, notices
+                                                                            ^      |
+                                                                            '------'  the commit is repeated
+
+Three rules hold here, and nowhere else:
+
+* A read sees its own writes. It asks the flight being filled, then the one under way, then the store. So the store is always
+  the committed state alone, and a flight that is thrown away leaves nothing behind.
+* A flight departs only with the partition's own row: its positions and what came of the records before them are one transaction.
+* A topic may refuse a record of a flight. ``withdraw`` takes the record out of the flight under way, and out of the next one as
+  well: what its dialog said later must not overtake it. A row written in place of the record joins the flight the record was in.
+
+Everything is touched under ``Owner.lock``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from conversations.errors import StateDamaged
+from conversations.ports import Headers, Produced, Store
+from conversations.protocol import rows
+from conversations.worker.active import Item
+from conversations.worker.budget import Budget
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Flight:
+    """What one step of one partition puts into its transaction; kept until the commit is certain."""
+
+    outs: list[Any] = field(default_factory=list)
+    """Records, and once it has departed its rows as records of the state topic."""
+    rows: dict[bytes, bytes | None] = field(default_factory=dict)
+    queue: int = 0
+    """The queue offset that is committed with it."""
+    last: Item | None = None
+    """The item that was at work last in this step."""
+    notices: list[Callable[[], None]] = field(default_factory=list)
+
+
+class Outbox:
+    """The rows, records and notices of one partition's transactions, and the store below them.
+
+    Args:
+        number: the partition.
+        store: the committed state.
+        budget: counts the bytes of the step.
+        state_topic, dead_letter_topic: where rows and dead letters go.
+    """
+
+    __slots__ = ("_budget", "_dead_letter_topic", "_number", "_state_topic", "filling", "flying", "store")
+
+    def __init__(self, number: int, store: Store, budget: Budget, state_topic: str, dead_letter_topic: str) -> None:
+        self._number = number
+        self._budget = budget
+        self._state_topic = state_topic
+        self._dead_letter_topic = dead_letter_topic
+        self.store = store
+        self.filling = Flight()
+        self.flying: Flight | None = None
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    def read(self, key: bytes) -> bytes | None:
+        """Return a row as it will be once everything under way is committed."""
+        for flight in (self.filling, self.flying):
+            if flight is not None and key in flight.rows:
+                return flight.rows[key]
+        return self.store.get(key)
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Rows by key prefix, in key order, as they will be once everything under way is committed."""
+        found = dict(self.store.scan(prefix))
+        for flight in (self.flying, self.filling):
+            if flight is not None:
+                for key, value in flight.rows.items():
+                    if key.startswith(prefix):
+                        if value is None:
+                            found.pop(key, None)
+                        else:
+                            found[key] = value
+        return iter(sorted(found.items()))
+
+    def decoded(self, key: bytes, decode: Callable[[bytes], R], row: bytes) -> R:
+        """Decode a row.
+
+        Raises:
+            StateDamaged: the row is not what its key says.
+        """
+        try:
+            return decode(row)
+        except ValueError as error:
+            raise StateDamaged(self._number, f"state row {key[:40].hex()} cannot be understood: {error}") from error
+
+    # -- filling ------------------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """The flight being filled carries nothing yet."""
+        flight = self.filling
+        return not (flight.rows or flight.outs or flight.notices)
+
+    @property
+    def at_work(self) -> Item | None:
+        """The item that was at work last in this step."""
+        return self.filling.last
+
+    def begin(self, item: Item) -> None:
+        """Note that an item is at work: a failure while the step is closed may be its doing."""
+        self.filling.last = item
+
+    def write(self, key: bytes, value: bytes | None) -> None:
+        """Put a row into the next transaction; None deletes it."""
+        flight_rows = self.filling.rows
+        if value is not None:
+            self._budget.spend(len(value) - len(flight_rows.get(key) or b""))
+        flight_rows[key] = value
+
+    def produce(self, record: Produced) -> None:
+        """Append a record with the next transaction."""
+        self.filling.outs.append(record)
+        self._budget.spend(len(record[3] or b""))
+
+    def notify(self, notice: Callable[[], None]) -> None:
+        """Call something once the next transaction is committed."""
+        self.filling.notices.append(notice)
+
+    def dead_letter(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+        """Keep the bytes of something given up on, in the next transaction."""
+        self.produce((self._dead_letter_topic, self._number, key, value, headers))
+
+    # -- a flight under way -------------------------------------------------------------------------------
+
+    def depart(self, partition_row: bytes, queue: int) -> None:
+        """Close the flight being filled, with the partition's row and the queue offset that is committed with it."""
+        flight = self.filling
+        flight.rows[rows.PARTITION] = partition_row
+        flight.queue = queue
+        flight.outs += [self._state_record(key, value) for key, value in flight.rows.items()]
+        self.flying = flight
+        self.filling = Flight()
+
+    def land(self, checkpoint: int | None) -> list[Callable[[], None]]:
+        """Apply the flight that is committed to the store; return its notices.
+
+        Raises:
+            CopyDamaged: the store cannot take it.
+        """
+        flight = self.flying
+        if flight is None:
+            return []
+        self.store.apply(flight.rows.items(), checkpoint if checkpoint is not None else self.store.checkpoint() or 0)
+        self.flying = None
+        return flight.notices
+
+    def withdraw(self, take_out: Callable[[list[Any]], None]) -> None:
+        """Have records taken out of the flight under way and of the next; ``take_out`` may write rows in their place."""
+        flight, later = self.flying, self.filling
+        if flight is not None:
+            self.flying, self.filling = None, flight
+            before = set(flight.rows)
+            take_out(flight.outs)
+            flight.outs += [self._state_record(key, value) for key, value in flight.rows.items() if key not in before]
+            self.flying, self.filling = flight, later
+        # Handlers went on while the commit failed: what they said since, of the same dialogs too, must not go ahead of it.
+        take_out(later.outs)
+
+    def _state_record(self, key: bytes, value: bytes | None) -> Produced:
+        return self._state_topic, self._number, key, value, None
