@@ -22,7 +22,6 @@ from conversations.lanes import Inline
 from conversations.memory.store import MemoryStores
 from conversations.ports import ANY_SIZE, Record
 from conversations.worker import Worker
-from conversations.worker.partition import FIRST_ROW
 
 ASKING, ANSWERING = "asking", "answering"
 """The service whose messages are made beforehand, and the one that is measured."""
@@ -128,7 +127,7 @@ def run(job: Job, service: Service[Any], messages: int | None = None) -> None:
         if worker.counts.handled >= job.workload.dialogs:
             watch.opened(worker.counts.handled)
     elapsed, commits = watch.elapsed(), worker.counts.commits
-    late = sum(partition.next_waiting - FIRST_ROW for partition in worker.partitions.values())
+    late = sum(partition.waiting.added for partition in worker.partitions.values())
     profilers.stop(job.workload.messages)
     worker.close()
     report(worker.counts.handled, elapsed, commits, late=late, lap=watch.lap)

@@ -56,8 +56,8 @@ def run(job: Job) -> None:
         "cpu_seconds": time.process_time(),
         "resident_mb": memory.resident_mb(),
         "peak_mb": memory.peak_mb(),
-        "deadlines": sum(len(partition.deadlines) for partition in worker.partitions.values()),
-        "tombstones": sum(len(partition.tombstones) for partition in worker.partitions.values()),
+        "deadlines": sum(len(partition.schedule.deadlines) for partition in worker.partitions.values()),
+        "tombstones": sum(len(partition.schedule.tombstones) for partition in worker.partitions.values()),
     }
     worker.close()
     sys.stdout.write(f"\n{MARK}{json.dumps(told)}\n")

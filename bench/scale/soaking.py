@@ -31,7 +31,7 @@ def run(job: Job) -> None:
             sample = {
                 "seconds": last - began, "resident_mb": memory.resident_mb(), "peak_mb": memory.peak_mb(),
                 "handled": worker.counts.handled,
-                "tombstones": sum(len(partition.tombstones) for partition in worker.partitions.values()),
+                "tombstones": sum(len(partition.schedule.tombstones) for partition in worker.partitions.values()),
             }  # fmt: skip
             sys.stdout.write(json.dumps(sample) + "\n")
             sys.stdout.flush()

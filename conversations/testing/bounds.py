@@ -7,8 +7,8 @@ from collections.abc import Sized
 from conversations.protocol import rows
 from conversations.protocol.states import State
 from conversations.worker import Worker
-from conversations.worker.keeping import Kept
 from conversations.worker.partition import Partition
+from conversations.worker.waiting import Kept
 
 SPARE = 64
 """Entries of a heap of deadlines that may be out of date, besides one per endpoint in memory."""
@@ -23,11 +23,11 @@ def check(worker: Worker) -> None:
     limits = worker.settings.limits
     for partition in worker.partitions.values():
         where = f"partition {partition.number} of {worker.owner.name}"
-        if partition.waiting_bytes < 0:
-            raise AssertionError(f"invariant 8 (bounded): {where} counts {partition.waiting_bytes} waiting bytes")
-        if partition.waiting_bytes > limits.waiting_bytes and not partition.paused and partition.outbox.flying is None:
+        if partition.waiting.bytes < 0:
+            raise AssertionError(f"invariant 8 (bounded): {where} counts {partition.waiting.bytes} waiting bytes")
+        if partition.waiting.bytes > limits.waiting_bytes and not partition.paused and partition.outbox.flying is None:
             raise AssertionError(
-                f"invariant 8 (bounded): {where} reads on with {partition.waiting_bytes} waiting bytes"
+                f"invariant 8 (bounded): {where} reads on with {partition.waiting.bytes} waiting bytes"
             )
 
 
@@ -40,21 +40,21 @@ def check_at_rest(worker: Worker) -> None:
     for partition in worker.partitions.values():
         where = f"partition {partition.number} of {worker.owner.name}"
         kept = sum(len(rows.decode_waiting(row).value) for _, row in partition.outbox.scan(rows.WAITING))
-        if kept != partition.waiting_bytes:
+        if kept != partition.waiting.bytes:
             raise AssertionError(
-                f"invariant 8 (bounded): {where} counts {partition.waiting_bytes} waiting bytes and keeps {kept}"
+                f"invariant 8 (bounded): {where} counts {partition.waiting.bytes} waiting bytes and keeps {kept}"
             )
         parked = sum(len(rows.decode_waiting(row).value) for _, row in partition.outbox.scan(rows.PARKED))
         if parked != partition.parked_bytes:
             raise AssertionError(
                 f"invariant 8 (bounded): {where} counts {partition.parked_bytes} parked bytes and keeps {parked}"
             )
-        _check_kept(partition, rows.HELD, partition.held)
-        _check_kept(partition, rows.DELAYED, partition.delayed)
+        _check_kept(partition, rows.HELD, partition.waiting.held)
+        _check_kept(partition, rows.DELAYED, partition.waiting.delayed)
         _check_parked(partition, where)
         _check_endpoints(partition, where)
         _check_deadlines(partition, where)
-        if partition.paused and partition.waiting_bytes < worker.settings.limits.waiting_bytes // 2:
+        if partition.paused and partition.waiting.bytes < worker.settings.limits.waiting_bytes // 2:
             raise AssertionError(f"invariant 8 (bounded): {where} stays paused with nothing that waits")
 
 
@@ -121,9 +121,9 @@ def check_forgotten(worker: Worker) -> None:
             # The ticks of an idle partition name a conversation that never is.
             "endpoints": [active for active in partition.actives.values() if active.exists or active.tombstone],
             "lanes": [lane for lane in partition.lanes.values() if lane.items or lane.run is not None],
-            "deadlines": partition.deadlines,
-            "tombstones": partition.tombstones,
-            "delayed": partition.delayed,
+            "deadlines": partition.schedule.deadlines,
+            "tombstones": partition.schedule.tombstones,
+            "delayed": partition.waiting.delayed,
             "slow lanes": partition.slow,
         }
         left = {name: len(what) for name, what in kept.items() if len(what)}
@@ -136,7 +136,7 @@ def check_forgotten(worker: Worker) -> None:
 
 def _check_deadlines(partition: Partition, where: str) -> None:
     known = len(partition.actives) + sum(1 for _ in partition.outbox.scan(rows.ENDPOINT))
-    if len(partition.deadlines) > 2 * known + SPARE:
+    if len(partition.schedule.deadlines) > 2 * known + SPARE:
         raise AssertionError(
-            f"invariant 8 (bounded): {where} has {len(partition.deadlines)} deadlines for {known} endpoints"
+            f"invariant 8 (bounded): {where} has {len(partition.schedule.deadlines)} deadlines for {known} endpoints"
         )

@@ -135,10 +135,10 @@ class Runner:
     def next_deadline(self) -> int:
         """When time alone has something for this worker to do."""
         times = [partition.next_deadline() for partition in self.worker.partitions.values()]
-        if any(len(partition.delayed) for partition in self.worker.partitions.values()):
+        if any(len(partition.waiting.delayed) for partition in self.worker.partitions.values()):
             times += self.worker.owner.destinations.blocked.values()
         return min(times, default=NEVER)
 
     def remembers(self) -> bool:
         """Say whether anything is to be forgotten when log time has passed."""
-        return any(len(p.tombstones) or len(p.commands) for p in self.worker.partitions.values())
+        return any(len(p.schedule.tombstones) or len(p.schedule.commands) for p in self.worker.partitions.values())

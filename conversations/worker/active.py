@@ -51,7 +51,7 @@ class Active:
         """Constant part of the state row, encoded; empty until needed."""
         self.dirty = False
         self.scheduled = NEVER
-        """The earliest entry for this endpoint in its partition's ``Deadlines``."""
+        """The earliest entry for this endpoint in its partition's schedule."""
         self.entered = 0
         """The latest one that is surely there, which need not be made again; 0: none is known."""
 
@@ -77,6 +77,21 @@ class Active:
         self.from_peer = prefix
         self.from_peer_bytes = encoded
         self.from_peer_size = len(encoded)
+
+    def enter(self, deadline: int) -> None:
+        """There is an entry for this endpoint, earlier than all others."""
+        self.scheduled = deadline
+        self.entered = max(self.entered, deadline)
+
+    def restore_entry(self, deadline: int) -> None:
+        """The entry of its next deadline was made from the rows, before anybody looked at it."""
+        self.scheduled = deadline
+
+    def passed(self, now: int) -> None:
+        """An entry of this endpoint was taken out of its partition's schedule."""
+        if not now < self.scheduled <= self.entered:  # else its own entry is another, and still there
+            self.entered = self.entered if self.entered > now else 0
+            self.scheduled = self.entered or NEVER
 
     def out_prefix(self) -> bytes:
         """Encode what this side's envelopes begin with, once."""
@@ -154,14 +169,27 @@ class Item:
     attempts: int = 0
     row: int = NO_ROW
     """Number of the waiting row that holds it, once there is one."""
-    kept: tuple[bool, int] = (False, 0)
-    """``accepted`` and ``attempts`` as that row has them."""
+    _kept: tuple[bool, int] = (False, 0)
+    """``accepted`` and ``attempts`` as its row has them."""
     suspect: bool = False
     """It is from before an unclean start, and must be announced before its handler is called."""
     park: Park | None = None
     """What it was taken up from, to be tried again."""
     handler: bytes = b""
     """Which handler without a message runs, or is to run again: ``rows.TIMER`` or ``rows.ERROR``."""
+
+    @property
+    def is_changed(self) -> bool:
+        """Its handler began, or failed, since its row was written."""
+        return self._kept != (self.accepted, self.attempts)
+
+    def saved(self) -> None:
+        """Its row is as it is."""
+        self._kept = (self.accepted, self.attempts)
+
+    def take_row(self, number: int) -> None:
+        """It is kept in this waiting row from now on; ``NO_ROW``: in none."""
+        self.row = number
 
 
 _NOTHING: Any = ()

@@ -126,7 +126,7 @@ class Braking:
             for name, park in found.items():
                 parks[name] = parks.pop(name)
                 park.row.due = now
-                partition.deadlines.add(now, name[:17])
+                partition.schedule.deadlines.add(now, name[:17])
                 self.peers[park.peer] = Probe(partition, parks, name, park)
         self._turn += 1
 

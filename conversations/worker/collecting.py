@@ -15,9 +15,7 @@ from conversations.protocol.topics import key_in
 from conversations.worker import groups, letters, parking, speaking, undelivered
 from conversations.worker.active import NO_ROW, Item, Lane
 from conversations.worker.partition import Partition
-from conversations.worker.records import encode_item
 from conversations.worker.undelivered import Failed
-from conversations.worker.working import waiting_key
 
 log = logging.getLogger("conversations.worker")
 
@@ -77,7 +75,7 @@ def pace(partition: Partition) -> None:
     limits = partition.owner.settings.limits
     if partition.gone:
         return
-    waiting, parked = partition.waiting_bytes, parking.in_the_way(partition)
+    waiting, parked = partition.waiting.bytes, parking.in_the_way(partition)
     if not partition.paused and (waiting > limits.waiting_bytes or parked > limits.parked_bytes):
         partition.paused = True
         partition.owner.log.pause(partition.number)
@@ -106,7 +104,7 @@ def _encode_endpoints(partition: Partition) -> None:
             write(b"E" + active.identity, rows.encode_tombstone(active.tombstone))
         else:
             write(b"E" + active.identity, rows.encode_endpoint(endpoint, active.constant or active.row_constant()))
-            partition.schedule(active)
+            partition.look_in_time(active)
     partition.dirty = []
 
 
@@ -159,29 +157,15 @@ def _spill_lane(partition: Partition, lane: Lane) -> None:
             _accept_early(partition, item)
         if not item.accepted:
             behind.add(id(item.active))
-        _keep(partition, item, partition.next_waiting)
-        partition.next_waiting += 1
+        partition.waiting.put_behind(item)
 
 
 def _keep_head(partition: Partition, item: Item) -> None:
     if item.row == NO_ROW and not item.deadline and not item.handler:
         # It was held, and came to the front when the gap before it closed: its row comes before those behind it.
-        partition.first_waiting -= 1
-        _keep(partition, item, partition.first_waiting)
-    elif item.row != NO_ROW and item.kept != (item.accepted, item.attempts):
-        # Its handler began, or failed, since the row was written.
-        _write(partition, item)
-
-
-def _keep(partition: Partition, item: Item, number: int) -> None:
-    item.row = number
-    partition.waiting_bytes += len(item.value)
-    _write(partition, item)
-
-
-def _write(partition: Partition, item: Item) -> None:
-    item.kept = (item.accepted, item.attempts)
-    partition.outbox.write(waiting_key(item), encode_item(item))
+        partition.waiting.put_in_front(item)
+    else:
+        partition.waiting.update(item)
 
 
 def _accept_early(partition: Partition, item: Item) -> None:
@@ -203,7 +187,7 @@ def _accept_early(partition: Partition, item: Item) -> None:
 def _sweep(partition: Partition) -> None:
     """Forget tombstones, commands and letters whose time has passed on the log's clock."""
     log_time = partition.row.queue_time
-    for key in partition.tombstones.take(log_time, SWEEP):
+    for key in partition.schedule.tombstones.take(log_time, SWEEP):
         row = partition.outbox.read(key)
         if row is None or not rows.is_tombstone(row):
             continue
@@ -213,16 +197,16 @@ def _sweep(partition: Partition) -> None:
             letters.event(partition, "UNDELIVERED", conversation=uuid_text(key[1:17]), envelopes=count)
         partition.actives.pop(rows.other_side(key[1:]), None)
         groups.leave(partition, tombstone.origin, tombstone.key, key[1:])
-    for passing in (partition.commands, partition.letters):
+    for passing in (partition.schedule.commands, partition.schedule.letters):
         for key in passing.take(log_time, SWEEP):
             partition.outbox.write(key, None)
-    partition.deadlines.trim(partition.is_open)
+    partition.schedule.deadlines.trim(partition.is_open)
     _tick(partition)
 
 
 def _hear_tick(partition: Partition) -> None:
     """Let log time pass on a queue nobody writes to: counts only when everything in the queue was read."""
-    heard, partition.tick = partition.tick, 0
+    heard = partition.schedule.take_tick()
     if heard <= partition.row.queue_time:
         return
     try:
@@ -236,15 +220,9 @@ def _hear_tick(partition: Partition) -> None:
 
 def _tick(partition: Partition) -> None:
     """Ask for a tick on a queue that has been idle for long while tombstones wait for time to pass."""
-    now = partition.owner.now
-    partition.ticked = min(partition.ticked, now)
-    last = max(partition.row.queue_time, partition.ticked)
-    if not len(partition.tombstones) or (last and now - last < partition.owner.periods.tick_after):
+    owner, now = partition.owner, partition.owner.now
+    if not partition.schedule.wants_tick(now, partition.row.queue_time, owner.periods.tick_after):
         return
-    partition.ticked = now
-    if last == 0:
-        return  # nobody ever wrote to this queue: its idleness begins
-    owner = partition.owner
     key = key_in(partition.number, owner.destinations.partitions(owner.name) or 1)
     command = Command(owner.new_conversation(), bytes(16), True, key, "", owner.name, now, (Tick(),))
     partition.outbox.produce((owner.commands_topic, partition.number, key.encode(), encode_command(command), None))

@@ -223,11 +223,8 @@ def restore_waiting(partition: Partition) -> None:
     for row_key, data in partition.outbox.store.scan(rows.WAITING):
         row = partition.outbox.decoded(row_key, rows.decode_waiting, data)
         number = int.from_bytes(row_key[1:], "big")
-        partition.next_waiting = max(partition.next_waiting, number + 1)
-        partition.first_waiting = min(partition.first_waiting, number)
-        partition.waiting_bytes += len(row.value)
         item = partition.outbox.decoded(row_key, lambda _, row=row: _waiting_item(partition, row), data)  # type: ignore[misc]  # the default binds the loop's row
-        item.row, item.kept = number, (row.accepted, row.attempts)
+        partition.waiting.restore(item, number)
         if item.active is not None:
             partition.enqueue(item.active.lane, partition.suspect(item))
 

@@ -129,7 +129,7 @@ def _open(partition: Partition, topic: str, offset: int) -> None:
     key = rows.letter_key(topic, offset)
     until = max(partition.row.queue_time, partition.owner.now) + partition.owner.periods.letter_life
     partition.outbox.write(key, until.to_bytes(8, "big"))
-    partition.letters.add(until, key)
+    partition.schedule.letters.add(until, key)
 
 
 def _original(headers: Headers) -> Headers:

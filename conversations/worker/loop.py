@@ -243,7 +243,7 @@ class Worker:
                 undelivered.wake(partition)
             if partition.paused:
                 collecting.pace(partition)
-            if partition.delayed.to:
+            if partition.waiting.delayed.to:
                 speaking.release_delayed(partition)
 
     def _start(self) -> Mark:

@@ -107,7 +107,7 @@ def _switch(partition: Partition, command: Command, operation: Switch) -> None:
 
 def tick(partition: Partition, item: Item) -> None:
     """Note that log time may pass on a queue nobody writes to: only the polling thread can say whether all of it was read."""
-    partition.tick = max(partition.tick, item.log_time)
+    partition.schedule.hear_tick(item.log_time)
 
 
 def _draft(partition: Partition, command: Command) -> Draft:
@@ -221,7 +221,7 @@ def _remember(partition: Partition, command: Command, log_time: int) -> None:
     for key in _keys(command):
         until = max(partition.row.queue_time, log_time) + partition.owner.periods.command_life
         partition.outbox.write(key, until.to_bytes(8, "big") + _content(command))
-        partition.commands.add(until, key)
+        partition.schedule.commands.add(until, key)
 
 
 def _check_repeated(partition: Partition, command: Command) -> None:

@@ -81,7 +81,7 @@ def let_wait(partition: Partition, item: Item, handler: bytes, due: int, failure
 def _wait(partition: Partition, active: Active, found: Park, due: int, failure: str) -> None:
     found.row.failure, found.peer = failure[:FAILURE_LIMIT], active.endpoint.peer
     found.wait(due, partition.owner.now)
-    partition.schedule(active)
+    partition.look_in_time(active)
 
 
 # -- what arrives meanwhile ---------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def wake(partition: Partition) -> None:
                 active.lane, partition.suspect(Item(active, deadline=True))
             )  # schedules it, once it has run
         else:
-            partition.schedule(active)
+            partition.look_in_time(active)
         if budget.is_read():
             return  # the deadlines that are left are still there
 
@@ -214,7 +214,7 @@ def _take(partition: Partition, active: Active, found: Park) -> None:
     item = head(partition, active, found)
     partition.owner.budget.spend(len(item.value))  # it is in memory, and written again if it fails again
     item.park = found
-    item.kept = (item.accepted, item.attempts)
+    item.saved()
     partition.suspect(item)
     lane = active.lane
     if lane.run is not None:
@@ -260,9 +260,9 @@ def _drop_head(partition: Partition, active: Active, found: Park, item: Item) ->
 def keep(partition: Partition, item: Item) -> None:
     """Write the row of a head again, whose handler began or failed since."""
     found = item.park
-    if found is None or item.deadline or is_stale(partition, item) or item.kept == (item.accepted, item.attempts):
+    if found is None or item.deadline or is_stale(partition, item) or not item.is_changed:
         return
-    item.kept = (item.accepted, item.attempts)
+    item.saved()
     partition.outbox.write(_key(_active(item), found.row.first), encode_item(item))
 
 
@@ -285,7 +285,7 @@ def head(partition: Partition, active: Active, found: Park) -> Item:
 def try_now(partition: Partition, active: Active, found: Park, key: bytes) -> None:
     """Bring forward the next attempt, however long it would have been; ``key`` is that of its row."""
     found.wait(partition.owner.now, partition.owner.now)
-    partition.schedule(active)
+    partition.look_in_time(active)
     partition.changed.add(key)
 
 

@@ -17,17 +17,13 @@ from conversations.protocol.endpoint import NEVER
 from conversations.protocol.rows import PartitionRow
 from conversations.protocol.states import State
 from conversations.worker.active import Active, Item, Lane, Park, Refusal
-from conversations.worker.buckets import Buckets
-from conversations.worker.deadlines import Deadlines
-from conversations.worker.keeping import Delayed, Kept
 from conversations.worker.outbox import Outbox
 from conversations.worker.owner import Owner
+from conversations.worker.schedule import Schedule
 from conversations.worker.suspicion import Suspicion
+from conversations.worker.waiting import Waiting
 
 R = TypeVar("R")
-
-FIRST_ROW = 1 << 40
-"""Number of the first waiting row: rows are added behind, and now and then in front."""
 
 
 class Partition:
@@ -47,19 +43,15 @@ class Partition:
         """Lanes at work when the last step was committed."""
         self.running: list[Run] = []
         """Runs started in this step."""
-        step = owner.periods.step
-        self.deadlines = Deadlines(step)
+        self.schedule = Schedule(owner.periods.step)
         self.dirty: list[Active] = []
         self.moved = False
         """The position moved, or the row must be written for another reason."""
-        self.tombstones, self.commands, self.letters = Buckets(step), Buckets(step), Buckets(step)
-        """Rows to be forgotten when log time has passed: of closed dialogs, of commands that took effect, of open letters."""
-        self.held, self.delayed, self.large = Kept(), Delayed(), set[Lane]()
-        """What is kept as rows: messages before which one is missing, envelopes that their destination cannot take. Large: lanes whose
-        group takes much memory."""
+        self.waiting = Waiting(self.outbox)
+        self.large: set[Lane] = set()
+        """Lanes whose group takes much memory."""
         self.refused: dict[bytes, Refusal] = {}
         """Dialogs to be broken because what they said is refused for good; their envelopes are such rows."""
-        self.next_waiting, self.first_waiting, self.waiting_bytes = FIRST_ROW, FIRST_ROW, 0
         self.parks: dict[bytes, Park] = {}
         """Dialogs that wait for a failed message, by identity."""
         self.retries: dict[bytes, Park] = {}
@@ -72,9 +64,8 @@ class Partition:
         """Parked dialogs whose next message is to be taken up by the next step."""
         self.slice_left = self.parked_bytes = self.counted_bytes = self.braked_bytes = 0
         """Parked records this step may still take up; bytes that are parked, that a limit counts of them, that wait for the brake."""
-        self.ticked = self.tick = self.left_in_memory = 0
-        """When time was last asked to pass here; log time of a tick that has come and was not looked at yet, or 0; and how many
-        endpoints were left when room was last made."""
+        self.left_in_memory = 0
+        """How many endpoints were left when room was last made."""
         self.commands_bound = self.opened_at = 0
         """Offset of the commands up to which a crash may lie, of the queue it is ``row.bound``; and when it was opened:
         deadlines up to then are from before."""
@@ -136,7 +127,7 @@ class Partition:
         endpoint.firing = own + rows.TIMER in self.retries
         if own + rows.ERROR in self.retries:
             endpoint.recover = False
-        active.scheduled = self._wake_time(active)  # its entry was made from the rows
+        active.restore_entry(self._wake_time(active))
         return active
 
     # -- lanes --------------------------------------------------------------------------------------------
@@ -180,13 +171,9 @@ class Partition:
 
     # -- time -----------------------------------------------------------------------------------------
 
-    def schedule(self, active: Active) -> None:
-        """Make sure the endpoint is looked at in time; a deadline too early does no harm."""
-        deadline = self._wake_time(active)
-        if deadline < active.scheduled:
-            active.scheduled = deadline
-            active.entered = max(active.entered, deadline)
-            self.deadlines.add(deadline, active.identity)
+    def look_in_time(self, active: Active) -> None:
+        """Make sure the endpoint is looked at when something of it is due next."""
+        self.schedule.enter(active, self._wake_time(active))
 
     def _wake_time(self, active: Active) -> int:
         """When something of an endpoint is due next."""
@@ -203,24 +190,22 @@ class Partition:
 
     def next_deadline(self) -> int:
         """When something may be due; NEVER when nothing is."""
-        soonest, probe = self.deadlines.next(), self.owner.braking.next_probe
+        soonest, probe = self.schedule.next(), self.owner.braking.next_probe
         return probe if soonest is None else min(soonest, probe)
 
     def pop_due(self, now: int) -> Iterator[Active]:
         """Yield endpoints whose deadline has passed, no more than a step reads records."""
-        for own in self.deadlines.take(now, self.owner.settings.batch):
+        for own in self.schedule.take(now, self.owner.settings.batch):
             active = self.find(rows.other_side(own), "", "")
             if not active.exists:
                 if active.tombstone is None:
                     del self.actives[rows.other_side(own)]  # nothing is known of it any more, not even its key
                 continue
-            if not now < active.scheduled <= active.entered:  # else its own entry is another, and still there
-                active.entered = active.entered if active.entered > now else 0
-                active.scheduled = active.entered or NEVER
+            active.passed(now)
             if self._wake_time(active) <= now:
                 yield active
             elif active.endpoint.state is not State.CLOSED:
-                self.schedule(active)
+                self.look_in_time(active)
 
     def release(self, now: int) -> None:
         """Give everything its turn that waits for the queue to be on, or for a brake that is not on any more."""
@@ -229,7 +214,7 @@ class Partition:
             for name, park in parks.items():
                 if park.row.due == rows.QUEUE_ON and park.peer not in braked:
                     park.row.due = now
-                    self.deadlines.add(now, name[:17])
+                    self.schedule.deadlines.add(now, name[:17])
 
     def holds_back(self, peer: str) -> bool:
         """Say whether no handler is called of a peer's dialogs: the queue is off, or the worker's brake is on for it."""
@@ -313,20 +298,16 @@ class Partition:
         for key, row in self.outbox.store.scan(rows.ENDPOINT):
             wake = rows.wake_of(row)
             if rows.is_tombstone(row):
-                self.tombstones.add(wake, key)
+                self.schedule.tombstones.add(wake, key)
                 continue
             side = rows.contract_of(row), key[17]
             if side not in declared:
                 self._check_declared(side[0].decode(), side[1] == 1)
                 declared.add(side)
             if wake != NEVER:
-                self.deadlines.add(wake, key[1:])
-        for key, row in self.outbox.store.scan(rows.HELD):
-            self.held.count(key[1:18], len(row))
-        for key, row in self.outbox.store.scan(rows.DELAYED):
-            self.delayed.add(key[1:18], rows.topic_of(row), len(row))
-            self.next_waiting = max(self.next_waiting, int.from_bytes(key[-8:], "big") + 1)
-        for kind, passing in ((rows.COMMAND, self.commands), (rows.LETTER, self.letters)):
+                self.schedule.deadlines.add(wake, key[1:])
+        self.waiting.count_kept()
+        for kind, passing in ((rows.COMMAND, self.schedule.commands), (rows.LETTER, self.schedule.letters)):
             for key, row in self.outbox.store.scan(kind):
                 passing.add(int.from_bytes(row[:8], "big"), key)
         for kind, parks in ((rows.PARK, self.parks), (rows.RETRY, self.retries)):
@@ -337,7 +318,7 @@ class Partition:
                 if park.row.due == rows.QUEUE_ON and not self.row.off:
                     park.row.due = min(self.opened_at, self.row.queue_time)  # now, whatever the machine's clock says
                 if park.wakes != NEVER:
-                    self.deadlines.add(park.wakes, key[1:18])
+                    self.schedule.deadlines.add(park.wakes, key[1:18])
 
     def read_to(self) -> int:
         """Offset of the queue up to which everything was read, markers at its end included."""
@@ -383,7 +364,7 @@ class Partition:
             "partition": self.number,
             "position": self.row.queue,
             "endpoints_in_memory": len(self.actives),
-            "tombstones": len(self.tombstones),
+            "tombstones": len(self.schedule.tombstones),
             "waiting": sum(len(lane.items) for lane in self.slow),
             "parked": sum(park.row.next - park.row.first for park in self.parks.values()),
             "queue_off": self.row.off,

@@ -58,7 +58,7 @@ def receive(partition: Partition, item: Item, active: Active, envelope: Envelope
         return _wait_behind(partition, item, active, parked)
     acked = endpoint.acked
     limit = partition.owner.settings.limits.held_messages
-    if partition.held.bytes and _holds_enough(partition, active, envelope):
+    if partition.waiting.held.bytes and _holds_enough(partition, active, envelope):
         limit = min(limit, len(endpoint.inbound.held))
     reaction = endpoint.receive(envelope, partition.owner.now, limit)
     if not active.dirty:
@@ -102,9 +102,7 @@ def _react(partition: Partition, item: Item, active: Active, reaction: Reaction)
         parking.close_park(partition, active)
         return broken(partition, active)
     if reaction is Reaction.HOLD:
-        row = encode_item(item)
-        partition.outbox.write(rows.numbered(rows.HELD, active.identity, _number(item)), row)
-        partition.held.count(active.identity, len(row))
+        partition.waiting.hold(active.identity, _number(item), encode_item(item))
     elif reaction is Reaction.DUPLICATE:
         partition.owner.counts.duplicates += 1
     elif reaction is Reaction.OVERFLOW:
@@ -120,7 +118,7 @@ def _react(partition: Partition, item: Item, active: Active, reaction: Reaction)
 
 def _holds_enough(partition: Partition, active: Active, envelope: Envelope) -> bool:
     """Say whether a message ahead of a gap is one too many: no more bytes may be held of its dialog, or in the partition."""
-    limits, held = partition.owner.settings.limits, partition.held
+    limits, held = partition.owner.settings.limits, partition.waiting.held
     if active.endpoint.state not in (State.STARTED_INBOUND, State.CONVERSING) or envelope.kind > Kind.END:
         return False
     return held.bytes >= limits.held_bytes or held.of.get(active.identity, 0) >= limits.dialog_bytes
@@ -254,13 +252,10 @@ def close(partition: Partition, active: Active) -> None:
     held = sorted(endpoint.inbound.held)
     endpoint.inbound.held = set()
     for number in held:
-        key = rows.numbered(rows.HELD, active.identity, number)
-        row = partition.outbox.read(key)
+        row = partition.waiting.take_held(active.identity, number)
         if row is None:
             continue
-        partition.outbox.write(key, None)
-        partition.held.count(active.identity, -len(row))
-        item = item_of(active, partition.outbox.decoded(key, rows.decode_waiting, row))
+        item = item_of(active, row)
         if item.envelope is None or number < endpoint.inbound.next:
             _keep_held(partition, item, active)  # an ERROR has passed it
         elif endpoint.receive(item.envelope, partition.owner.now, limit) is Reaction.DISCARD:
@@ -306,7 +301,7 @@ def due(partition: Partition, active: Active) -> list[Task]:
         else:
             speaking.settled(partition, active)
             tasks.append(broken(partition, active))
-    partition.schedule(active)
+    partition.look_in_time(active)
     return [task for task in tasks if task is not None and _is_still_due(task)]
 
 

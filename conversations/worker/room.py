@@ -23,7 +23,7 @@ class Room:
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
         self.body_limit = partition.owner.settings.limits.body_bytes
-        self.delayed = partition.delayed.of
+        self.delayed = partition.waiting.delayed.of
 
     @property
     def now(self) -> int:
@@ -64,7 +64,7 @@ class Room:
     def is_clogged(self, party: Party) -> bool:
         """Say whether so much waits for the party's destination that no more is taken until that takes some."""
         partition, own = self._partition, party.identity
-        owner, delayed = partition.owner, partition.delayed
+        owner, delayed = partition.owner, partition.waiting.delayed
         if delayed.of.get(own, 0) >= owner.settings.limits.dialog_bytes:
             return True
         destinations = owner.destinations

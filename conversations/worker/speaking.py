@@ -98,7 +98,7 @@ def end(partition: Partition, active: Active) -> None:
 def end_with_error(partition: Partition, active: Active, code: int, description: str) -> None:
     """End this side with an error of the application; envelopes not transmitted yet are dropped."""
     endpoint = active.endpoint
-    if active.identity in partition.delayed.of:
+    if active.identity in partition.waiting.delayed.of:
         _drop_delayed(partition, active)
     said = endpoint.end_with_error(code, description)
     if said is not None:
@@ -177,8 +177,8 @@ def remember(partition: Partition, active: Active, *, told: bool = True) -> None
             endpoint.discarded, endpoint.dead_lettered, told=told, code=endpoint.error.code if endpoint.error else 0,
             missing=endpoint.inbound.missing,
         )  # fmt: skip
-        partition.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
-        partition.deadlines.forget_one()
+        partition.schedule.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
+        partition.schedule.deadlines.forget_one()
         partition.owner.counts.closed += 1
     watcher = partition.owner.watchers.get(endpoint.conversation) if endpoint.initiator else None
     if watcher is not None and endpoint.state not in (State.STARTED_OUTBOUND, State.CONVERSING):
@@ -201,9 +201,9 @@ def transmit(partition: Partition, active: Active, value: bytes) -> None:
     if active.out_partition < 0 and not _route(partition, active):
         _delay(partition, active, value)
         return
-    if partition.owner.destinations.blocked or partition.delayed.of:
+    if partition.owner.destinations.blocked or partition.waiting.delayed.of:
         blocked = active.out_topic in partition.owner.destinations.blocked
-        if blocked or active.identity in partition.delayed.of:
+        if blocked or active.identity in partition.waiting.delayed.of:
             _delay(partition, active, value)
             return
     header = header_of(value, len(active.out or active.out_prefix()))
@@ -237,18 +237,15 @@ def _delay(partition: Partition, active: Active, value: bytes) -> None:
 
 def delay_row(partition: Partition, own: bytes, topic: str, key: bytes, value: bytes) -> None:
     """Keep an envelope as a row until its destination takes records again."""
-    number = partition.next_waiting
-    partition.next_waiting = number + 1
     row = rows.encode_waiting(
         rows.WaitingRow(topic, NONE, 0, accepted=False, attempts=0, key=key, header=b"", value=value)
     )
-    partition.outbox.write(rows.numbered(rows.DELAYED, own, number), row)
-    partition.delayed.add(own, topic, len(row))
+    partition.waiting.delay(own, topic, row)
 
 
 def release_delayed(partition: Partition) -> None:
     """Transmit what was kept for destinations that may be tried again; only these are looked at."""
-    delayed, blocked = partition.delayed, partition.owner.destinations.blocked
+    delayed, blocked = partition.waiting.delayed, partition.owner.destinations.blocked
     for topic in [topic for topic in delayed.to if topic not in blocked]:
         waiting = delayed.to.pop(topic)
         while waiting and topic not in blocked and not partition.owner.budget.is_read():
@@ -279,7 +276,7 @@ def _taken_up(partition: Partition, own: bytes, topic: str, service: str) -> int
         if (count := destinations.partitions(service)) is not None:
             return count
         destinations.block(topic, partition.owner.now)
-    partition.delayed.wait(own, topic)
+    partition.waiting.delayed.wait(own, topic)
     return None
 
 
@@ -299,7 +296,7 @@ def _release(partition: Partition, active: Active, destination: int) -> None:
             (active.out_topic, destination, kept.key, value, [(HEADER_NAME, header_of(value, start))])
         )
         partition.outbox.write(key, None)
-    partition.delayed.forget(active.identity)
+    partition.waiting.delayed.forget(active.identity)
 
 
 def _release_answers(partition: Partition, own: bytes) -> None:
@@ -312,15 +309,15 @@ def _release_answers(partition: Partition, own: bytes) -> None:
             return
         produce_envelope(partition, service, count, kept.key, kept.value)
         partition.outbox.write(key, None)
-    partition.delayed.forget(own)
+    partition.waiting.delayed.forget(own)
 
 
 def forget_delayed(partition: Partition, own: bytes) -> int:
     """Drop what could not be transmitted until nobody remembers the dialog; return how much that was."""
-    found = [key for key, _ in partition.outbox.scan(rows.DELAYED + own)] if own in partition.delayed.of else []
+    found = [key for key, _ in partition.outbox.scan(rows.DELAYED + own)] if own in partition.waiting.delayed.of else []
     for key in found:
         partition.outbox.write(key, None)
-    partition.delayed.forget(own)
+    partition.waiting.delayed.forget(own)
     return len(found)
 
 
@@ -328,7 +325,7 @@ def _drop_delayed(partition: Partition, active: Active) -> None:
     for key, _ in list(partition.outbox.scan(rows.DELAYED + active.identity)):
         partition.outbox.write(key, None)
         active.endpoint.discarded += 1
-    partition.delayed.forget(active.identity)
+    partition.waiting.delayed.forget(active.identity)
 
 
 # -- dialogs of other partitions -----------------------------------------------------------------------------------

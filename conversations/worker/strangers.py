@@ -94,7 +94,7 @@ def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int,
         numbers.accepted, NONE, 0, dead_lettered, told=True, code=code, missing=numbers.missing,
     )  # fmt: skip
     _write_tombstone(partition, active)
-    partition.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
+    partition.schedule.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
 
 
 def late(partition: Partition, item: Item, active: Active, envelope: Envelope) -> None:

@@ -63,19 +63,13 @@ def _is_overdue(partition: Partition, value: bytes) -> bool:
 def _refuse_command(partition: Partition, out: tuple[Any, ...], refused: RefusedRecord | None) -> None:
     topic, _, key, value, _ = out
     command = decode_command(value)
-    item = Item(None, command=command, topic=topic, offset=_number(partition), key=key, value=value)
+    item = Item(None, command=command, topic=topic, offset=partition.waiting.draw(), key=key, value=value)
     letters.dead_letter(partition, item, letters.COMMAND_REFUSED, code=-codes.TOO_LARGE.number)
     why = refused.why if refused is not None else "it cannot be written to"
     letters.event(
         partition, "COMMAND_REFUSED", command=uuid_text(command.command_id), code=-codes.TOO_LARGE.number,
         why=f"{topic} does not take it: {why}",
     )  # fmt: skip
-
-
-def _number(partition: Partition) -> int:
-    """Draw a number for a letter whose record never had an offset."""
-    partition.next_waiting += 1
-    return partition.next_waiting - 1
 
 
 def _give_up(partition: Partition, out: tuple[Any, ...], code: Code, why: str) -> None:
@@ -114,7 +108,7 @@ def keep(partition: Partition, own: bytes) -> Refusal:
         letters.dead_letter(partition, item, letters.UNDELIVERABLE, code=refusal.code.number)
         partition.outbox.write(row_key, None)
         count += 1
-    partition.delayed.forget(own)
+    partition.waiting.delayed.forget(own)
     conversation, code = uuid_text(own[:16]), refusal.code.number
     letters.event(partition, "UNDELIVERABLE", conversation=conversation, code=code, why=refusal.why, envelopes=count)
     log.error("dialog %s cannot be carried on, %d envelopes are dead letters: %s", conversation, count, refusal.why)

@@ -203,7 +203,7 @@ def _begins(partition: Partition, item: Item, task: Task) -> None:
     """Note which handler runs; if it is not that of the item's record, the record is settled and needs no row."""
     item.handler = task.without
     if task.without and item.row != NO_ROW:
-        _drop_row(partition, item)
+        partition.waiting.drop(item)
 
 
 def _due(partition: Partition, active: Active) -> Sequence[Task]:
@@ -395,7 +395,7 @@ def _finished(partition: Partition, lane: Lane, item: Item, *, held_back: bool =
     items = lane.items
     items.popleft()
     if item.row != NO_ROW:
-        _drop_row(partition, item)
+        partition.waiting.drop(item)
     if partition.suspicion is not None:
         partition.suspicion.finished(item, tried=not held_back)
     if item.park is not None:
@@ -406,20 +406,6 @@ def _finished(partition: Partition, lane: Lane, item: Item, *, held_back: bool =
     number = active.endpoint.inbound.ready()
     if number is None:
         return
-    key = rows.numbered(rows.HELD, active.identity, number)
-    row = partition.outbox.read(key)
+    row = partition.waiting.take_held(active.identity, number)
     if row is not None:
-        partition.outbox.write(key, None)
-        partition.held.count(active.identity, -len(row))
-        lane.items.appendleft(item_of(active, partition.outbox.decoded(key, rows.decode_waiting, row)))
-
-
-def _drop_row(partition: Partition, item: Item) -> None:
-    partition.outbox.write(waiting_key(item), None)
-    partition.waiting_bytes -= len(item.value)
-    item.row = NO_ROW
-
-
-def waiting_key(item: Item) -> bytes:
-    """Key of the row that keeps a waiting item."""
-    return rows.WAITING + item.row.to_bytes(8, "big")
+        lane.items.appendleft(item_of(active, row))

@@ -42,7 +42,7 @@ def send_row(house: House) -> None:
         house.send(Job(n=number))
     worker = house.worker()
     until(house.begun.is_set, worker)
-    until(lambda: any(p.waiting_bytes for p in worker.partitions.values()) and not worker.step(), worker)
+    until(lambda: any(p.waiting.bytes for p in worker.partitions.values()) and not worker.step(), worker)
     worker.close()
 
 

@@ -15,7 +15,7 @@ def test_what_a_handler_writes_while_a_commit_is_refused_is_committed_later(monk
     house.send(Job(n=0, stuck=True))
     worker = house.worker()
     until(house.begun.is_set, worker)
-    until(lambda: bool(worker.partitions[0].waiting_bytes) and not worker.step(), worker)
+    until(lambda: bool(worker.partitions[0].waiting.bytes) and not worker.step(), worker)
     (run,) = worker.partitions[0].slow.values()
     commit = worker.owner.log.commit
     refused: list[bool] = []
@@ -33,7 +33,7 @@ def test_what_a_handler_writes_while_a_commit_is_refused_is_committed_later(monk
     until(lambda: sorted(house.handled) == [0, 1] and not worker.busy(), worker)
     until(lambda: not worker.step())
     partition = worker.partitions[0]
-    assert (list(partition.outbox.store.scan(rows.WAITING)), partition.waiting_bytes) == ([], 0)
+    assert (list(partition.outbox.store.scan(rows.WAITING)), partition.waiting.bytes) == ([], 0)
     worker.close()
     house.opened().step()
     assert sorted(house.handled) == [0, 1]

@@ -127,7 +127,7 @@ def a_row(house: House) -> None:
     house.send(Job(n=1, stuck=True))
     worker = house.worker()
     until(house.begun.is_set, worker)
-    until(lambda: any(p.waiting_bytes for p in worker.partitions.values()) and not worker.step(), worker)
+    until(lambda: any(p.waiting.bytes for p in worker.partitions.values()) and not worker.step(), worker)
     worker.close()
 
 

@@ -38,10 +38,10 @@ def facts(worker: Worker) -> dict[str, Any]:
         "off": [it.number for it in partitions if it.row.off],
         "paused": [it.number for it in partitions if it.paused],
         "kept": {
-            "held": max((it.held.bytes for it in partitions), default=0),
-            "delayed": max((it.delayed.bytes for it in partitions), default=0),
+            "held": max((it.waiting.held.bytes for it in partitions), default=0),
+            "delayed": max((it.waiting.delayed.bytes for it in partitions), default=0),
             "parked": max((it.parked_bytes for it in partitions), default=0),
-            "waiting": max((it.waiting_bytes for it in partitions), default=0),
+            "waiting": max((it.waiting.bytes for it in partitions), default=0),
             "endpoints": sum(len(it.actives) for it in partitions),
         },
     }

@@ -102,10 +102,10 @@ def test_a_peer_that_may_not_be_written_to_waits_and_stops_nobody(
     good.ask(3, 4)
     house.answered(worker, 3, 4)
     assert f"WRITE on topic {name} is missing" in caplog.text
-    assert worker.partitions[0].delayed
+    assert worker.partitions[0].waiting.delayed
     house.broker.grant("clerk", [house.right_to("other")])
     clock.ahead += 70 * SECOND
-    until(lambda: (worker.step(0.05), not worker.partitions[0].delayed)[1])
+    until(lambda: (worker.step(0.05), not worker.partitions[0].waiting.delayed)[1])
     assert house.answers("other") == [1, 2]
     good.ask(5)
     house.answered(worker, 3, 4, 5)
@@ -121,7 +121,7 @@ def test_a_right_to_a_peer_that_goes_while_it_runs_breaks_its_dialogs_in_the_end
     bad.ask(2)
     good.ask(3)
     house.answered(worker, 3)
-    until(lambda: (worker.step(0.05), worker.partitions[0].delayed)[1])
+    until(lambda: (worker.step(0.05), worker.partitions[0].waiting.delayed)[1])
     good.ask(4)
     until(lambda: (worker.step(0.05), house.events("UNDELIVERABLE"))[1])
     (event,) = house.events("UNDELIVERABLE")

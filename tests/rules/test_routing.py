@@ -90,7 +90,7 @@ def test_a_destination_that_fails_delays_what_goes_there_and_nothing_else(house:
     house.answered(worker, 3, 4)
     house.apply()
     clock.ahead += 70 * SECOND
-    until(lambda: (worker.step(0.05), not worker.partitions[0].delayed)[1])
+    until(lambda: (worker.step(0.05), not worker.partitions[0].waiting.delayed)[1])
     assert house.answers("other") == [1, 2]
     good.ask(5)
     house.answered(worker, 3, 4, 5)

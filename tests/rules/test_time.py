@@ -24,7 +24,7 @@ def test_an_idle_queue_is_brought_forward_by_a_genuine_tick(house: House) -> Non
     refused, dialog = Asking(house), Asking(house)
     refused.prefix = replace(refused.prefix, contract="Nonsense")
     refused.ask(1)
-    until(lambda: (worker.step(0.05), len(worker.partitions[0].tombstones))[1])
+    until(lambda: (worker.step(0.05), len(worker.partitions[0].schedule.tombstones))[1])
     before = queue_time(worker)
     until(lambda: (worker.step(0.05), queue_time(worker) > before)[1])
     ticks = [decode_command(record.value() or b"") for record in house.read(house.topic("commands"))]

@@ -170,7 +170,7 @@ def test_answers_wait_for_a_queue_that_takes_none_up_to_a_limit_and_then_their_q
             where.throw("shop", QUEUE, [asking(sim, "web", number)])
             sim.run()
         sim.advance(timedelta(minutes=5))
-        kept = sum(partition.delayed.bytes for partition in worker.partitions.values())
+        kept = sum(partition.waiting.delayed.bytes for partition in worker.partitions.values())
         assert 400_000 < kept < 700_000
         assert not where.letters("shop")
         sim.broker.topics[queue] = gone
@@ -225,11 +225,11 @@ def test_what_a_step_reads_is_bounded_too() -> None:
     where = place(step_bytes=1_000_000)
     dialog, worker = known(where, 1), where.sim.worker("shop")
     where.throw("shop", QUEUE, [blob(dialog, number, 90_000) for number in range(2, 102)])
-    before = worker.partitions[0].held.bytes
+    before = worker.partitions[0].waiting.held.bytes
     worker.step()
-    assert 0 < worker.partitions[0].held.bytes - before < 1_300_000
+    assert 0 < worker.partitions[0].waiting.held.bytes - before < 1_300_000
     where.sim.run()
-    assert worker.partitions[0].held.bytes > 9_000_000
+    assert worker.partitions[0].waiting.held.bytes > 9_000_000
     bounds.check_at_rest(worker)
 
 

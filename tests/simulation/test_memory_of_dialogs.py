@@ -459,7 +459,7 @@ def test_deadlines_of_a_dialog_that_lives_long_do_not_pile_up() -> None:
         assert dialog.timers == 100
         for service in ("web", "echo"):
             (partition,) = sim.worker(service).partitions.values()
-            assert len(partition.deadlines) <= 10
+            assert len(partition.schedule.deadlines) <= 10
         sim.advance(timedelta(days=30))
         assert dialog.error is not None
         assert dialog.error.code == -8489
