@@ -25,7 +25,11 @@ def check(worker: Worker) -> None:
         where = f"partition {partition.number} of {worker.owner.name}"
         if partition.waiting.bytes < 0:
             raise AssertionError(f"invariant 8 (bounded): {where} counts {partition.waiting.bytes} waiting bytes")
-        if partition.waiting.bytes > limits.waiting_bytes and not partition.paused and partition.outbox.flying is None:
+        if (
+            partition.waiting.bytes > limits.waiting_bytes
+            and not partition.backlog.paused
+            and partition.outbox.flying is None
+        ):
             raise AssertionError(
                 f"invariant 8 (bounded): {where} reads on with {partition.waiting.bytes} waiting bytes"
             )
@@ -54,7 +58,7 @@ def check_at_rest(worker: Worker) -> None:
         _check_parked(partition, where)
         _check_endpoints(partition, where)
         _check_deadlines(partition, where)
-        if partition.paused and partition.waiting.bytes < worker.settings.limits.waiting_bytes // 2:
+        if partition.backlog.paused and partition.waiting.bytes < worker.settings.limits.waiting_bytes // 2:
             raise AssertionError(f"invariant 8 (bounded): {where} stays paused with nothing that waits")
 
 

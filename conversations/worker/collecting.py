@@ -33,15 +33,14 @@ def collect(partition: Partition) -> bool:
     if partition.owner.clock.warns():
         _tell_clock(partition)
     if partition.suspicion is not None and partition.suspicion.announce():
-        partition.moved = True
+        partition.progress.change()
     if not partition.pending():
         return False
     _spill(partition)
     parking.encode_changed(partition)
     groups.encode_changed(partition)
     _encode_endpoints(partition)
-    partition.outbox.depart(rows.encode_partition(partition.row), partition.row.queue)
-    partition.moved = False
+    partition.outbox.depart(partition.progress.depart(), partition.progress.row.queue)
     return True
 
 
@@ -59,7 +58,7 @@ def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], No
         notices = partition.outbox.land(checkpoint)
     except CopyDamaged as error:  # others are half landed as well: everything in memory is to be forgotten
         raise InDoubt(f"what is committed cannot be kept: {error}") from error
-    partition.opened_at = min(partition.opened_at, partition.owner.clock.now())  # the log's time since the first commit
+    partition.progress.heard(partition.owner.clock.now())  # the log's time since the first commit
     if partition.suspicion is not None:
         partition.suspicion.committed()
     return notices
@@ -76,12 +75,12 @@ def pace(partition: Partition) -> None:
     if partition.gone:
         return
     waiting, parked = partition.waiting.bytes, parking.in_the_way(partition)
-    if not partition.paused and (waiting > limits.waiting_bytes or parked > limits.parked_bytes):
-        partition.paused = True
+    if not partition.backlog.paused and (waiting > limits.waiting_bytes or parked > limits.parked_bytes):
+        partition.backlog.pause()
         partition.owner.log.pause(partition.number)
         letters.event(partition, "QUEUE_PAUSED", waiting_bytes=waiting, parked_bytes=parked)
-    elif partition.paused and waiting < limits.waiting_bytes // 2 and parked <= limits.parked_bytes // 2:
-        partition.paused = False
+    elif partition.backlog.paused and waiting < limits.waiting_bytes // 2 and parked <= limits.parked_bytes // 2:
+        partition.backlog.resume()
         letters.event(partition, "QUEUE_RESUMED")
         if partition.suspicion is None or not partition.suspicion.taking.holds_queue:
             partition.owner.log.resume(partition.number)
@@ -186,7 +185,7 @@ def _accept_early(partition: Partition, item: Item) -> None:
 
 def _sweep(partition: Partition) -> None:
     """Forget tombstones, commands and letters whose time has passed on the log's clock."""
-    log_time = partition.row.queue_time
+    log_time = partition.progress.row.queue_time
     for key in partition.schedule.tombstones.take(log_time, SWEEP):
         row = partition.outbox.read(key)
         if row is None or not rows.is_tombstone(row):
@@ -207,21 +206,20 @@ def _sweep(partition: Partition) -> None:
 def _hear_tick(partition: Partition) -> None:
     """Let log time pass on a queue nobody writes to: counts only when everything in the queue was read."""
     heard = partition.schedule.take_tick()
-    if heard <= partition.row.queue_time:
+    if heard <= partition.progress.row.queue_time:
         return
     try:
         end = partition.owner.log.queue_end(partition.number)
     except KafkaUnreachable:
         return  # another tick follows in an hour
     if end <= partition.read_to():
-        partition.row.queue_time = heard
-        partition.moved = True
+        partition.progress.pass_time(heard)
 
 
 def _tick(partition: Partition) -> None:
     """Ask for a tick on a queue that has been idle for long while tombstones wait for time to pass."""
     owner, now = partition.owner, partition.owner.now
-    if not partition.schedule.wants_tick(now, partition.row.queue_time, owner.periods.tick_after):
+    if not partition.schedule.wants_tick(now, partition.progress.row.queue_time, owner.periods.tick_after):
         return
     key = key_in(partition.number, owner.destinations.partitions(owner.name) or 1)
     command = Command(owner.new_conversation(), bytes(16), True, key, "", owner.name, now, (Tick(),))
@@ -230,11 +228,9 @@ def _tick(partition: Partition) -> None:
 
 def _pass_bound(partition: Partition) -> None:
     """Once everything from before an unclean start is settled, the start no longer counts."""
-    if partition.row.unclean_starts and partition.settled():
-        partition.row.unclean_starts = 0
-        partition.row.announced, partition.row.deaths = [], {}
+    if partition.progress.row.unclean_starts and partition.settled():
+        partition.progress.leave_the_past()
         partition.trust()
-        partition.moved = True
 
 
 def make_room(partition: Partition, limit: int, *, committed: bool) -> None:

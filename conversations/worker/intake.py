@@ -41,10 +41,8 @@ def take(partition: Partition, record: Record) -> None:
     """Put one record of the queue into its lane, or set it aside."""
     value = record.value()
     offset = record.offset()
-    partition.row.queue = offset + 1
-    partition.moved = True
     log_time = record.timestamp()[1] * MILLISECOND
-    partition.row.queue_time = max(partition.row.queue_time, log_time)
+    partition.progress.take(offset, log_time)
     headers = read_headers(record)
     try:
         if value is None:
@@ -65,7 +63,7 @@ def take(partition: Partition, record: Record) -> None:
     item = Item(active, envelope, None, False, record.topic(), offset, log_time, active.key, header, value)
     lane = active.lane
     if partition.suspicion is not None:
-        if offset < partition.row.bound:
+        if offset < partition.progress.row.bound:
             partition.suspicion.mark(item)
         partition.suspicion.unspilled.add(lane)
     if lane.put(item):
@@ -80,13 +78,12 @@ def set_failed_aside(partition: Partition, record: Record, error: Exception, hea
 
 def set_untaken_aside(partition: Partition, record: Record, why: str) -> None:
     """Keep a record that processes died of without looking into it: not even its headers are asked for."""
-    row, offset = partition.row, record.offset()
+    offset = record.offset()
     log.error("a record of %s at %d is not taken: %s", record.topic(), offset, why)
     if record.topic() == partition.owner.queue_topic:
-        row.queue = offset + 1
+        partition.progress.skip(offset)
     else:
-        row.commands = offset + 1
-    partition.moved = True
+        partition.progress.take_command(offset)
     letters.set_aside(partition, record, why, None)
 
 
@@ -183,8 +180,7 @@ def _check_prefix(active: Active, prefix: Prefix) -> None:
 def take_command(partition: Partition, record: Record) -> None:
     """Put one command into the lane of its endpoint; forward it when it belongs to another partition."""
     value, key = record.value(), record.key()
-    partition.row.commands = record.offset() + 1
-    partition.moved = True
+    partition.progress.take_command(record.offset())
     try:
         if not value or not key or len(key) > KEY_BYTES:
             raise Unbelievable(f"a command needs a value and a key of 1 to {KEY_BYTES} bytes")
@@ -213,7 +209,7 @@ def _into_lane(partition: Partition, record: Record, command: Command, key: byte
     active = partition.find(peer, command.key, "")
     log_time = record.timestamp()[1] * MILLISECOND
     item = Item(active, None, command, False, record.topic(), record.offset(), log_time, key, b"", value)
-    if partition.suspicion is not None and record.offset() < partition.commands_bound:
+    if partition.suspicion is not None and record.offset() < partition.progress.commands_bound:
         partition.suspicion.mark(item)
     partition.enqueue(active.lane, item)
 

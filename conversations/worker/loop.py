@@ -241,7 +241,7 @@ class Worker:
             parking.wake(partition)
             if partition.refused:
                 undelivered.wake(partition)
-            if partition.paused:
+            if partition.backlog.paused:
                 collecting.pace(partition)
             if partition.waiting.delayed.to:
                 speaking.release_delayed(partition)
@@ -350,8 +350,7 @@ class Worker:
             for partition in owned:
                 working.drain(partition, deadline)
                 with self.owner.lock:
-                    partition.row.clean = partition.moved = True
-                    partition.row.announced = []
+                    partition.progress.give_back()
             self._giving_back = True
             try:
                 self._commit(owned)

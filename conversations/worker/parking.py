@@ -120,7 +120,7 @@ def is_full(partition: Partition, found: Park) -> bool:
     brake, unless that would stop others whose messages are handled.
     """
     braking = partition.owner.braking
-    if found.peer in braking.peers and not partition.row.off and braking.others_go_on:
+    if found.peer in braking.peers and not partition.progress.row.off and braking.others_go_on:
         return partition.braked_bytes > partition.owner.settings.limits.parked_bytes
     if partition.holds_back(found.peer) or found.waits_its_turn:
         return False
@@ -140,10 +140,10 @@ def in_the_way(partition: Partition) -> int:
         return 0
     waiting = [park for park in partition.parks.values() if park.waits_its_turn]
     parked = sum(park.row.size for park in waiting)
-    if not braking.peers or partition.row.off:
+    if not braking.peers or partition.progress.row.off:
         return parked
     partition.braked_bytes = sum(park.row.size for park in waiting if park.peer in braking.peers)
-    is_at_limit = parked > limit and not partition.paused
+    is_at_limit = parked > limit and not partition.backlog.paused
     if braking.others_go_on or (is_at_limit and _knows_another(partition)):
         parked -= partition.braked_bytes
     return parked

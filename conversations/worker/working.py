@@ -63,7 +63,7 @@ def start_ready(partition: Partition, mark: Mark) -> None:
 def steps(partition: Partition, lane: Lane) -> Steps:
     """Work off a lane; yields each handler to call, is sent what it raised. Holds the owner's lock in between."""
     lock, braking, breakdowns = partition.owner.lock, partition.owner.braking, partition.owner.breakdowns
-    items, room, item = lane.items, Room(partition), None
+    items, progress, room, item = lane.items, partition.progress, Room(partition), None
     lock.acquire()
     run = lane.run
     try:
@@ -78,7 +78,7 @@ def steps(partition: Partition, lane: Lane) -> Steps:
                 task: Task | None = first
                 while task is not None:
                     _begins(partition, item, task)
-                    if partition.row.off or (braking.peers and braking.holds_back(item, task.active.endpoint.peer)):
+                    if progress.row.off or (braking.peers and braking.holds_back(item, task.active.endpoint.peer)):
                         switching.hold_back(partition, item, task.without)
                         task = receiving.too_much(partition, item, task)
                         held_back = task is None
@@ -184,10 +184,9 @@ def _has_no_handler(item: Item) -> bool:
 
 def _give_up_on_failed(partition: Partition, item: Item, task: Task, failure: Exception) -> None:
     """Do what its policy says of a message around whose handler our own code failed; too many in a row turn the queue off."""
-    owner, row = partition.owner, partition.row
+    owner, row = partition.owner, partition.progress.row
     owner.counts.failures += 1
-    row.rollbacks += 1
-    partition.moved = True
+    partition.progress.rolled_back()
     limit = owner.settings.rollbacks
     if limit is not None and row.rollbacks >= limit and not row.off:
         by = f"{row.rollbacks} rollbacks in a row"
@@ -234,7 +233,7 @@ def _outcome(
         failure = _keep_state(partition, active, draft.outcome)
     if failure is not None:
         return None if judge(partition, item, task, failure) else task
-    partition.row.rollbacks = 0
+    partition.progress.succeeded()
     braking = partition.owner.braking
     if braking.is_counting or braking.peers or not braking.well.get(active.endpoint.peer):
         _succeeded(partition, item, active.endpoint.peer)
@@ -262,7 +261,7 @@ def _keep_state(partition: Partition, active: Active, state: object) -> BaseExce
     group = groups.group_of(partition, active.lane)
     if group.state != data or group.version != codec.version:
         group.state, group.version = data, codec.version
-        partition.row.state_version = max(partition.row.state_version, codec.version)
+        partition.progress.keep_state(codec.version)
         groups.save(partition, active.lane)
         active.endpoint.stateful = True
         partition.touch(active)
@@ -358,7 +357,7 @@ def overdue(partition: Partition, lane: Lane) -> None:
     item = lane.items[0]
     task = _running_task(partition, item)
     lane.run = None
-    partition.moved = True  # the attempt is to be committed, also when nothing else is
+    partition.progress.change()  # the attempt is to be committed, also when nothing else is
     if task is None or judge(
         partition, item, task, TimeLimitExceeded(f"{task.handler.name} ran longer than {task.handler.time_limit:g} s")
     ):

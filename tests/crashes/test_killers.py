@@ -187,7 +187,7 @@ def test_what_arrives_after_the_start_is_not_suspect() -> None:
                 web.begin_dialog("moody", ECHO).send(Say(text=f"later {number}-{extra}"))
             sim.worker("web").step()
             sim.worker("moody").step()
-            unclean.append(any(it.row.unclean_starts for it in sim.worker("moody").partitions.values()))
+            unclean.append(any(it.progress.row.unclean_starts for it in sim.worker("moody").partitions.values()))
         assert any(unclean)
         assert not unclean[-1]
         sim.run()
