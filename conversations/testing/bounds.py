@@ -124,11 +124,11 @@ def check_forgotten(worker: Worker) -> None:
         kept: dict[str, Sized] = {
             # The ticks of an idle partition name a conversation that never is.
             "endpoints": [active for active in partition.actives.values() if active.exists or active.tombstone],
-            "lanes": [lane for lane in partition.lanes.values() if lane.items or lane.run is not None],
+            "lanes": [lane for lane in partition.work.lanes.values() if lane.items or lane.run is not None],
             "deadlines": partition.schedule.deadlines,
             "tombstones": partition.schedule.tombstones,
             "delayed": partition.waiting.delayed,
-            "slow lanes": partition.slow,
+            "slow lanes": partition.work.slow,
         }
         left = {name: len(what) for name, what in kept.items() if len(what)}
         if left:

@@ -26,13 +26,13 @@ SWEEP = 2_000
 
 def collect(partition: Partition) -> bool:
     """Close the step's flight; False when there is nothing to commit. What failed to commit before goes first."""
-    _note_slow(partition)
+    partition.work.close_step()
     _hear_tick(partition)
     _sweep(partition)
     _pass_bound(partition)
     if partition.owner.clock.warns():
         _tell_clock(partition)
-    if partition.suspicion is not None and partition.suspicion.announce():
+    if partition.work.suspicion is not None and partition.work.suspicion.announce():
         partition.progress.change()
     if not partition.pending():
         return False
@@ -59,8 +59,8 @@ def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], No
     except CopyDamaged as error:  # others are half landed as well: everything in memory is to be forgotten
         raise InDoubt(f"what is committed cannot be kept: {error}") from error
     partition.progress.heard(partition.owner.clock.now())  # the log's time since the first commit
-    if partition.suspicion is not None:
-        partition.suspicion.committed()
+    if partition.work.suspicion is not None:
+        partition.work.suspicion.committed()
     return notices
 
 
@@ -82,7 +82,7 @@ def pace(partition: Partition) -> None:
     elif partition.backlog.paused and waiting < limits.waiting_bytes // 2 and parked <= limits.parked_bytes // 2:
         partition.backlog.resume()
         letters.event(partition, "QUEUE_RESUMED")
-        if partition.suspicion is None or not partition.suspicion.taking.holds_queue:
+        if partition.work.suspicion is None or not partition.work.suspicion.taking.holds_queue:
             partition.owner.log.resume(partition.number)
 
 
@@ -110,28 +110,10 @@ def _encode_endpoints(partition: Partition) -> None:
 # -- lanes that are not finished -------------------------------------------------------------------------------
 
 
-def _note_slow(partition: Partition) -> None:
-    running, partition.running = partition.running, []
-    for run in running:
-        if run.lane.run is run:
-            partition.slow[run.lane] = run
-    for lane in [lane for lane, run in partition.slow.items() if lane.run is not run]:
-        del partition.slow[lane]
-        if lane.run is not None:
-            partition.slow[lane] = lane.run
-
-
 def _spill(partition: Partition) -> None:
     """Keep what was read and is not handled as rows, so that the positions can move past it."""
-    for lane in partition.slow:
+    for lane in partition.work.unfinished():
         _spill_lane(partition, lane)
-    for lane in partition.ready:
-        _spill_lane(partition, lane)
-    if partition.suspicion is not None:
-        unspilled, partition.suspicion.unspilled = partition.suspicion.unspilled, set()
-        for lane in unspilled:
-            if lane.items:
-                _spill_lane(partition, lane)
 
 
 def _spill_lane(partition: Partition, lane: Lane) -> None:
@@ -230,7 +212,7 @@ def _pass_bound(partition: Partition) -> None:
     """Once everything from before an unclean start is settled, the start no longer counts."""
     if partition.progress.row.unclean_starts and partition.settled():
         partition.progress.leave_the_past()
-        partition.trust()
+        partition.work.trust()
 
 
 def make_room(partition: Partition, limit: int, *, committed: bool) -> None:
@@ -239,14 +221,14 @@ def make_room(partition: Partition, limit: int, *, committed: bool) -> None:
     Also where a step committed nothing: it may have looked at endpoints that are only in rows, as for a destination that is still not
     there. Nothing can leave that could not before, so without a commit it is only tried when there are more.
     """
-    groups.forget_large(partition)
+    partition.work.forget_large()
     partition.left_in_memory = min(partition.left_in_memory, len(partition.actives))
     if len(partition.actives) <= limit or partition.gone:
         return
     if not committed and len(partition.actives) == partition.left_in_memory:
         return
     lanes: dict[Lane, list[bytes]] = {}
-    busy = {*partition.regrouped}
+    busy = {*partition.work.regrouped}
     for peer, active in partition.actives.items():
         lanes.setdefault(active.lane, []).append(peer)
         if active.dirty or (active.exists and active.endpoint.ack_at < 1 << 61):
@@ -259,6 +241,6 @@ def make_room(partition: Partition, limit: int, *, committed: bool) -> None:
             continue
         for peer in peers:
             del partition.actives[peer]
-        lane.group = None
-        partition.forget_lane(lane)
+        lane.forget_group()
+        partition.work.forget(lane)
     partition.left_in_memory = len(partition.actives)

@@ -62,12 +62,13 @@ def take(partition: Partition, record: Record) -> None:
         return
     item = Item(active, envelope, None, False, record.topic(), offset, log_time, active.key, header, value)
     lane = active.lane
-    if partition.suspicion is not None:
+    work = partition.work
+    if work.suspicion is not None:
         if offset < partition.progress.row.bound:
-            partition.suspicion.mark(item)
-        partition.suspicion.unspilled.add(lane)
+            work.suspicion.mark(item)
+        work.suspicion.unspilled.add(lane)
     if lane.put(item):
-        partition.ready.append(lane)
+        work.ready.append(lane)
 
 
 def set_failed_aside(partition: Partition, record: Record, error: Exception, headers: Headers | None) -> None:
@@ -209,9 +210,9 @@ def _into_lane(partition: Partition, record: Record, command: Command, key: byte
     active = partition.find(peer, command.key, "")
     log_time = record.timestamp()[1] * MILLISECOND
     item = Item(active, None, command, False, record.topic(), record.offset(), log_time, key, b"", value)
-    if partition.suspicion is not None and record.offset() < partition.progress.commands_bound:
-        partition.suspicion.mark(item)
-    partition.enqueue(active.lane, item)
+    if partition.work.suspicion is not None and record.offset() < partition.progress.commands_bound:
+        partition.work.suspicion.mark(item)
+    partition.work.enqueue(active.lane, item)
 
 
 def restore_waiting(partition: Partition) -> None:
@@ -222,7 +223,7 @@ def restore_waiting(partition: Partition) -> None:
         item = partition.outbox.decoded(row_key, lambda _, row=row: _waiting_item(partition, row), data)  # type: ignore[misc]  # the default binds the loop's row
         partition.waiting.restore(item, number)
         if item.active is not None:
-            partition.enqueue(item.active.lane, partition.suspect(item))
+            partition.work.enqueue(item.active.lane, partition.work.suspect(item))
 
 
 def _waiting_item(partition: Partition, row: rows.WaitingRow) -> Item:

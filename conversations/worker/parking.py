@@ -172,8 +172,8 @@ def wake(partition: Partition) -> None:
     for active in partition.pop_due(now):
         _take_due(partition, active)
         if active.endpoint.next_deadline() <= now:
-            partition.enqueue(
-                active.lane, partition.suspect(Item(active, deadline=True))
+            partition.work.enqueue(
+                active.lane, partition.work.suspect(Item(active, deadline=True))
             )  # schedules it, once it has run
         else:
             partition.look_in_time(active)
@@ -202,7 +202,7 @@ def _take_due(partition: Partition, active: Active) -> None:
         if again is not None and not again.taken and again.row.due <= now:
             again.taken = True
             item = Item(active, deadline=True, handler=handler, attempts=again.row.attempts, park=again)
-            partition.enqueue(active.lane, partition.suspect(item))
+            partition.work.enqueue(active.lane, partition.work.suspect(item))
 
 
 def _take(partition: Partition, active: Active, found: Park) -> None:
@@ -215,12 +215,12 @@ def _take(partition: Partition, active: Active, found: Park) -> None:
     partition.owner.budget.spend(len(item.value))  # it is in memory, and written again if it fails again
     item.park = found
     item.saved()
-    partition.suspect(item)
+    partition.work.suspect(item)
     lane = active.lane
     if lane.run is not None:
         lane.items.append(item)  # its run goes on as long as there is something
     else:
-        partition.enqueue(lane, item)
+        partition.work.enqueue(lane, item)
 
 
 def is_stale(partition: Partition, item: Item) -> bool:

@@ -10,12 +10,11 @@ from typing import Any, TypeVar
 
 from conversations.errors import DeclarationError, InputLost, StateDamaged, StateUpgradeError
 from conversations.handlers import unknown_side
-from conversations.lanes import Run
 from conversations.ports import Positions, Store
 from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.states import State
-from conversations.worker.active import Active, Item, Lane, Park, Refusal
+from conversations.worker.active import Active, Park, Refusal
 from conversations.worker.backlog import Backlog
 from conversations.worker.outbox import Outbox
 from conversations.worker.owner import Owner
@@ -23,6 +22,7 @@ from conversations.worker.progress import Progress
 from conversations.worker.schedule import Schedule
 from conversations.worker.suspicion import Suspicion
 from conversations.worker.waiting import Waiting
+from conversations.worker.work import Work
 
 R = TypeVar("R")
 
@@ -37,18 +37,10 @@ class Partition:
         self.progress = Progress()
         self.actives: dict[bytes, Active] = {}
         """By what the peer's envelopes carry at ``IDENTITY``: conversation id and the sender's side."""
-        self.lanes: dict[tuple[str, str], Lane] = {}
-        self.ready: list[Lane] = []
-        """Lanes with something to do and no run yet."""
-        self.slow: dict[Lane, Run] = {}
-        """Lanes at work when the last step was committed."""
-        self.running: list[Run] = []
-        """Runs started in this step."""
+        self.work = Work(number, owner)
         self.schedule = Schedule(owner.periods.step)
         self.dirty: list[Active] = []
         self.waiting = Waiting(self.outbox)
-        self.large: set[Lane] = set()
-        """Lanes whose group takes much memory."""
         self.refused: dict[bytes, Refusal] = {}
         """Dialogs to be broken because what they said is refused for good; their envelopes are such rows."""
         self.parks: dict[bytes, Park] = {}
@@ -57,29 +49,17 @@ class Partition:
         """Handlers without a message that failed and are tried again later, by identity and ``rows.TIMER`` or ``ERROR``."""
         self.changed: set[bytes] = set()
         """Keys of the rows of these that are to be written."""
-        self.regrouped: set[Lane] = set()
-        """Lanes whose group's row is to be written."""
         self.draining: list[tuple[bytes, Park]] = []
         """Parked dialogs whose next message is to be taken up by the next step."""
         self.slice_left = self.parked_bytes = self.counted_bytes = self.braked_bytes = 0
         """Parked records this step may still take up; bytes that are parked, that a limit counts of them, that wait for the brake."""
         self.left_in_memory = 0
         """How many endpoints were left when room was last made."""
-        self.suspicion: Suspicion | None = None
-        """What may run, since an unclean start; None: anything."""
         self.backlog = Backlog()
         self.gone = False
         """It belongs to somebody else: what still runs for it is refused."""
 
     # -- finding ----------------------------------------------------------------------------------------
-
-    def lane(self, origin: str, key: str) -> Lane:
-        """Return the lane of a conversation group."""
-        name = (origin, key)
-        lane = self.lanes.get(name)
-        if lane is None:
-            lane = self.lanes[name] = Lane(name)
-        return lane
 
     def find(self, peer_identity: bytes, key: str, origin: str) -> Active:
         """Return what is known of an endpoint: in memory, in a row, or nothing yet.
@@ -95,10 +75,10 @@ class Partition:
         own = rows.other_side(peer_identity)
         row = self.outbox.read(rows.ENDPOINT + own)
         if row is None:
-            active = Active(own, key.encode(), self.lane(origin, key))
+            active = Active(own, key.encode(), self.work.lane(origin, key))
         elif rows.is_tombstone(row):
             tombstone = self.outbox.decoded(rows.ENDPOINT + own, rows.decode_tombstone, row)
-            active = Active(own, tombstone.key.encode(), self.lane(tombstone.origin, tombstone.key))
+            active = Active(own, tombstone.key.encode(), self.work.lane(tombstone.origin, tombstone.key))
             active.tombstone = tombstone
         else:
             active = self._load(own, row)
@@ -110,7 +90,7 @@ class Partition:
         endpoint, constant = self.outbox.decoded(
             rows.ENDPOINT + own, lambda data: rows.decode_endpoint(own, data, service), row
         )
-        active = Active(own, endpoint.key.encode(), self.lane(endpoint.origin, endpoint.key))
+        active = Active(own, endpoint.key.encode(), self.work.lane(endpoint.origin, endpoint.key))
         side = self.owner.sides.get((endpoint.contract, endpoint.initiator))
         if side is None:
             side = unknown_side(endpoint.contract, endpoint.initiator)  # only a temporary service gets here
@@ -127,36 +107,9 @@ class Partition:
 
     # -- lanes --------------------------------------------------------------------------------------------
 
-    def enqueue(self, lane: Lane, item: Item) -> None:
-        """Put an item at the end of a lane."""
-        if self.suspicion is not None:
-            self.suspicion.unspilled.add(lane)
-        if lane.put(item):
-            self.ready.append(lane)
-
-    def suspect(self, item: Item) -> Item:
-        """Put an item from before an unclean start under suspicion; return it."""
-        if self.suspicion is not None:
-            self.suspicion.mark(item)
-        return item
-
     def is_busy(self) -> bool:
         """Say whether something is under way that the next step would carry on."""
-        stirring = self.suspicion is not None and self.suspicion.stirring
-        return bool(self.slow or self.ready or self.draining or stirring)
-
-    def take_ready(self) -> list[Lane]:
-        """Take the lanes to be worked on now."""
-        ready, self.ready = self.ready, []
-        if self.number in self.owner.breakdowns.careful:
-            ready, self.ready = ready[:1], ready[1:]
-        return ready if self.suspicion is None else self.suspicion.admit(ready)
-
-    def trust(self) -> None:
-        """Let anything run again."""
-        if self.suspicion is not None:
-            self.owner.stage.leave(self.suspicion)
-            self.suspicion = None
+        return bool(self.draining or self.work.is_busy)
 
     def touch(self, active: Active) -> None:
         """Write the endpoint's row with the next transaction."""
@@ -168,7 +121,9 @@ class Partition:
 
     def look_in_time(self, active: Active) -> None:
         """Make sure the endpoint is looked at when something of it is due next."""
-        self.schedule.enter(active, self._wake_time(active))
+        deadline = self._wake_time(active)
+        if deadline < active.scheduled:
+            self.schedule.enter(active, deadline)
 
     def _wake_time(self, active: Active) -> int:
         """When something of an endpoint is due next."""
@@ -251,9 +206,8 @@ class Partition:
         ends = self.owner.log.queue_end(self.number), self.owner.log.commands_end(self.number)
         self.progress.open(*ends, self.owner.clock.now())
         if self.progress.row.unclean_starts:
-            self.suspicion = Suspicion(
-                self.progress.row, self.owner.stage, self.owner.settings.deaths, self.owner.process
-            )
+            suspicion = Suspicion(self.progress.row, self.owner.stage, self.owner.settings.deaths, self.owner.process)
+            self.work.doubt(suspicion)
         else:
             self.progress.trust()
         try:
@@ -322,7 +276,7 @@ class Partition:
     def settled(self) -> bool:
         """True when everything from before the partition was opened is handled: records, rows, commands and deadlines."""
         return (
-            (self.suspicion is None or not self.suspicion.left)
+            (self.work.suspicion is None or not self.work.suspicion.left)
             and not self.draining
             and not self.progress.row.off
             and self.next_deadline() > self.progress.opened_at
@@ -338,22 +292,13 @@ class Partition:
     def pending(self) -> bool:
         """True when the next transaction has something of this partition to carry."""
         return bool(
-            self.progress.is_changed or self.dirty or self.changed or self.regrouped or not self.outbox.is_empty
+            self.progress.is_changed or self.dirty or self.changed or self.work.is_regrouped or not self.outbox.is_empty
         )
-
-    def forget_lane(self, lane: Lane) -> None:
-        """Drop an idle lane from memory."""
-        if not lane.items and lane.run is None:
-            self.lanes.pop(lane.name, None)
-            self.large.discard(lane)
 
     def stop(self) -> None:
         """Refuse whatever still runs for this partition, and close its store."""
         self.gone = True
-        self.trust()
-        for run in (*self.slow.values(), *self.running):
-            if not run.done:
-                self.owner.scheduler.abandon(run)
+        self.work.stop()
         self.outbox.store.close()
 
     def lengths(self) -> dict[str, Any]:
@@ -363,7 +308,7 @@ class Partition:
             "position": self.progress.row.queue,
             "endpoints_in_memory": len(self.actives),
             "tombstones": len(self.schedule.tombstones),
-            "waiting": sum(len(lane.items) for lane in self.slow),
+            "waiting": sum(len(lane.items) for lane in self.work.slow),
             "parked": sum(park.row.next - park.row.first for park in self.parks.values()),
             "queue_off": self.progress.row.off,
             "paused": self.backlog.paused,

@@ -44,14 +44,14 @@ def route(
         if partition.number in careful:
             begun.add(partition.number)
     for partition in partitions.values():
-        if partition.suspicion is not None and not partition.gone:
-            _look_at_waiting(partition, partition.suspicion)
+        if partition.work.suspicion is not None and not partition.gone:
+            _look_at_waiting(partition, partition.work.suspicion)
     return left
 
 
 def _give(partition: Partition, record: Record) -> bool:
     """Have a record taken, or let it wait; False when it does not fit there any more."""
-    suspicion = partition.suspicion
+    suspicion = partition.work.suspicion
     if suspicion is not None and _is_suspect(partition, suspicion, record):
         if partition.backlog.unread if record.topic() == partition.owner.queue_topic else suspicion.taking.commands:
             return _let_wait(partition, suspicion, record)  # behind others of its topic
@@ -123,7 +123,7 @@ def leave(partitions: Mapping[int, Partition], records: Iterable[Record]) -> Non
 def _unread_first(partitions: Iterable[Partition], records: Sequence[Record]) -> Sequence[Record]:
     """Put before ``records`` what was kept of partitions whose input flows again."""
     for partition in partitions:
-        suspicion = partition.suspicion
+        suspicion = partition.work.suspicion
         taking = None if suspicion is None else suspicion.taking
         is_held = partition.backlog.paused and (taking is None or not taking.allowed)
         if unread := partition.backlog.flow(is_held=is_held):

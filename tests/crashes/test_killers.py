@@ -130,7 +130,7 @@ def test_a_handler_that_returns_while_a_commit_is_under_way_has_had_its_turn(
     house.begun.clear()
     worker = house.worker()
     until(house.begun.is_set, worker)
-    (run,) = [*worker.partitions[0].slow.values(), *worker.partitions[0].running]
+    (run,) = worker.partitions[0].work.runs
     commit = worker.owner.log.commit
 
     def slowly(outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:

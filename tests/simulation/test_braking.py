@@ -264,12 +264,12 @@ def test_an_unclean_start_is_made_good_although_a_peer_stays_braked() -> None:
         assert len(events(sim, "BRAKE_ON")) == 1
         first, second = (worker.partitions[number] for number in range(2))
         assert any(park.waits_its_turn for park in first.parks.values())
-        assert first.suspicion is None
+        assert first.work.suspicion is None
         assert first.progress.row.unclean_starts == 0
-        assert second.suspicion is not None, "what waits there may end the process"
+        assert second.work.suspicion is not None, "what waits there may end the process"
         deployed.broken = False
         sim.advance(2 * SECOND)
-        assert second.suspicion is None
+        assert second.work.suspicion is None
         sim.check_invariants()
 
 
@@ -292,7 +292,7 @@ def test_what_arrives_behind_suspects_is_taken_and_leaves_the_worker_at_rest() -
             dialog.send(Say(text="bad"))
         sent(sim, "other")
         sim.run()
-        assert worker.partitions[0].suspicion is not None
+        assert worker.partitions[0].work.suspicion is not None
         assert not worker.busy()
         assert len(texts(well[0])) == 20
         sim.check_invariants()
