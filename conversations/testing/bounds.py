@@ -25,7 +25,11 @@ def check(worker: Worker) -> None:
         where = f"partition {partition.number} of {worker.owner.name}"
         if partition.waiting.bytes < 0:
             raise AssertionError(f"invariant 8 (bounded): {where} counts {partition.waiting.bytes} waiting bytes")
-        if partition.waiting.bytes > limits.waiting_bytes and not partition.paused and partition.outbox.flying is None:
+        if (
+            partition.waiting.bytes > limits.waiting_bytes
+            and not partition.backlog.paused
+            and partition.outbox.flying is None
+        ):
             raise AssertionError(
                 f"invariant 8 (bounded): {where} reads on with {partition.waiting.bytes} waiting bytes"
             )
@@ -54,7 +58,7 @@ def check_at_rest(worker: Worker) -> None:
         _check_parked(partition, where)
         _check_endpoints(partition, where)
         _check_deadlines(partition, where)
-        if partition.paused and partition.waiting.bytes < worker.settings.limits.waiting_bytes // 2:
+        if partition.backlog.paused and partition.waiting.bytes < worker.settings.limits.waiting_bytes // 2:
             raise AssertionError(f"invariant 8 (bounded): {where} stays paused with nothing that waits")
 
 
@@ -120,11 +124,11 @@ def check_forgotten(worker: Worker) -> None:
         kept: dict[str, Sized] = {
             # The ticks of an idle partition name a conversation that never is.
             "endpoints": [active for active in partition.actives.values() if active.exists or active.tombstone],
-            "lanes": [lane for lane in partition.lanes.values() if lane.items or lane.run is not None],
+            "lanes": [lane for lane in partition.work.lanes.values() if lane.items or lane.run is not None],
             "deadlines": partition.schedule.deadlines,
             "tombstones": partition.schedule.tombstones,
             "delayed": partition.waiting.delayed,
-            "slow lanes": partition.slow,
+            "slow lanes": partition.work.slow,
         }
         left = {name: len(what) for name, what in kept.items() if len(what)}
         if left:

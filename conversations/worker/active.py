@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from conversations.handlers import Side
+from conversations.lanes import Run
 from conversations.protocol.codes import Code
 from conversations.protocol.command import Command
 from conversations.protocol.endpoint import NEVER, Endpoint, prefix_of
@@ -183,6 +184,10 @@ class Item:
         """Its handler began, or failed, since its row was written."""
         return self._kept != (self.accepted, self.attempts)
 
+    def doubt(self) -> None:
+        """It is from before an unclean start."""
+        self.suspect = True
+
     def saved(self) -> None:
         """Its row is as it is."""
         self._kept = (self.accepted, self.attempts)
@@ -205,10 +210,25 @@ class Lane:
         """(origin, key) of the group."""
         self.items: deque[Item] = _NOTHING
         """What is to be done; a deque only while there is something: empty it takes more memory than all else here."""
-        self.run: Any = None
-        """The ``lanes.Run`` that works on it, if any."""
+        self.run: Run | None = None
         self.group: GroupRow | None = None
         """The group's row once it was asked for; empty when there is none."""
+
+    def begin(self, run: Run) -> None:
+        """A run works on it from now on."""
+        self.run = run
+
+    def end(self) -> None:
+        """Nothing works on it any more."""
+        self.run = None
+
+    def know_group(self, group: GroupRow) -> None:
+        """The row of its group was read, or there is none yet."""
+        self.group = group
+
+    def forget_group(self) -> None:
+        """The row of its group is read again when it is needed."""
+        self.group = None
 
     def rest(self) -> None:
         """Let go of the deque of a lane that has nothing to do."""

@@ -105,11 +105,11 @@ class Braking:
         if self._released:
             self._released = False
             for partition in partitions:
-                if not partition.row.off:
+                if not partition.progress.row.off:
                     partition.release(now)
         if self.peers and now >= self.next_probe:
             self.next_probe = now + self._pause
-            self._try_next([it for it in partitions if not it.row.off], now)
+            self._try_next([it for it in partitions if not it.progress.row.off], now)
 
     def _try_next(self, partitions: list[Partition], now: int) -> None:
         """Take another partition each time, and of it what has waited longest since it was tried."""

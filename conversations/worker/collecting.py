@@ -26,22 +26,21 @@ SWEEP = 2_000
 
 def collect(partition: Partition) -> bool:
     """Close the step's flight; False when there is nothing to commit. What failed to commit before goes first."""
-    _note_slow(partition)
+    partition.work.close_step()
     _hear_tick(partition)
     _sweep(partition)
     _pass_bound(partition)
     if partition.owner.clock.warns():
         _tell_clock(partition)
-    if partition.suspicion is not None and partition.suspicion.announce():
-        partition.moved = True
+    if partition.work.suspicion is not None and partition.work.suspicion.announce():
+        partition.progress.change()
     if not partition.pending():
         return False
     _spill(partition)
     parking.encode_changed(partition)
     groups.encode_changed(partition)
     _encode_endpoints(partition)
-    partition.outbox.depart(rows.encode_partition(partition.row), partition.row.queue)
-    partition.moved = False
+    partition.outbox.depart(partition.progress.depart(), partition.progress.row.queue)
     return True
 
 
@@ -59,9 +58,9 @@ def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], No
         notices = partition.outbox.land(checkpoint)
     except CopyDamaged as error:  # others are half landed as well: everything in memory is to be forgotten
         raise InDoubt(f"what is committed cannot be kept: {error}") from error
-    partition.opened_at = min(partition.opened_at, partition.owner.clock.now())  # the log's time since the first commit
-    if partition.suspicion is not None:
-        partition.suspicion.committed()
+    partition.progress.heard(partition.owner.clock.now())  # the log's time since the first commit
+    if partition.work.suspicion is not None:
+        partition.work.suspicion.committed()
     return notices
 
 
@@ -76,14 +75,14 @@ def pace(partition: Partition) -> None:
     if partition.gone:
         return
     waiting, parked = partition.waiting.bytes, parking.in_the_way(partition)
-    if not partition.paused and (waiting > limits.waiting_bytes or parked > limits.parked_bytes):
-        partition.paused = True
+    if not partition.backlog.paused and (waiting > limits.waiting_bytes or parked > limits.parked_bytes):
+        partition.backlog.pause()
         partition.owner.log.pause(partition.number)
         letters.event(partition, "QUEUE_PAUSED", waiting_bytes=waiting, parked_bytes=parked)
-    elif partition.paused and waiting < limits.waiting_bytes // 2 and parked <= limits.parked_bytes // 2:
-        partition.paused = False
+    elif partition.backlog.paused and waiting < limits.waiting_bytes // 2 and parked <= limits.parked_bytes // 2:
+        partition.backlog.resume()
         letters.event(partition, "QUEUE_RESUMED")
-        if partition.suspicion is None or not partition.suspicion.taking.holds_queue:
+        if partition.work.suspicion is None or not partition.work.suspicion.taking.holds_queue:
             partition.owner.log.resume(partition.number)
 
 
@@ -111,28 +110,10 @@ def _encode_endpoints(partition: Partition) -> None:
 # -- lanes that are not finished -------------------------------------------------------------------------------
 
 
-def _note_slow(partition: Partition) -> None:
-    running, partition.running = partition.running, []
-    for run in running:
-        if run.lane.run is run:
-            partition.slow[run.lane] = run
-    for lane in [lane for lane, run in partition.slow.items() if lane.run is not run]:
-        del partition.slow[lane]
-        if lane.run is not None:
-            partition.slow[lane] = lane.run
-
-
 def _spill(partition: Partition) -> None:
     """Keep what was read and is not handled as rows, so that the positions can move past it."""
-    for lane in partition.slow:
+    for lane in partition.work.unfinished():
         _spill_lane(partition, lane)
-    for lane in partition.ready:
-        _spill_lane(partition, lane)
-    if partition.suspicion is not None:
-        unspilled, partition.suspicion.unspilled = partition.suspicion.unspilled, set()
-        for lane in unspilled:
-            if lane.items:
-                _spill_lane(partition, lane)
 
 
 def _spill_lane(partition: Partition, lane: Lane) -> None:
@@ -186,7 +167,7 @@ def _accept_early(partition: Partition, item: Item) -> None:
 
 def _sweep(partition: Partition) -> None:
     """Forget tombstones, commands and letters whose time has passed on the log's clock."""
-    log_time = partition.row.queue_time
+    log_time = partition.progress.row.queue_time
     for key in partition.schedule.tombstones.take(log_time, SWEEP):
         row = partition.outbox.read(key)
         if row is None or not rows.is_tombstone(row):
@@ -207,21 +188,20 @@ def _sweep(partition: Partition) -> None:
 def _hear_tick(partition: Partition) -> None:
     """Let log time pass on a queue nobody writes to: counts only when everything in the queue was read."""
     heard = partition.schedule.take_tick()
-    if heard <= partition.row.queue_time:
+    if heard <= partition.progress.row.queue_time:
         return
     try:
         end = partition.owner.log.queue_end(partition.number)
     except KafkaUnreachable:
         return  # another tick follows in an hour
     if end <= partition.read_to():
-        partition.row.queue_time = heard
-        partition.moved = True
+        partition.progress.pass_time(heard)
 
 
 def _tick(partition: Partition) -> None:
     """Ask for a tick on a queue that has been idle for long while tombstones wait for time to pass."""
     owner, now = partition.owner, partition.owner.now
-    if not partition.schedule.wants_tick(now, partition.row.queue_time, owner.periods.tick_after):
+    if not partition.schedule.wants_tick(now, partition.progress.row.queue_time, owner.periods.tick_after):
         return
     key = key_in(partition.number, owner.destinations.partitions(owner.name) or 1)
     command = Command(owner.new_conversation(), bytes(16), True, key, "", owner.name, now, (Tick(),))
@@ -230,11 +210,9 @@ def _tick(partition: Partition) -> None:
 
 def _pass_bound(partition: Partition) -> None:
     """Once everything from before an unclean start is settled, the start no longer counts."""
-    if partition.row.unclean_starts and partition.settled():
-        partition.row.unclean_starts = 0
-        partition.row.announced, partition.row.deaths = [], {}
-        partition.trust()
-        partition.moved = True
+    if partition.progress.row.unclean_starts and partition.settled():
+        partition.progress.leave_the_past()
+        partition.work.trust()
 
 
 def make_room(partition: Partition, limit: int, *, committed: bool) -> None:
@@ -243,14 +221,14 @@ def make_room(partition: Partition, limit: int, *, committed: bool) -> None:
     Also where a step committed nothing: it may have looked at endpoints that are only in rows, as for a destination that is still not
     there. Nothing can leave that could not before, so without a commit it is only tried when there are more.
     """
-    groups.forget_large(partition)
+    partition.work.forget_large()
     partition.left_in_memory = min(partition.left_in_memory, len(partition.actives))
     if len(partition.actives) <= limit or partition.gone:
         return
     if not committed and len(partition.actives) == partition.left_in_memory:
         return
     lanes: dict[Lane, list[bytes]] = {}
-    busy = {*partition.regrouped}
+    busy = {*partition.work.regrouped}
     for peer, active in partition.actives.items():
         lanes.setdefault(active.lane, []).append(peer)
         if active.dirty or (active.exists and active.endpoint.ack_at < 1 << 61):
@@ -263,6 +241,6 @@ def make_room(partition: Partition, limit: int, *, committed: bool) -> None:
             continue
         for peer in peers:
             del partition.actives[peer]
-        lane.group = None
-        partition.forget_lane(lane)
+        lane.forget_group()
+        partition.work.forget(lane)
     partition.left_in_memory = len(partition.actives)

@@ -21,22 +21,16 @@ def group_of(partition: Partition, lane: Lane) -> GroupRow:
     if lane.group is None:
         key = rows.group_key(*lane.name)
         row = partition.outbox.read(key)
-        lane.group = GroupRow() if row is None else partition.outbox.decoded(key, rows.decode_group, row)
+        group = GroupRow() if row is None else partition.outbox.decoded(key, rows.decode_group, row)
+        lane.know_group(group)
         _note_size(partition, lane, row or b"")
+        return group
     return lane.group
 
 
 def _note_size(partition: Partition, lane: Lane, row: bytes) -> None:
     if len(row) > LARGE:
-        partition.large.add(lane)
-
-
-def forget_large(partition: Partition) -> None:
-    """Let go of large groups whose lanes have nothing to do: they are read again when they are needed."""
-    for lane in [lane for lane in partition.large if not lane.items and lane.run is None]:
-        if lane not in partition.regrouped:
-            lane.group = None
-            partition.large.discard(lane)
+        partition.work.note_large(lane)
 
 
 def save(partition: Partition, lane: Lane) -> None:
@@ -44,16 +38,15 @@ def save(partition: Partition, lane: Lane) -> None:
     group = group_of(partition, lane)
     if not group.members:
         group.members.update(dict.fromkeys(_implied(partition, lane)))
-    partition.regrouped.add(lane)
+    partition.work.regroup(lane)
 
 
 def encode_changed(partition: Partition) -> None:
     """Put the rows of the groups that changed into the next transaction."""
-    for lane in partition.regrouped:
+    for lane in partition.work.take_regrouped():
         row = rows.encode_group(group_of(partition, lane))
         _note_size(partition, lane, row)
         partition.outbox.write(rows.group_key(*lane.name), row)
-    partition.regrouped.clear()
 
 
 def join(partition: Partition, active: Active) -> None:
@@ -78,17 +71,16 @@ def is_full(partition: Partition, lane: Lane) -> bool:
 
 def leave(partition: Partition, origin: str, key: str, own: bytes) -> None:
     """Take a forgotten endpoint out of its group; the last one takes the group's state with it."""
-    lane = partition.lane(origin, key)
+    lane = partition.work.lane(origin, key)
     group = group_of(partition, lane)
     group.members.pop(own, None)
     if group.members:
         save(partition, lane)
         return
-    lane.group = None
-    partition.regrouped.discard(lane)
+    partition.work.ungroup(lane)
     if partition.outbox.read(rows.group_key(origin, key)) is not None:
         partition.outbox.write(rows.group_key(origin, key), None)
-    partition.forget_lane(lane)
+    partition.work.forget(lane)
 
 
 def members(partition: Partition, active: Active) -> list[Active]:

@@ -41,10 +41,8 @@ def take(partition: Partition, record: Record) -> None:
     """Put one record of the queue into its lane, or set it aside."""
     value = record.value()
     offset = record.offset()
-    partition.row.queue = offset + 1
-    partition.moved = True
     log_time = record.timestamp()[1] * MILLISECOND
-    partition.row.queue_time = max(partition.row.queue_time, log_time)
+    partition.progress.take(offset, log_time)
     headers = read_headers(record)
     try:
         if value is None:
@@ -64,12 +62,13 @@ def take(partition: Partition, record: Record) -> None:
         return
     item = Item(active, envelope, None, False, record.topic(), offset, log_time, active.key, header, value)
     lane = active.lane
-    if partition.suspicion is not None:
-        if offset < partition.row.bound:
-            partition.suspicion.mark(item)
-        partition.suspicion.unspilled.add(lane)
+    work = partition.work
+    if work.suspicion is not None:
+        if offset < partition.progress.row.bound:
+            work.suspicion.mark(item)
+        work.suspicion.unspilled.add(lane)
     if lane.put(item):
-        partition.ready.append(lane)
+        work.ready.append(lane)
 
 
 def set_failed_aside(partition: Partition, record: Record, error: Exception, headers: Headers | None) -> None:
@@ -80,13 +79,12 @@ def set_failed_aside(partition: Partition, record: Record, error: Exception, hea
 
 def set_untaken_aside(partition: Partition, record: Record, why: str) -> None:
     """Keep a record that processes died of without looking into it: not even its headers are asked for."""
-    row, offset = partition.row, record.offset()
+    offset = record.offset()
     log.error("a record of %s at %d is not taken: %s", record.topic(), offset, why)
     if record.topic() == partition.owner.queue_topic:
-        row.queue = offset + 1
+        partition.progress.skip(offset)
     else:
-        row.commands = offset + 1
-    partition.moved = True
+        partition.progress.take_command(offset)
     letters.set_aside(partition, record, why, None)
 
 
@@ -183,8 +181,7 @@ def _check_prefix(active: Active, prefix: Prefix) -> None:
 def take_command(partition: Partition, record: Record) -> None:
     """Put one command into the lane of its endpoint; forward it when it belongs to another partition."""
     value, key = record.value(), record.key()
-    partition.row.commands = record.offset() + 1
-    partition.moved = True
+    partition.progress.take_command(record.offset())
     try:
         if not value or not key or len(key) > KEY_BYTES:
             raise Unbelievable(f"a command needs a value and a key of 1 to {KEY_BYTES} bytes")
@@ -213,9 +210,9 @@ def _into_lane(partition: Partition, record: Record, command: Command, key: byte
     active = partition.find(peer, command.key, "")
     log_time = record.timestamp()[1] * MILLISECOND
     item = Item(active, None, command, False, record.topic(), record.offset(), log_time, key, b"", value)
-    if partition.suspicion is not None and record.offset() < partition.commands_bound:
-        partition.suspicion.mark(item)
-    partition.enqueue(active.lane, item)
+    if partition.work.suspicion is not None and record.offset() < partition.progress.commands_bound:
+        partition.work.suspicion.mark(item)
+    partition.work.enqueue(active.lane, item)
 
 
 def restore_waiting(partition: Partition) -> None:
@@ -226,7 +223,7 @@ def restore_waiting(partition: Partition) -> None:
         item = partition.outbox.decoded(row_key, lambda _, row=row: _waiting_item(partition, row), data)  # type: ignore[misc]  # the default binds the loop's row
         partition.waiting.restore(item, number)
         if item.active is not None:
-            partition.enqueue(item.active.lane, partition.suspect(item))
+            partition.work.enqueue(item.active.lane, partition.work.suspect(item))
 
 
 def _waiting_item(partition: Partition, row: rows.WaitingRow) -> Item:

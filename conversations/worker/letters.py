@@ -127,7 +127,7 @@ def set_aside(partition: Partition, record: Record, why: str, headers: Headers |
 def _open(partition: Partition, topic: str, offset: int) -> None:
     """Note that a letter is open: nobody has said yet what is to become of it, and no dialog waits for that."""
     key = rows.letter_key(topic, offset)
-    until = max(partition.row.queue_time, partition.owner.now) + partition.owner.periods.letter_life
+    until = max(partition.progress.row.queue_time, partition.owner.now) + partition.owner.periods.letter_life
     partition.outbox.write(key, until.to_bytes(8, "big"))
     partition.schedule.letters.add(until, key)
 

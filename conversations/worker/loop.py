@@ -162,7 +162,7 @@ class Worker:
             records, self._backlog = self._backlog, []
             with self.owner.lock:
                 self.owner.look_at_clock()
-                if self.owner.budget.begin() and any(partition.ready for partition in self.partitions.values()):
+                if self.owner.budget.begin() and any(partition.work.ready for partition in self.partitions.values()):
                     self._put_back(records)  # what the last step took on and did not get to goes first
                 else:
                     self._put_back(routing.route(self.owner, self.partitions, records, self._set_damaged_aside))
@@ -241,7 +241,7 @@ class Worker:
             parking.wake(partition)
             if partition.refused:
                 undelivered.wake(partition)
-            if partition.paused:
+            if partition.backlog.paused:
                 collecting.pace(partition)
             if partition.waiting.delayed.to:
                 speaking.release_delayed(partition)
@@ -254,7 +254,7 @@ class Worker:
 
     def _check_time_limits(self) -> None:
         for partition in self.partitions.values():
-            if partition.slow:
+            if partition.work.slow:
                 working.check_time_limits(partition)
         self.owner.scheduler.look()
 
@@ -350,8 +350,7 @@ class Worker:
             for partition in owned:
                 working.drain(partition, deadline)
                 with self.owner.lock:
-                    partition.row.clean = partition.moved = True
-                    partition.row.announced = []
+                    partition.progress.give_back()
             self._giving_back = True
             try:
                 self._commit(owned)

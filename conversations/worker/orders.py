@@ -203,7 +203,7 @@ def _ask(draft: Draft, active: Active, operation: object) -> None:
 
 def _check_age(partition: Partition, item: Item, command: Command) -> None:
     life = partition.owner.periods.command_life
-    oldest = max(item.log_time, partition.row.queue_time) - life
+    oldest = max(item.log_time, partition.progress.row.queue_time) - life
     drawn = drawn_at(command.conversation_id) if isinstance(command.operations[0], Begin) else None
     if command.issued_at < oldest or (drawn is not None and drawn < oldest):
         raise LocalError(
@@ -219,7 +219,7 @@ def _check_age(partition: Partition, item: Item, command: Command) -> None:
 def _remember(partition: Partition, command: Command, log_time: int) -> None:
     """Keep what makes a repetition harmless, for a day of log time."""
     for key in _keys(command):
-        until = max(partition.row.queue_time, log_time) + partition.owner.periods.command_life
+        until = max(partition.progress.row.queue_time, log_time) + partition.owner.periods.command_life
         partition.outbox.write(key, until.to_bytes(8, "big") + _content(command))
         partition.schedule.commands.add(until, key)
 

@@ -123,13 +123,13 @@ class Outbox:
         """Put a row into the next transaction; None deletes it."""
         flight_rows = self.filling.rows
         if value is not None:
-            self._budget.spend(len(value) - len(flight_rows.get(key) or b""))
+            self._budget.written += len(value) - len(flight_rows.get(key) or b"")
         flight_rows[key] = value
 
     def produce(self, record: Produced) -> None:
         """Append a record with the next transaction."""
         self.filling.outs.append(record)
-        self._budget.spend(len(record[3] or b""))
+        self._budget.written += len(record[3] or b"")
 
     def notify(self, notice: Callable[[], None]) -> None:
         """Call something once the next transaction is committed."""
@@ -146,7 +146,8 @@ class Outbox:
         flight = self.filling
         flight.rows[rows.PARTITION] = partition_row
         flight.queue = queue
-        flight.outs += [self._state_record(key, value) for key, value in flight.rows.items()]
+        topic, number = self._state_topic, self._number
+        flight.outs += [(topic, number, key, value, None) for key, value in flight.rows.items()]
         self.flying = flight
         self.filling = Flight()
 
@@ -170,10 +171,9 @@ class Outbox:
             self.flying, self.filling = None, flight
             before = set(flight.rows)
             take_out(flight.outs)
-            flight.outs += [self._state_record(key, value) for key, value in flight.rows.items() if key not in before]
+            topic, number = self._state_topic, self._number
+            added = [(topic, number, key, value, None) for key, value in flight.rows.items() if key not in before]
+            flight.outs += added
             self.flying, self.filling = flight, later
         # Handlers went on while the commit failed: what they said since, of the same dialogs too, must not go ahead of it.
         take_out(later.outs)
-
-    def _state_record(self, key: bytes, value: bytes | None) -> Produced:
-        return self._state_topic, self._number, key, value, None

@@ -120,7 +120,7 @@ def is_full(partition: Partition, found: Park) -> bool:
     brake, unless that would stop others whose messages are handled.
     """
     braking = partition.owner.braking
-    if found.peer in braking.peers and not partition.row.off and braking.others_go_on:
+    if found.peer in braking.peers and not partition.progress.row.off and braking.others_go_on:
         return partition.braked_bytes > partition.owner.settings.limits.parked_bytes
     if partition.holds_back(found.peer) or found.waits_its_turn:
         return False
@@ -140,10 +140,10 @@ def in_the_way(partition: Partition) -> int:
         return 0
     waiting = [park for park in partition.parks.values() if park.waits_its_turn]
     parked = sum(park.row.size for park in waiting)
-    if not braking.peers or partition.row.off:
+    if not braking.peers or partition.progress.row.off:
         return parked
     partition.braked_bytes = sum(park.row.size for park in waiting if park.peer in braking.peers)
-    is_at_limit = parked > limit and not partition.paused
+    is_at_limit = parked > limit and not partition.backlog.paused
     if braking.others_go_on or (is_at_limit and _knows_another(partition)):
         parked -= partition.braked_bytes
     return parked
@@ -172,8 +172,8 @@ def wake(partition: Partition) -> None:
     for active in partition.pop_due(now):
         _take_due(partition, active)
         if active.endpoint.next_deadline() <= now:
-            partition.enqueue(
-                active.lane, partition.suspect(Item(active, deadline=True))
+            partition.work.enqueue(
+                active.lane, partition.work.suspect(Item(active, deadline=True))
             )  # schedules it, once it has run
         else:
             partition.look_in_time(active)
@@ -202,7 +202,7 @@ def _take_due(partition: Partition, active: Active) -> None:
         if again is not None and not again.taken and again.row.due <= now:
             again.taken = True
             item = Item(active, deadline=True, handler=handler, attempts=again.row.attempts, park=again)
-            partition.enqueue(active.lane, partition.suspect(item))
+            partition.work.enqueue(active.lane, partition.work.suspect(item))
 
 
 def _take(partition: Partition, active: Active, found: Park) -> None:
@@ -215,12 +215,12 @@ def _take(partition: Partition, active: Active, found: Park) -> None:
     partition.owner.budget.spend(len(item.value))  # it is in memory, and written again if it fails again
     item.park = found
     item.saved()
-    partition.suspect(item)
+    partition.work.suspect(item)
     lane = active.lane
     if lane.run is not None:
         lane.items.append(item)  # its run goes on as long as there is something
     else:
-        partition.enqueue(lane, item)
+        partition.work.enqueue(lane, item)
 
 
 def is_stale(partition: Partition, item: Item) -> bool:

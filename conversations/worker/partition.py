@@ -10,18 +10,19 @@ from typing import Any, TypeVar
 
 from conversations.errors import DeclarationError, InputLost, StateDamaged, StateUpgradeError
 from conversations.handlers import unknown_side
-from conversations.lanes import Run
-from conversations.ports import Positions, Record, Store
+from conversations.ports import Positions, Store
 from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER
-from conversations.protocol.rows import PartitionRow
 from conversations.protocol.states import State
-from conversations.worker.active import Active, Item, Lane, Park, Refusal
+from conversations.worker.active import Active, Park, Refusal
+from conversations.worker.backlog import Backlog
 from conversations.worker.outbox import Outbox
 from conversations.worker.owner import Owner
+from conversations.worker.progress import Progress
 from conversations.worker.schedule import Schedule
 from conversations.worker.suspicion import Suspicion
 from conversations.worker.waiting import Waiting
+from conversations.worker.work import Work
 
 R = TypeVar("R")
 
@@ -33,23 +34,13 @@ class Partition:
         self.number = number
         self.owner = owner
         self.outbox = Outbox(number, store, owner.budget, owner.state_topic, owner.dead_letter_topic)
-        self.row = PartitionRow()
+        self.progress = Progress()
         self.actives: dict[bytes, Active] = {}
         """By what the peer's envelopes carry at ``IDENTITY``: conversation id and the sender's side."""
-        self.lanes: dict[tuple[str, str], Lane] = {}
-        self.ready: list[Lane] = []
-        """Lanes with something to do and no run yet."""
-        self.slow: dict[Lane, Run] = {}
-        """Lanes at work when the last step was committed."""
-        self.running: list[Run] = []
-        """Runs started in this step."""
+        self.work = Work(number, owner)
         self.schedule = Schedule(owner.periods.step)
         self.dirty: list[Active] = []
-        self.moved = False
-        """The position moved, or the row must be written for another reason."""
         self.waiting = Waiting(self.outbox)
-        self.large: set[Lane] = set()
-        """Lanes whose group takes much memory."""
         self.refused: dict[bytes, Refusal] = {}
         """Dialogs to be broken because what they said is refused for good; their envelopes are such rows."""
         self.parks: dict[bytes, Park] = {}
@@ -58,33 +49,17 @@ class Partition:
         """Handlers without a message that failed and are tried again later, by identity and ``rows.TIMER`` or ``ERROR``."""
         self.changed: set[bytes] = set()
         """Keys of the rows of these that are to be written."""
-        self.regrouped: set[Lane] = set()
-        """Lanes whose group's row is to be written."""
         self.draining: list[tuple[bytes, Park]] = []
         """Parked dialogs whose next message is to be taken up by the next step."""
         self.slice_left = self.parked_bytes = self.counted_bytes = self.braked_bytes = 0
         """Parked records this step may still take up; bytes that are parked, that a limit counts of them, that wait for the brake."""
         self.left_in_memory = 0
         """How many endpoints were left when room was last made."""
-        self.commands_bound = self.opened_at = 0
-        """Offset of the commands up to which a crash may lie, of the queue it is ``row.bound``; and when it was opened:
-        deadlines up to then are from before."""
-        self.suspicion: Suspicion | None = None
-        """What may run, since an unclean start; None: anything."""
-        self.unread: list[Record] = []
-        """Records of the queue that were at hand when its input was paused."""
-        self.is_behind = self.paused = self.gone = False
-        """Behind, it has records at hand that it did not take. Gone, it belongs to somebody else: what still runs for it is refused."""
+        self.backlog = Backlog()
+        self.gone = False
+        """It belongs to somebody else: what still runs for it is refused."""
 
     # -- finding ----------------------------------------------------------------------------------------
-
-    def lane(self, origin: str, key: str) -> Lane:
-        """Return the lane of a conversation group."""
-        name = (origin, key)
-        lane = self.lanes.get(name)
-        if lane is None:
-            lane = self.lanes[name] = Lane(name)
-        return lane
 
     def find(self, peer_identity: bytes, key: str, origin: str) -> Active:
         """Return what is known of an endpoint: in memory, in a row, or nothing yet.
@@ -100,10 +75,10 @@ class Partition:
         own = rows.other_side(peer_identity)
         row = self.outbox.read(rows.ENDPOINT + own)
         if row is None:
-            active = Active(own, key.encode(), self.lane(origin, key))
+            active = Active(own, key.encode(), self.work.lane(origin, key))
         elif rows.is_tombstone(row):
             tombstone = self.outbox.decoded(rows.ENDPOINT + own, rows.decode_tombstone, row)
-            active = Active(own, tombstone.key.encode(), self.lane(tombstone.origin, tombstone.key))
+            active = Active(own, tombstone.key.encode(), self.work.lane(tombstone.origin, tombstone.key))
             active.tombstone = tombstone
         else:
             active = self._load(own, row)
@@ -115,7 +90,7 @@ class Partition:
         endpoint, constant = self.outbox.decoded(
             rows.ENDPOINT + own, lambda data: rows.decode_endpoint(own, data, service), row
         )
-        active = Active(own, endpoint.key.encode(), self.lane(endpoint.origin, endpoint.key))
+        active = Active(own, endpoint.key.encode(), self.work.lane(endpoint.origin, endpoint.key))
         side = self.owner.sides.get((endpoint.contract, endpoint.initiator))
         if side is None:
             side = unknown_side(endpoint.contract, endpoint.initiator)  # only a temporary service gets here
@@ -132,36 +107,9 @@ class Partition:
 
     # -- lanes --------------------------------------------------------------------------------------------
 
-    def enqueue(self, lane: Lane, item: Item) -> None:
-        """Put an item at the end of a lane."""
-        if self.suspicion is not None:
-            self.suspicion.unspilled.add(lane)
-        if lane.put(item):
-            self.ready.append(lane)
-
-    def suspect(self, item: Item) -> Item:
-        """Put an item from before an unclean start under suspicion; return it."""
-        if self.suspicion is not None:
-            self.suspicion.mark(item)
-        return item
-
     def is_busy(self) -> bool:
         """Say whether something is under way that the next step would carry on."""
-        stirring = self.suspicion is not None and self.suspicion.stirring
-        return bool(self.slow or self.ready or self.draining or stirring)
-
-    def take_ready(self) -> list[Lane]:
-        """Take the lanes to be worked on now."""
-        ready, self.ready = self.ready, []
-        if self.number in self.owner.breakdowns.careful:
-            ready, self.ready = ready[:1], ready[1:]
-        return ready if self.suspicion is None else self.suspicion.admit(ready)
-
-    def trust(self) -> None:
-        """Let anything run again."""
-        if self.suspicion is not None:
-            self.owner.stage.leave(self.suspicion)
-            self.suspicion = None
+        return bool(self.draining or self.work.is_busy)
 
     def touch(self, active: Active) -> None:
         """Write the endpoint's row with the next transaction."""
@@ -173,7 +121,9 @@ class Partition:
 
     def look_in_time(self, active: Active) -> None:
         """Make sure the endpoint is looked at when something of it is due next."""
-        self.schedule.enter(active, self._wake_time(active))
+        deadline = self._wake_time(active)
+        if deadline < active.scheduled:
+            self.schedule.enter(active, deadline)
 
     def _wake_time(self, active: Active) -> int:
         """When something of an endpoint is due next."""
@@ -218,7 +168,7 @@ class Partition:
 
     def holds_back(self, peer: str) -> bool:
         """Say whether no handler is called of a peer's dialogs: the queue is off, or the worker's brake is on for it."""
-        return bool(self.row.off) or peer in self.owner.braking.peers
+        return bool(self.progress.row.off) or peer in self.owner.braking.peers
 
     def is_open(self, own: bytes) -> bool:
         """Tell whether there is an endpoint that is not closed."""
@@ -248,38 +198,34 @@ class Partition:
                 self.number, "the consumer group has an offset, but the state topic has no row of the partition"
             )
         if row is not None:
-            self.row = self.outbox.decoded(rows.PARTITION, rows.decode_partition, row)
+            self.progress.restore(self.outbox.decoded(rows.PARTITION, rows.decode_partition, row))
             self._check(queue_id, commands_id)
-            self.owner.clock.heard(self.row.queue_time)
+            self.owner.clock.heard(self.progress.row.queue_time)
         fresh = row is None
-        self.row.queue_id, self.row.commands_id = queue_id, commands_id
-        self.row.state_id = ids[self.owner.state_topic]
-        self.row.unclean_starts = 0 if self.row.clean else self.row.unclean_starts + 1
-        self.row.bound = self.owner.log.queue_end(self.number)
-        self.commands_bound = self.owner.log.commands_end(self.number)
-        self.opened_at = self.owner.clock.now()
-        self.row.clean = False
-        if self.row.unclean_starts:
-            self.suspicion = Suspicion(self.row, self.owner.stage, self.owner.settings.deaths, self.owner.process)
+        self.progress.belongs_to(queue_id, commands_id, ids[self.owner.state_topic])
+        ends = self.owner.log.queue_end(self.number), self.owner.log.commands_end(self.number)
+        self.progress.open(*ends, self.owner.clock.now())
+        if self.progress.row.unclean_starts:
+            suspicion = Suspicion(self.progress.row, self.owner.stage, self.owner.settings.deaths, self.owner.process)
+            self.work.doubt(suspicion)
         else:
-            self.row.announced, self.row.deaths = [], {}
-        self.moved = True
+            self.progress.trust()
         try:
             self._rebuild()
         except (ValueError, IndexError) as error:
             raise StateDamaged(self.number, f"a row of the state cannot be understood: {error}") from error
-        return Positions(None, None) if fresh else Positions(self.row.queue, self.row.commands)
+        return Positions(None, None) if fresh else Positions(self.progress.row.queue, self.progress.row.commands)
 
     def _check(self, queue_id: str, commands_id: str) -> None:
         for what, mine, theirs in (
-            ("queue", self.row.queue_id, queue_id),
-            ("commands", self.row.commands_id, commands_id),
+            ("queue", self.progress.row.queue_id, queue_id),
+            ("commands", self.progress.row.commands_id, commands_id),
         ):
             if mine != theirs:
                 raise InputLost(self.number, f"the {what} topic was re-created: it is not the one the state belongs to")
-        if self.row.state_version > self.owner.service.state.version:
+        if self.progress.row.state_version > self.owner.service.state.version:
             raise StateUpgradeError(
-                f"service {self.owner.name!r}: stored state has version {self.row.state_version}, this code "
+                f"service {self.owner.name!r}: stored state has version {self.progress.row.state_version}, this code "
                 f"{self.owner.service.state.version}"
             )
 
@@ -315,25 +261,29 @@ class Partition:
                 park = parks[key[1:]] = Park(rows.decode_park(row), suspect=True)
                 self.parked_bytes += park.row.size
                 self.counted_bytes += park.row.counted_size
-                if park.row.due == rows.QUEUE_ON and not self.row.off:
-                    park.row.due = min(self.opened_at, self.row.queue_time)  # now, whatever the machine's clock says
+                if park.row.due == rows.QUEUE_ON and not self.progress.row.off:
+                    park.row.due = min(
+                        self.progress.opened_at, self.progress.row.queue_time
+                    )  # now, whatever the machine's clock says
                 if park.wakes != NEVER:
                     self.schedule.deadlines.add(park.wakes, key[1:18])
 
     def read_to(self) -> int:
         """Offset of the queue up to which everything was read, markers at its end included."""
-        return self.row.queue if self.is_behind else max(self.row.queue, self.owner.log.queue_read_to(self.number))
+        position = self.progress.row.queue
+        return position if self.backlog.is_behind else max(position, self.owner.log.queue_read_to(self.number))
 
     def settled(self) -> bool:
         """True when everything from before the partition was opened is handled: records, rows, commands and deadlines."""
         return (
-            (self.suspicion is None or not self.suspicion.left)
+            (self.work.suspicion is None or not self.work.suspicion.left)
             and not self.draining
-            and not self.row.off
-            and self.next_deadline() > self.opened_at
-            and self.read_to() >= self.row.bound
-            and not self.is_behind
-            and max(self.row.commands, self.owner.log.commands_read_to(self.number)) >= self.commands_bound
+            and not self.progress.row.off
+            and self.next_deadline() > self.progress.opened_at
+            and self.read_to() >= self.progress.row.bound
+            and not self.backlog.is_behind
+            and max(self.progress.row.commands, self.owner.log.commands_read_to(self.number))
+            >= self.progress.commands_bound
             and not any(park.keeps_suspicion for parks in (self.parks, self.retries) for park in parks.values())
         )
 
@@ -341,34 +291,27 @@ class Partition:
 
     def pending(self) -> bool:
         """True when the next transaction has something of this partition to carry."""
-        return bool(self.moved or self.dirty or self.changed or self.regrouped or not self.outbox.is_empty)
-
-    def forget_lane(self, lane: Lane) -> None:
-        """Drop an idle lane from memory."""
-        if not lane.items and lane.run is None:
-            self.lanes.pop(lane.name, None)
-            self.large.discard(lane)
+        return bool(
+            self.progress.is_changed or self.dirty or self.changed or self.work.is_regrouped or not self.outbox.is_empty
+        )
 
     def stop(self) -> None:
         """Refuse whatever still runs for this partition, and close its store."""
         self.gone = True
-        self.trust()
-        for run in (*self.slow.values(), *self.running):
-            if not run.done:
-                self.owner.scheduler.abandon(run)
+        self.work.stop()
         self.outbox.store.close()
 
     def lengths(self) -> dict[str, Any]:
         """Return sizes for the health page."""
         return {
             "partition": self.number,
-            "position": self.row.queue,
+            "position": self.progress.row.queue,
             "endpoints_in_memory": len(self.actives),
             "tombstones": len(self.schedule.tombstones),
-            "waiting": sum(len(lane.items) for lane in self.slow),
+            "waiting": sum(len(lane.items) for lane in self.work.slow),
             "parked": sum(park.row.next - park.row.first for park in self.parks.values()),
-            "queue_off": self.row.off,
-            "paused": self.paused,
-            "unclean_starts": self.row.unclean_starts,
-            "rollbacks": self.row.rollbacks,
+            "queue_off": self.progress.row.off,
+            "paused": self.backlog.paused,
+            "unclean_starts": self.progress.row.unclean_starts,
+            "rollbacks": self.progress.row.rollbacks,
         }

@@ -23,8 +23,8 @@ def count(partition: Partition, failure: BaseException) -> None:
     if stored is None or partition.gone or partition.outbox.flying is not None or isinstance(failure, StateDamaged):
         return
     owner, row = partition.owner, rows.decode_partition(stored)
-    partition.row = row
-    row.rollbacks += 1
+    partition.progress.restore(row)
+    partition.progress.rolled_back()
     limit, was_on = owner.settings.rollbacks, not row.off
     records: list[Produced] = []
     if limit is not None and row.rollbacks >= limit and was_on:

@@ -44,16 +44,16 @@ def route(
         if partition.number in careful:
             begun.add(partition.number)
     for partition in partitions.values():
-        if partition.suspicion is not None and not partition.gone:
-            _look_at_waiting(partition, partition.suspicion)
+        if partition.work.suspicion is not None and not partition.gone:
+            _look_at_waiting(partition, partition.work.suspicion)
     return left
 
 
 def _give(partition: Partition, record: Record) -> bool:
     """Have a record taken, or let it wait; False when it does not fit there any more."""
-    suspicion = partition.suspicion
+    suspicion = partition.work.suspicion
     if suspicion is not None and _is_suspect(partition, suspicion, record):
-        if partition.unread if record.topic() == partition.owner.queue_topic else suspicion.taking.commands:
+        if partition.backlog.unread if record.topic() == partition.owner.queue_topic else suspicion.taking.commands:
             return _let_wait(partition, suspicion, record)  # behind others of its topic
         left = suspicion.left
         if why := suspicion.killed_untaken(record):
@@ -63,9 +63,8 @@ def _give(partition: Partition, record: Record) -> bool:
         else:
             _take(partition, record)
         suspicion.taken(record, waits=suspicion.left > left)
-    elif partition.paused and record.topic() == partition.owner.queue_topic:
-        partition.unread.append(record)
-        partition.is_behind = True
+    elif partition.backlog.paused and record.topic() == partition.owner.queue_topic:
+        partition.backlog.keep(record)
     else:
         _take(partition, record)
     return True
@@ -83,15 +82,15 @@ def _is_suspect(partition: Partition, suspicion: Suspicion, record: Record) -> b
     if suspicion.may_take(record):
         return True
     if record.topic() != partition.owner.queue_topic:
-        return record.offset() < partition.commands_bound or bool(suspicion.taking.commands)
-    if partition.paused:
+        return record.offset() < partition.progress.commands_bound or bool(suspicion.taking.commands)
+    if partition.backlog.paused:
         return False
-    return record.offset() < partition.row.bound or bool(partition.unread)
+    return record.offset() < partition.progress.row.bound or bool(partition.backlog.unread)
 
 
 def _let_wait(partition: Partition, suspicion: Suspicion, record: Record) -> bool:
-    waiting = partition.unread if record.topic() == partition.owner.queue_topic else suspicion.taking.commands
-    partition.is_behind = True
+    waiting = partition.backlog.unread if record.topic() == partition.owner.queue_topic else suspicion.taking.commands
+    partition.backlog.leave()
     if len(waiting) >= partition.owner.settings.batch:
         return False
     waiting.append(record)
@@ -100,9 +99,9 @@ def _let_wait(partition: Partition, suspicion: Suspicion, record: Record) -> boo
 
 def _look_at_waiting(partition: Partition, suspicion: Suspicion) -> None:
     """Let those that wait longest be announced, and hold their input back meanwhile: what is not read yet stays in Kafka."""
-    taking, flows, log = suspicion.taking, not partition.paused, partition.owner.log
-    suspicion.invite_records(partition.unread if flows else (), taking.commands)
-    holds = bool(partition.unread) and flows
+    taking, flows, log = suspicion.taking, not partition.backlog.paused, partition.owner.log
+    suspicion.invite_records(partition.backlog.unread if flows else (), taking.commands)
+    holds = bool(partition.backlog.unread) and flows
     if holds != taking.holds_queue:
         taking.holds_queue = holds
         if holds:
@@ -118,18 +117,17 @@ def _look_at_waiting(partition: Partition, suspicion: Suspicion) -> None:
 def leave(partitions: Mapping[int, Partition], records: Iterable[Record]) -> None:
     """Note that these records are at hand and not taken."""
     for number in {record.partition() for record in records} & partitions.keys():
-        partitions[number].is_behind = True
+        partitions[number].backlog.leave()
 
 
 def _unread_first(partitions: Iterable[Partition], records: Sequence[Record]) -> Sequence[Record]:
     """Put before ``records`` what was kept of partitions whose input flows again."""
     for partition in partitions:
-        suspicion = partition.suspicion
+        suspicion = partition.work.suspicion
         taking = None if suspicion is None else suspicion.taking
-        is_held = partition.paused and (taking is None or not taking.allowed)
-        partition.is_behind = bool(partition.unread) and is_held
-        if partition.unread and not is_held:
-            records, partition.unread = [*partition.unread, *records], []
+        is_held = partition.backlog.paused and (taking is None or not taking.allowed)
+        if unread := partition.backlog.flow(is_held=is_held):
+            records = [*unread, *records]
         if taking is not None and taking.commands:
             records, taking.commands = [*taking.commands, *records], []
     return records

@@ -39,10 +39,9 @@ class Schedule:
     # -- deadlines ----------------------------------------------------------------------------------------
 
     def enter(self, active: Active, deadline: int) -> None:
-        """Make sure an endpoint is looked at by its deadline."""
-        if deadline < active.scheduled:
-            active.enter(deadline)
-            self.deadlines.add(deadline, active.identity)
+        """Have an endpoint looked at by this deadline, which is earlier than all that are entered for it."""
+        active.enter(deadline)
+        self.deadlines.add(deadline, active.identity)
 
     def next(self) -> int | None:
         """When something may be due, None when nothing ever is."""

@@ -171,7 +171,7 @@ def remember(partition: Partition, active: Active, *, told: bool = True) -> None
     partition.touch(active)
     if endpoint.state is State.CLOSED and active.tombstone is None:
         owner = partition.owner
-        forget_at = max(endpoint.started_until, partition.row.queue_time, owner.now) + owner.periods.grace
+        forget_at = max(endpoint.started_until, partition.progress.row.queue_time, owner.now) + owner.periods.grace
         active.tombstone = rows.Tombstone(
             endpoint.key, endpoint.origin, forget_at, endpoint.inbound.accepted, endpoint.next_out - 1,
             endpoint.discarded, endpoint.dead_lettered, told=told, code=endpoint.error.code if endpoint.error else 0,

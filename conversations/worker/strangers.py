@@ -85,7 +85,7 @@ def _refuse(partition: Partition, item: Item, active: Active, envelope: Envelope
 def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int, *, dead_lettered: int = 0) -> None:
     """Remember that there is no such dialog, as long as its first message could still begin one."""
     owner = partition.owner
-    forget_at = max(envelope.prefix.accept_until, partition.row.queue_time, owner.now) + owner.periods.grace
+    forget_at = max(envelope.prefix.accept_until, partition.progress.row.queue_time, owner.now) + owner.periods.grace
     numbers = Inbound()
     if envelope.seq != NONE:
         numbers.late(envelope.seq, BEFORE_THE_FIRST)

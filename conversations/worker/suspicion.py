@@ -109,8 +109,13 @@ class Suspicion:
 
     def mark(self, item: Item) -> None:
         """Put an item under suspicion."""
-        item.suspect = True
+        item.doubt()
         self.left += 1
+
+    def take_unspilled(self) -> set[Lane]:
+        """Take out the lanes that wait, and got something since they were last kept as rows."""
+        unspilled, self.unspilled = self.unspilled, set()
+        return unspilled
 
     # -- records nobody has looked into --------------------------------------------------------------------------------
 

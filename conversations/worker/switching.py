@@ -23,7 +23,7 @@ OPERATOR, POLICY, ROLLBACKS = "operator", "policy", "rollbacks"
 
 def turn_off(partition: Partition, cause: str, by: str, reason: str, **facts: object) -> None:
     """Turn the queue off with the next transaction; the first cause stays."""
-    row = partition.row
+    row = partition.progress.row
     if not row.off:
         note(partition, cause, by, reason)
         partition.outbox.notify(lambda: tell(partition))
@@ -35,7 +35,7 @@ def turn_off(partition: Partition, cause: str, by: str, reason: str, **facts: ob
 
 def disabled(partition: Partition, **facts: object) -> Produced:
     """Make the event that tells that the queue is off."""
-    row = partition.row
+    row = partition.progress.row
     return letters.event_record(
         partition, "QUEUE_DISABLED", cause=row.off, by=row.off_by, reason=row.off_reason, **facts
     )
@@ -43,11 +43,9 @@ def disabled(partition: Partition, **facts: object) -> Produced:
 
 def turn_on(partition: Partition, by: str, reason: str, **facts: object) -> None:
     """Turn the queue on with the next transaction: what waited for it goes on, in its order."""
-    row = partition.row
+    row = partition.progress.row
     if row.off:
-        row.off = row.off_by = row.off_reason = ""
-        row.off_since = row.rollbacks = 0
-        partition.moved = True
+        partition.progress.turn_on()
         partition.release(partition.owner.now)
     letters.event(partition, "QUEUE_ENABLED", by=by, reason=reason, **facts)
 
@@ -60,15 +58,13 @@ def hold_back(partition: Partition, item: Item, handler: bytes) -> None:
 
 def note(partition: Partition, cause: str, by: str, reason: str) -> None:
     """Write down that the queue is off, and why."""
-    row = partition.row
-    row.off, row.off_since = cause, partition.owner.now
-    row.off_by, row.off_reason = by[: letters.TEXT_LIMIT], reason[: letters.TEXT_LIMIT]
-    partition.moved = True
+    short_by, short_reason = by[: letters.TEXT_LIMIT], reason[: letters.TEXT_LIMIT]
+    partition.progress.turn_off(cause, short_by, short_reason, partition.owner.now)
 
 
 def tell(partition: Partition) -> None:
     """Call the service's hook; what it raises is only logged."""
-    hook, row = partition.owner.service.queue_disabled, partition.row
+    hook, row = partition.owner.service.queue_disabled, partition.progress.row
     if hook is None or not row.off:
         return
     try:

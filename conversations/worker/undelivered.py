@@ -94,7 +94,7 @@ def wake(partition: Partition) -> None:
             keep(partition, own)
         elif not refusal.asked:
             partition.refused[own] = refusal._replace(asked=True)
-            partition.enqueue(active.lane, partition.suspect(Item(active, deadline=True)))
+            partition.work.enqueue(active.lane, partition.work.suspect(Item(active, deadline=True)))
 
 
 def keep(partition: Partition, own: bytes) -> Refusal:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import cast
 
 from conversations.calls import Call
 from conversations.checks import later
@@ -47,43 +48,43 @@ SOONEST = timedelta(milliseconds=100)
 def start(partition: Partition, lane: Lane) -> Run:
     """Make the run that works off a lane."""
     run = Run(lane, steps(partition, lane))
-    lane.run = run
+    lane.begin(run)
     return run
 
 
 def start_ready(partition: Partition, mark: Mark) -> None:
     """Start the runs of all lanes of a partition that have something to do."""
-    for lane in partition.take_ready():
+    for lane in partition.work.take_ready():
         if lane.run is None and lane.items:
             run = start(partition, lane)
-            partition.running.append(run)
+            partition.work.started(run)
             partition.owner.scheduler.start(run, mark)
 
 
 def steps(partition: Partition, lane: Lane) -> Steps:
     """Work off a lane; yields each handler to call, is sent what it raised. Holds the owner's lock in between."""
     lock, braking, breakdowns = partition.owner.lock, partition.owner.braking, partition.owner.breakdowns
-    items, room, item = lane.items, Room(partition), None
+    items, progress, room, item = lane.items, partition.progress, Room(partition), None
     lock.acquire()
-    run = lane.run
     try:
+        run = cast("Run", lane.run)  # whoever advances these steps has begun it
         while items and not partition.gone and not partition.owner.budget.is_spent():
             item, held_back = items[0], False
             partition.outbox.begin(item)
-            if partition.suspicion is not None and not partition.suspicion.has_turn(item):
-                _leave(partition, lane)  # taken up again when it is announced
+            if partition.work.suspicion is not None and not partition.work.suspicion.has_turn(item):
+                partition.work.leave(lane)  # taken up again when it is announced
                 return
             condemned = _verdict(partition, item) if breakdowns.condemned or item.suspect else None
             for first in () if condemned is SETTLED else _tasks(partition, item):
                 task: Task | None = first
                 while task is not None:
                     _begins(partition, item, task)
-                    if partition.row.off or (braking.peers and braking.holds_back(item, task.active.endpoint.peer)):
+                    if progress.row.off or (braking.peers and braking.holds_back(item, task.active.endpoint.peer)):
                         switching.hold_back(partition, item, task.without)
                         task = receiving.too_much(partition, item, task)
                         held_back = task is None
                         continue
-                    if partition.suspicion is not None and not _may_run(partition, lane, item, task):
+                    if partition.work.suspicion is not None and not _may_run(partition, lane, item, task):
                         return
                     if isinstance(condemned, Condemned):
                         _give_up_on_failed(partition, item, task, condemned.failure)
@@ -105,7 +106,7 @@ def steps(partition: Partition, lane: Lane) -> Steps:
             _finished(partition, lane, item, held_back=held_back)
             if partition.number in breakdowns.careful:
                 break
-        _leave(partition, lane)
+        partition.work.leave(lane)
     except GeneratorExit:
         # Abandoned while its handler ran: the lock is not held, and the lane is somebody else's now.
         lock.acquire()
@@ -137,24 +138,15 @@ def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
 
 def _may_run(partition: Partition, lane: Lane, item: Item, task: Task) -> bool:
     """Say whether a handler may be called; if not, its lane waits until it is announced, or goes on without it."""
-    suspicion = partition.suspicion
+    suspicion = partition.work.suspicion
     died = suspicion.doom(item) if suspicion is not None else None
     if suspicion is None or (died is None and suspicion.may_run(item)):
         return True
     if died is not None:
         _give_up_on_killer(partition, item, task, died)
         _finished(partition, lane, item)
-    _leave(partition, lane)
+    partition.work.leave(lane)
     return False
-
-
-def _leave(partition: Partition, lane: Lane) -> None:
-    """Let the next step go on with a lane, or the lane rest."""
-    lane.run = None
-    if lane.items:
-        partition.ready.append(lane)
-    else:
-        lane.rest()
 
 
 def _give_up_on_killer(partition: Partition, item: Item, task: Task, died: ProcessDied) -> None:
@@ -166,7 +158,7 @@ def _give_up_on_killer(partition: Partition, item: Item, task: Task, died: Proce
 
 def _verdict(partition: Partition, item: Item) -> Condemned | object | None:
     """Say whether our own code failed with an item before; what no policy can be applied to is set aside at once."""
-    found, suspicion = breakdowns_of.verdict(partition, item), partition.suspicion
+    found, suspicion = breakdowns_of.verdict(partition, item), partition.work.suspicion
     if found is None and suspicion is not None and (died := suspicion.doom(item)) is not None:
         # A message that processes die of is given up on where its handler would be called, unless it has none.
         if not _has_no_handler(item) and not suspicion.is_hopeless(item):
@@ -184,10 +176,9 @@ def _has_no_handler(item: Item) -> bool:
 
 def _give_up_on_failed(partition: Partition, item: Item, task: Task, failure: Exception) -> None:
     """Do what its policy says of a message around whose handler our own code failed; too many in a row turn the queue off."""
-    owner, row = partition.owner, partition.row
+    owner, row = partition.owner, partition.progress.row
     owner.counts.failures += 1
-    row.rollbacks += 1
-    partition.moved = True
+    partition.progress.rolled_back()
     limit = owner.settings.rollbacks
     if limit is not None and row.rollbacks >= limit and not row.off:
         by = f"{row.rollbacks} rollbacks in a row"
@@ -209,7 +200,9 @@ def _begins(partition: Partition, item: Item, task: Task) -> None:
 def _due(partition: Partition, active: Active) -> Sequence[Task]:
     """Do what deadlines ask for; each handler to run gets an item of its own, as each may fail by itself."""
     tasks = receiving.due(partition, active)
-    active.lane.items.extend(partition.suspect(Item(active, deadline=True, handler=task.without)) for task in tasks[1:])
+    active.lane.items.extend(
+        partition.work.suspect(Item(active, deadline=True, handler=task.without)) for task in tasks[1:]
+    )
     return tasks[:1]
 
 
@@ -234,7 +227,8 @@ def _outcome(
         failure = _keep_state(partition, active, draft.outcome)
     if failure is not None:
         return None if judge(partition, item, task, failure) else task
-    partition.row.rollbacks = 0
+    if partition.progress.row.rollbacks:
+        partition.progress.succeeded()
     braking = partition.owner.braking
     if braking.is_counting or braking.peers or not braking.well.get(active.endpoint.peer):
         _succeeded(partition, item, active.endpoint.peer)
@@ -262,7 +256,7 @@ def _keep_state(partition: Partition, active: Active, state: object) -> BaseExce
     group = groups.group_of(partition, active.lane)
     if group.state != data or group.version != codec.version:
         group.state, group.version = data, codec.version
-        partition.row.state_version = max(partition.row.state_version, codec.version)
+        partition.progress.keep_state(codec.version)
         groups.save(partition, active.lane)
         active.endpoint.stateful = True
         partition.touch(active)
@@ -335,7 +329,7 @@ def _subject(item: Item, task: Task) -> Subject:
 def check_time_limits(partition: Partition) -> None:
     """Give up on runs of handlers that are past their limit."""
     now = time.monotonic()
-    for lane, run in list(partition.slow.items()):
+    for lane, run in list(partition.work.slow.items()):
         if run.overdue(now):
             with partition.owner.lock:
                 # Asked again: meanwhile it may have returned, and the next have begun.
@@ -347,7 +341,7 @@ def check_time_limits(partition: Partition) -> None:
 def drain(partition: Partition, deadline: float) -> None:
     """Wait for the handlers that run, until ``deadline`` of the monotonic clock."""
     with partition.owner.lock:
-        runs = [*partition.slow.values(), *partition.running]
+        runs = partition.work.runs
     for run in runs:
         while not run.done and time.monotonic() < deadline and run.mark is not None:
             run.mark.wait(0.05)
@@ -357,14 +351,13 @@ def overdue(partition: Partition, lane: Lane) -> None:
     """Charge the handler at a lane's head with a time-out and let the lane go on."""
     item = lane.items[0]
     task = _running_task(partition, item)
-    lane.run = None
-    partition.moved = True  # the attempt is to be committed, also when nothing else is
+    lane.end()
+    partition.progress.change()  # the attempt is to be committed, also when nothing else is
     if task is None or judge(
         partition, item, task, TimeLimitExceeded(f"{task.handler.name} ran longer than {task.handler.time_limit:g} s")
     ):
         _finished(partition, lane, item)
-    if lane.items and lane not in partition.ready:
-        partition.ready.append(lane)
+    partition.work.resume(lane)
 
 
 def _running_task(partition: Partition, item: Item) -> Task | None:
@@ -396,8 +389,8 @@ def _finished(partition: Partition, lane: Lane, item: Item, *, held_back: bool =
     items.popleft()
     if item.row != NO_ROW:
         partition.waiting.drop(item)
-    if partition.suspicion is not None:
-        partition.suspicion.finished(item, tried=not held_back)
+    if partition.work.suspicion is not None:
+        partition.work.suspicion.finished(item, tried=not held_back)
     if item.park is not None:
         parking.head_done(partition, item)
     active = item.active

@@ -130,7 +130,7 @@ def test_a_handler_that_returns_while_a_commit_is_under_way_has_had_its_turn(
     house.begun.clear()
     worker = house.worker()
     until(house.begun.is_set, worker)
-    (run,) = [*worker.partitions[0].slow.values(), *worker.partitions[0].running]
+    (run,) = worker.partitions[0].work.runs
     commit = worker.owner.log.commit
 
     def slowly(outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
@@ -187,7 +187,7 @@ def test_what_arrives_after_the_start_is_not_suspect() -> None:
                 web.begin_dialog("moody", ECHO).send(Say(text=f"later {number}-{extra}"))
             sim.worker("web").step()
             sim.worker("moody").step()
-            unclean.append(any(it.row.unclean_starts for it in sim.worker("moody").partitions.values()))
+            unclean.append(any(it.progress.row.unclean_starts for it in sim.worker("moody").partitions.values()))
         assert any(unclean)
         assert not unclean[-1]
         sim.run()

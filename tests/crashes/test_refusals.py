@@ -16,7 +16,7 @@ def test_what_a_handler_writes_while_a_commit_is_refused_is_committed_later(monk
     worker = house.worker()
     until(house.begun.is_set, worker)
     until(lambda: bool(worker.partitions[0].waiting.bytes) and not worker.step(), worker)
-    (run,) = worker.partitions[0].slow.values()
+    (run,) = worker.partitions[0].work.slow.values()
     commit = worker.owner.log.commit
     refused: list[bool] = []
 

@@ -93,7 +93,7 @@ def test_only_the_partitions_of_the_dead_are_suspect() -> None:
     first, second = house.worker(), house.worker()
     until(lambda: len(first.partitions) == len(second.partitions) == 1, first, second)
     (theirs,), (own,) = first.partitions, second.partitions
-    until(lambda: bool(first.partitions[theirs].slow and second.partitions[own].slow), first, second)
+    until(lambda: bool(first.partitions[theirs].work.slow and second.partitions[own].work.slow), first, second)
     die(first)
     until(lambda: len(second.partitions) == 2, second)
     assert (house.row(theirs).unclean_starts, house.row(own).unclean_starts) == (1, 0)

@@ -33,10 +33,10 @@ def facts(worker: Worker) -> dict[str, Any]:
         "steps": worker.counts.commits,
         "handled": worker.counts.handled,
         "busy": worker.busy(),
-        "positions": {it.number: it.row.queue for it in partitions},
+        "positions": {it.number: it.progress.row.queue for it in partitions},
         "braked": worker.owner.braking.on,
-        "off": [it.number for it in partitions if it.row.off],
-        "paused": [it.number for it in partitions if it.paused],
+        "off": [it.number for it in partitions if it.progress.row.off],
+        "paused": [it.number for it in partitions if it.backlog.paused],
         "kept": {
             "held": max((it.waiting.held.bytes for it in partitions), default=0),
             "delayed": max((it.waiting.delayed.bytes for it in partitions), default=0),

@@ -91,8 +91,8 @@ def test_what_a_lane_finishes_after_the_partition_came_back_is_refused(house: Ho
     dialog.ask(1)
     until(lambda: (worker.step(0.05), begun.is_set())[1])
     first = worker.partitions[0]
-    until(lambda: (worker.step(0.05), first.slow)[1])
-    (run,) = first.slow.values()
+    until(lambda: (worker.step(0.05), first.work.slow)[1])
+    (run,) = first.work.slow.values()
     heir = house.open(house.worker())
     house.answered(heir, 1)
     heir.close()

@@ -150,7 +150,7 @@ def test_a_stale_local_copy_is_built_anew(
     """What it still has and the topic has no more would come back to life."""
     worker = house.open(house.worker(stores=made(house, tmp_path)))
     assert worker.partitions[0].outbox.read(GHOST[0]) is None
-    assert worker.partitions[0].row.queue > 0
+    assert worker.partitions[0].progress.row.queue > 0
 
 
 def test_a_damaged_local_copy_is_thrown_away_and_told(house: House, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_damaged_local_copy_is_thrown_away_and_told(house: House, tmp_path: Pa
     Asking(house).ask(5)
     until(lambda: (worker.step(0.05), sorted(house.answers(end=False)) == [1, 2, 3, 4, 5])[1])
     assert len(house.events("COPY_DAMAGED")) == 2
-    assert worker.partitions[0].row.queue > 0
+    assert worker.partitions[0].progress.row.queue > 0
 
 
 def damage(directory: Path) -> int:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.kafka
 
 
 def queue_time(worker: Worker) -> int:
-    return worker.partitions[0].row.queue_time
+    return worker.partitions[0].progress.row.queue_time
 
 
 def test_an_idle_queue_is_brought_forward_by_a_genuine_tick(house: House) -> None:

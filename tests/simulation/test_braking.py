@@ -143,7 +143,7 @@ def test_no_dialog_breaks_and_input_pauses_while_it_is_on() -> None:
                     dialog.send(Say(text=str(number)))
             sim.run()
         (partition,) = sim.worker("moody").partitions.values()
-        assert partition.paused
+        assert partition.backlog.paused
         well = [dialog for dialog in dialogs if dialog.error is None]
         assert len(well) >= 20
         deployed.broken = False
@@ -264,12 +264,12 @@ def test_an_unclean_start_is_made_good_although_a_peer_stays_braked() -> None:
         assert len(events(sim, "BRAKE_ON")) == 1
         first, second = (worker.partitions[number] for number in range(2))
         assert any(park.waits_its_turn for park in first.parks.values())
-        assert first.suspicion is None
-        assert first.row.unclean_starts == 0
-        assert second.suspicion is not None, "what waits there may end the process"
+        assert first.work.suspicion is None
+        assert first.progress.row.unclean_starts == 0
+        assert second.work.suspicion is not None, "what waits there may end the process"
         deployed.broken = False
         sim.advance(2 * SECOND)
-        assert second.suspicion is None
+        assert second.work.suspicion is None
         sim.check_invariants()
 
 
@@ -292,7 +292,7 @@ def test_what_arrives_behind_suspects_is_taken_and_leaves_the_worker_at_rest() -
             dialog.send(Say(text="bad"))
         sent(sim, "other")
         sim.run()
-        assert worker.partitions[0].suspicion is not None
+        assert worker.partitions[0].work.suspicion is not None
         assert not worker.busy()
         assert len(texts(well[0])) == 20
         sim.check_invariants()
@@ -382,7 +382,7 @@ def test_a_peer_with_an_open_dialog_is_not_stopped_by_another_after_a_restart() 
         sim.run()
         talk(sim, 300, "bad", peer="other")
         (partition,) = sim.worker("moody").partitions.values()
-        assert not partition.paused
+        assert not partition.backlog.paused
         quiet.send(Say(text="good again"))
         sim.run()
         assert texts(quiet) == ["good", "good again"]
@@ -408,6 +408,6 @@ def test_a_queue_that_pauses_is_told_of_once_and_when_it_goes_on() -> None:
         deployed.broken = False
         sim.advance(5 * SECOND)
         assert len(events(sim, "QUEUE_RESUMED")) == len(events(sim, "QUEUE_PAUSED"))
-        assert not partition.paused
+        assert not partition.backlog.paused
         assert len(sim.dead_letters("moody")) == given_up
         sim.check_invariants()

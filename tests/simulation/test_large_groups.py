@@ -34,9 +34,9 @@ def test_large_states_leave_memory_when_their_dialogs_have_nothing_to_do() -> No
                 dialog.send(Say(text=text))
             sim.run()
             (partition,) = sim.worker("collector").partitions.values()
-            kept = [lane.group for lane in partition.lanes.values() if lane.group is not None]
+            kept = [lane.group for lane in partition.work.lanes.values() if lane.group is not None]
             assert sum(len(group.state) for group in kept) <= len(dialogs) * groups.LARGE
-            assert not partition.large
+            assert not partition.work.large
         assert {it.text for dialog in dialogs for it in dialog.received()[-1:] if isinstance(it, Say)} == {"a b c"}
         sim.check_invariants()
         bounds.check_at_rest(sim.worker("collector"))
@@ -49,4 +49,4 @@ def test_small_states_stay_with_their_dialogs() -> None:
             dialog.send(Say(text="a"))
         sim.run()
         (partition,) = sim.worker("collector").partitions.values()
-        assert sum(lane.group is not None for lane in partition.lanes.values()) >= len(dialogs)
+        assert sum(lane.group is not None for lane in partition.work.lanes.values()) >= len(dialogs)

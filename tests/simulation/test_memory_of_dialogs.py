@@ -266,7 +266,7 @@ def test_an_endpoint_dropped_from_memory_shares_its_groups_lane() -> None:
         (partition,) = sim.worker("scatterer").partitions.values()
         for active in partition.actives.values():
             assert lanes.setdefault(active.lane.name, active.lane) is active.lane
-            assert partition.lanes.get(active.lane.name) is active.lane
+            assert partition.work.lanes.get(active.lane.name) is active.lane
         sim.check_invariants()
 
 
@@ -314,7 +314,7 @@ def test_members_of_a_group_share_a_lane_after_one_of_them_is_forgotten() -> Non
         sim.run()
         (partition,) = sim.worker("hub").partitions.values()
         for active in partition.actives.values():
-            assert partition.lanes.get(active.lane.name) is active.lane
+            assert partition.work.lanes.get(active.lane.name) is active.lane
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ def test_input_pauses_when_too_much_waits_and_no_dialog_breaks() -> None:
             sim.run()
         (it,) = sim.parked("moody")
         assert 5 < it.behind < 190
-        assert sim.worker("moody").partitions[0].paused
+        assert sim.worker("moody").partitions[0].backlog.paused
         sim.turn_queue("moody", on=True)
         sim.run()
         assert texts(dialog) == [f"{number:03}" for number in range(200)]
@@ -206,7 +206,7 @@ def test_five_rollbacks_in_a_row_turn_the_queue_off(monkeypatch: pytest.MonkeyPa
             assert alerts == [QueueDisabled("moody", 0, "rollbacks", "5 rollbacks in a row", "_Bug: on purpose")]
             sim.turn_queue("moody", on=True)
             sim.run()
-            assert sim.worker("moody").partitions[0].row.rollbacks == 0
+            assert sim.worker("moody").partitions[0].progress.row.rollbacks == 0
         assert [texts(dialog) for dialog in dialogs].count(["a"]) == 7 - len(held)
         # The invariants are not asked: their ledger would take for handled what was rolled back.
 
@@ -222,7 +222,7 @@ def test_a_handlers_exceptions_are_no_rollbacks() -> None:
         for number in range(20):
             dialog.send(Say(text=str(number)))
         sim.run()
-        assert sim.worker("moody").partitions[0].row.rollbacks == 0
+        assert sim.worker("moody").partitions[0].progress.row.rollbacks == 0
         assert events(sim, "QUEUE_DISABLED") == []
 
 

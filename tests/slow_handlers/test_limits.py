@@ -98,12 +98,12 @@ def test_a_handler_that_returns_while_it_is_given_up_on_does_not_take_effect_twi
     """Its thread waits for the lock under which the polling thread charges it."""
     boss, worker = shop.worker(shop.boss), shop.worker()
     shop.ask(Patient(name="late"), Task(name="behind", stuck=True))
-    until(lambda: shop.gates.entered("late") and any(p.slow for p in worker.partitions.values()), boss, worker)
+    until(lambda: shop.gates.entered("late") and any(p.work.slow for p in worker.partitions.values()), boss, worker)
     with worker.owner.lock:
         shop.gates.open("late")
         until(lambda: shop.done == [("late", 0)] and somebody_is_in("steps"))
         for partition in worker.partitions.values():
-            for run in partition.slow.values():
+            for run in partition.work.slow.values():
                 run.started -= 7_200  # long past its limit of an hour
         worker._check_time_limits()
         assert worker.counts.failures == 1
