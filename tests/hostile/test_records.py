@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-import schemas
+from conversations import schemas
 from conversations.kafka.catalog import Catalog, schema_record, service_record
 from conversations.memory.record import MemoryRecord
 from conversations.ports import Headers, Out

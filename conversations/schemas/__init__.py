@@ -47,7 +47,7 @@ def examples(name: str, version: int) -> dict[str, Any]:
     """Return the example records of one schema version: file name to what the file holds.
 
     Names begin with ``good-`` (a record that must encode and decode to itself) or ``bad-`` (one that must be
-    refused); their format is described in ``schemas/README.md``.
+    refused); their format is described in the README beside them.
     """
     folder = files(__name__).joinpath("examples", name, str(version))
     found = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".json")), key=lambda entry: entry.name)
