@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conversations.errors import DeclarationError
-from ops.targets import HandlerLoop, TargetError, entered
+from conversations_ops.host.targets import HandlerLoop, TargetError, entered
 
 MODULE = """
 import asyncio
