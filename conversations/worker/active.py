@@ -144,6 +144,59 @@ class Park:
         """Whether it may be what ended a process before: it has not had its turn since the partition was opened."""
         return self.suspect and self.waits_its_turn
 
+    def count(self, records: int, size: int) -> None:
+        """So many records and bytes more, or fewer if negative, are under the limit."""
+        self.row.counted += records
+        self.row.counted_size += size
+
+    def add(self, size: int, *, is_end: bool, suspect: bool) -> None:
+        """A record was put behind the others."""
+        self.row.next += 1
+        self.row.size += size
+        self.row.ended |= is_end
+        self.suspect |= suspect
+
+    def drop_head(self, size: int) -> None:
+        """The head is done: the next record has not failed, and nobody has decided about it."""
+        self.row.first += 1
+        self.row.returns, self.row.returned, self.row.failure, self.row.edited = 0, "", "", ""
+        self.row.size -= size
+
+    def replace_head(self, grown: int) -> None:
+        """Another record took the place of the head, larger by so many bytes."""
+        self.row.size += grown
+
+    def begin(self, now: int) -> None:
+        """Another message is the head since now."""
+        self.row.since = now
+
+    def fail(self, failure: str, peer: str) -> None:
+        """Its head failed, or has to wait for its turn, which is no failure."""
+        self.row.failure, self.peer = failure, peer
+
+    def attempted(self, attempts: int) -> None:
+        """So often a handler without a message was tried."""
+        self.row.attempts = attempts
+
+    def take(self) -> None:
+        """Its turn has come."""
+        self.taken = True
+
+    def give_back(self, command: str, edited: str) -> None:
+        """An operator gave the head back to its handler, with another body if ``edited``."""
+        self.row.returns += 1
+        self.row.returned = command
+        self.row.edited = edited or self.row.edited
+
+    def take_returned(self) -> str:
+        """Say, once, which command gave it back; "" if none did."""
+        command, self.row.returned = self.row.returned, ""
+        return command
+
+    def bring_forward(self, due: int) -> None:
+        """Let its turn come by then; whoever decides about it need not look again."""
+        self.row.due = due
+
     def wait(self, due: int, now: int) -> None:
         """Let it wait until ``due``; ``NEVER``: until an operator decides; ``QUEUE_ON``: until its queue is on."""
         self.row.due = due
@@ -151,11 +204,23 @@ class Park:
         self.taken = False
 
 
+class Leftover(NamedTuple):
+    """A record that is given up on and is no item of a lane: nobody waits for it any more."""
+
+    topic: str
+    offset: int
+    key: bytes
+    value: bytes
+    envelope: Envelope | None = None
+    command: Command | None = None
+    attempts: int = 0
+
+
 @dataclass(slots=True, eq=False)
 class Item:
     """One thing to do in a lane, in its order."""
 
-    active: Active | None
+    active: Active
     envelope: Envelope | None = None
     command: Command | None = None
     deadline: bool = False
@@ -183,6 +248,11 @@ class Item:
     def is_changed(self) -> bool:
         """Its handler began, or failed, since its row was written."""
         return self._kept != (self.accepted, self.attempts)
+
+    def take_up(self, park: Park) -> None:
+        """It is the head of what waits there, made of its row."""
+        self.park = park
+        self.saved()
 
     def doubt(self) -> None:
         """It is from before an unclean start."""

@@ -6,7 +6,7 @@ import logging
 
 from conversations.errors import DestinationFailed, Fenced, Interrupted, LogError, StateDamaged
 from conversations.protocol import rows
-from conversations.worker import collecting, letters
+from conversations.worker import collecting
 from conversations.worker.breakdowns import NOT_A_RECORDS, text_of
 from conversations.worker.partition import Partition
 
@@ -38,7 +38,7 @@ def collect(partition: Partition) -> bool:
 def tell_aside(partition: Partition, why: str, position: int) -> None:
     """Report a partition that was set aside; the group's offset is only the fence: the partition's row is not touched."""
     log.error("partition %d of %s is set aside: %s", partition.number, partition.owner.name, why)
-    record = letters.event_record(partition, "PARTITION_SET_ASIDE", why=why)
+    record = partition.letters.event_record("PARTITION_SET_ASIDE", why=why)
     try:
         partition.owner.log.commit([record], {partition.number: position})
     except (Fenced, Interrupted, DestinationFailed) as error:

@@ -31,7 +31,6 @@ from conversations.service import Service
 from conversations.worker import (
     closing,
     collecting,
-    parking,
     refusals,
     rollbacks,
     routing,
@@ -238,7 +237,7 @@ class Worker:
         owner.destinations.try_again(owner.now)
         owner.braking.wake(self.partitions.values(), owner.now)
         for partition in self.partitions.values():
-            parking.wake(partition)
+            partition.wake()
             if partition.refused:
                 undelivered.wake(partition)
             if partition.backlog.paused:

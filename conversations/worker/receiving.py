@@ -15,7 +15,7 @@ from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
-from conversations.worker import letters, parking, speaking, strangers, undelivered
+from conversations.worker import letters, speaking, strangers, undelivered
 from conversations.worker.active import Active, Item, Park
 from conversations.worker.partition import Partition
 from conversations.worker.records import encode_item, item_of
@@ -40,7 +40,7 @@ class Task(NamedTuple):
 
 def receive(partition: Partition, item: Item, active: Active, envelope: Envelope) -> Task | None:
     """Take an envelope in its turn: bring the endpoint up to date and say which handler to run, if any."""
-    parked = partition.parks.get(active.identity) if partition.parks and item.park is None else None
+    parked = partition.parking.parks.get(active.identity) if partition.parking.parks and item.park is None else None
     if item.accepted:
         if not active.exists:
             strangers.left_behind(partition, item, active, envelope)
@@ -75,16 +75,16 @@ def receive(partition: Partition, item: Item, active: Active, envelope: Envelope
 
 def _wait_behind(partition: Partition, item: Item, active: Active, parked: Park) -> Task | None:
     """Park what arrived behind a failed message; a dialog with too many breaks."""
-    parking.append(partition, active, parked, item)
-    if not parking.is_full(partition, parked):
+    partition.parking.append(parked, item)
+    if not partition.parking.is_full(parked):
         return None
     return breach(partition, active, codes.NOT_CONVERSING, TOO_MANY)
 
 
 def too_much(partition: Partition, item: Item, task: Task) -> Task | None:
     """Break a dialog whose message came to wait for the brake, where too much of such peers waits already."""
-    parked = partition.parks.get(task.active.identity)
-    if parked is None or item.park is not None or task.codec is None or not parking.is_full(partition, parked):
+    parked = partition.parking.parks.get(task.active.identity)
+    if parked is None or item.park is not None or task.codec is None or not partition.parking.is_full(parked):
         return None
     return breach(partition, task.active, codes.NOT_CONVERSING, TOO_MANY)
 
@@ -93,13 +93,13 @@ def _react(partition: Partition, item: Item, active: Active, reaction: Reaction)
     endpoint = active.endpoint
     if item.envelope is not None and item.envelope.skipped:
         conversation, numbers = uuid_text(active.identity[:16]), list(item.envelope.skipped)
-        letters.event(partition, "SKIPPED_BY_PEER", conversation=conversation, numbers=numbers)
+        partition.letters.event("SKIPPED_BY_PEER", conversation=conversation, numbers=numbers)
     if reaction is Reaction.END:
         item.accepted = True
         return ended(partition, active)
     if reaction is Reaction.ERROR:
         item.accepted = True
-        parking.close_park(partition, active)
+        partition.parking.close(active)
         return broken(partition, active)
     if reaction is Reaction.HOLD:
         partition.waiting.hold(active.identity, _number(item), encode_item(item))
@@ -128,7 +128,7 @@ def _overflow(partition: Partition, item: Item, active: Active) -> Task | None:
     """Too many are held: the dialog breaks, and the one too many is kept, once, as those that are held."""
     code = codes.NOT_CONVERSING
     if item.envelope is not None and item.envelope.kind is Kind.MESSAGE:
-        letters.dead_letter(partition, item, letters.HELD_AT_END, code=code.number)
+        partition.letters.dead_letter(item, letters.HELD_AT_END, code=code.number)
         active.endpoint.dead_lettered += 1
     speaking.fail(partition, active, code, "Too many messages arrived ahead of a missing one.")
     limit = partition.owner.settings.limits.held_messages
@@ -141,7 +141,7 @@ def _discard(partition: Partition, item: Item, active: Active) -> None:
     envelope = item.envelope
     if envelope is not None and envelope.kind is Kind.MESSAGE:
         active.endpoint.dead_lettered += 1
-        letters.dead_letter(partition, item, letters.AFTER_END)
+        partition.letters.dead_letter(item, letters.AFTER_END)
 
 
 # -- messages ------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def deliver(partition: Partition, item: Item, active: Active, envelope: Envelope
         return broken(partition, active) if active.endpoint.state is State.ERROR else None
     receiver = active.side.receivers.get(envelope.message_type)
     if receiver is None:
-        letters.dead_letter(partition, item, letters.BREACH, code=_breach_of(active.side, envelope.message_type).number)
+        partition.letters.dead_letter(item, letters.BREACH, code=_breach_of(active.side, envelope.message_type).number)
         return breach(partition, active, _breach_of(active.side, envelope.message_type))
     codec, handler = receiver
     if handler is None:
@@ -170,7 +170,7 @@ def deliver(partition: Partition, item: Item, active: Active, envelope: Envelope
 def invalid(partition: Partition, item: Item, active: Active, error: InvalidBody) -> Task | None:
     """A body that is not what its type says is a breach: no attempt, its bytes kept, the field told to the sender."""
     code = codes.INVALID_AT_TARGET if not active.endpoint.initiator else codes.INVALID
-    letters.dead_letter(partition, item, letters.BREACH, failure=error, code=code.number)
+    partition.letters.dead_letter(item, letters.BREACH, failure=error, code=code.number)
     return breach(partition, active, code, f"{code.description} {error}")
 
 
@@ -267,7 +267,7 @@ def close(partition: Partition, active: Active) -> None:
 
 def _keep_held(partition: Partition, item: Item, active: Active) -> None:
     if item.envelope is not None and item.envelope.kind is Kind.MESSAGE:
-        letters.dead_letter(partition, item, letters.HELD_AT_END)
+        partition.letters.dead_letter(item, letters.HELD_AT_END)
         active.endpoint.dead_lettered += 1
 
 

@@ -67,7 +67,7 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, first: object, 
         settled(partition, active, told=False)
     elif isinstance(first, int) and active.endpoint.state is not State.CLOSED:
         active.endpoint.set_timer(first)
-        parking.forget_retry(partition, active, rows.TIMER, parking.ENDED)
+        partition.parking.forget_retry(active, rows.TIMER, parking.ENDED)
         partition.touch(active)
 
 
@@ -161,7 +161,7 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
 
 def settled(partition: Partition, active: Active, *, told: bool = True) -> None:
     """After a dialog has ended or broken: keep the bytes of what was parked, and remember the endpoint."""
-    parking.close_park(partition, active)
+    partition.parking.close(active)
     remember(partition, active, told=told)
 
 

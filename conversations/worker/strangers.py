@@ -71,14 +71,14 @@ def _unheard(partition: Partition, item: Item, active: Active, envelope: Envelop
 
 def _set_aside(partition: Partition, item: Item, why: str) -> None:
     partition.owner.counts.set_aside += 1
-    letters.dead_letter(partition, item, letters.SET_ASIDE, why=why)
-    letters.event(partition, "SET_ASIDE", topic=item.topic, offset=item.offset, why=why)
+    partition.letters.dead_letter(item, letters.SET_ASIDE, why=why)
+    partition.letters.event("SET_ASIDE", topic=item.topic, offset=item.offset, why=why)
 
 
 def _refuse(partition: Partition, item: Item, active: Active, envelope: Envelope, code: Code) -> None:
     """Answer with one error per conversation, keep the bytes, and remember the refusal by a tombstone."""
     _entomb(partition, active, envelope, code.number, dead_lettered=1)
-    letters.dead_letter(partition, item, letters.REFUSED, code=code.number)
+    partition.letters.dead_letter(item, letters.REFUSED, code=code.number)
     _answer(partition, item, envelope.prefix, _error(code))
 
 
@@ -109,7 +109,7 @@ def late(partition: Partition, item: Item, active: Active, envelope: Envelope) -
     tombstone.accepted, tombstone.missing = numbers.accepted, numbers.missing
     if envelope.kind is Kind.MESSAGE:
         tombstone.dead_lettered += 1
-        letters.dead_letter(partition, item, letters.AFTER_END)
+        partition.letters.dead_letter(item, letters.AFTER_END)
     if not tombstone.told:
         tombstone.told = True
         _answer(partition, item, envelope.prefix, _error(codes.NOT_CONVERSING))
@@ -120,7 +120,7 @@ def left_behind(partition: Partition, item: Item, active: Active, envelope: Enve
     """A row of a message whose dialog was closed in front of it, by a process that died before it came to the message."""
     if envelope.kind is not Kind.MESSAGE:
         return
-    letters.dead_letter(partition, item, letters.AFTER_END)
+    partition.letters.dead_letter(item, letters.AFTER_END)
     if active.tombstone is not None:
         active.tombstone.dead_lettered += 1
         _write_tombstone(partition, active)
@@ -140,7 +140,7 @@ def _answer(partition: Partition, item: Item, prefix: Prefix, said: Transmit, ac
     owner = partition.owner
     count = owner.destinations.partitions(prefix.from_service)
     if count is None:
-        letters.event(partition, "UNANSWERABLE", service_named=prefix.from_service, code=said.code)
+        partition.letters.event("UNANSWERABLE", service_named=prefix.from_service, code=said.code)
         return
     answer = Envelope(
         Prefix(

@@ -253,4 +253,4 @@ def name_of(item: Item) -> str:
     """Name an item by what stays the same in every process that takes it up."""
     if item.topic and not item.handler:
         return name_of_record(item.topic, item.offset)
-    return f"{item.active.identity.hex() if item.active is not None else ''}-deadline"
+    return f"{item.active.identity.hex()}-deadline"

@@ -66,6 +66,13 @@ class Work:
         if lane.put(item):
             self.ready.append(lane)
 
+    def follow(self, lane: Lane, item: Item) -> None:
+        """Put an item at the end of a lane; a run that works on it goes on as long as there is something."""
+        if lane.run is not None:
+            lane.items.append(item)
+        else:
+            self.enqueue(lane, item)
+
     # -- runs ---------------------------------------------------------------------------------------------
 
     @property

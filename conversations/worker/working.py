@@ -27,7 +27,7 @@ from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import STATE_BYTES
 from conversations.protocol.states import State
 from conversations.worker import breakdowns as breakdowns_of
-from conversations.worker import giving_up, groups, letters, orders, parking, receiving, speaking, switching
+from conversations.worker import giving_up, groups, orders, parking, receiving, speaking, switching
 from conversations.worker.active import NO_ROW, Active, Item, Lane
 from conversations.worker.condemned import Condemned
 from conversations.worker.partition import Partition
@@ -120,18 +120,18 @@ def steps(partition: Partition, lane: Lane) -> Steps:
 def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
     active, envelope = item.active, item.envelope
     is_owed = item.handler and not item.deadline  # the record is settled, but not the error it was
-    if not is_owed and parking.is_stale(partition, item):
+    if not is_owed and partition.parking.is_stale(item):
         return ()
     if item.handler:
         # It failed before, or waited to be announced: what asked for it is settled, and would not ask again.
         task = _running_task(partition, item)
         return () if task is None else (task,)
-    if envelope is not None and active is not None:
+    if envelope is not None:
         task = receiving.receive(partition, item, active, envelope)
         return () if task is None else (task,)
     if item.command is not None:
         orders.carry_out(partition, item, item.command)
-    elif item.deadline and active is not None:
+    elif item.deadline:
         return _due(partition, active)
     return ()
 
@@ -232,7 +232,7 @@ def _outcome(
     braking = partition.owner.braking
     if braking.is_counting or braking.peers or not braking.well.get(active.endpoint.peer):
         _succeeded(partition, item, active.endpoint.peer)
-    parking.forget_retry(partition, active, task.without, parking.HANDLED)
+    partition.parking.forget_retry(active, task.without, parking.HANDLED)
     if draft.asks:
         speaking.apply(partition, draft)
     if task.finish is not None:
@@ -289,7 +289,7 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
         return False
     log.warning("%s waits for its next attempt (%d failed): %s", what, item.attempts, text, extra=facts)
     wait = max(decision.after + decision.jitter * owner.chance(), SOONEST) // timedelta(microseconds=1)
-    parking.let_wait(partition, item, task.without, later(owner.now, wait), text)
+    partition.parking.let_wait(item, task.without, later(owner.now, wait), text)
     return True
 
 
@@ -302,10 +302,10 @@ def _is_braked(partition: Partition, item: Item, task: Task, failure: BaseExcept
         log.error(
             "%s: %d dialogs failed within a short time, those of %s go on one by one: %s", owner.name, count, peer, text
         )
-        letters.event(partition, "BRAKE_ON", dialogs=count, peer=peer, failure=text)
+        partition.letters.event("BRAKE_ON", dialogs=count, peer=peer, failure=text)
     braked = peer in owner.braking.peers
     if braked:
-        parking.let_wait(partition, item, task.without, rows.QUEUE_ON, text)
+        partition.parking.let_wait(item, task.without, rows.QUEUE_ON, text)
     return braked
 
 
@@ -314,7 +314,7 @@ def _succeeded(partition: Partition, item: Item, peer: str) -> None:
     if owner.braking.tries(item, peer):
         owner.braking.over(peer)
         log.warning("%s: a message of %s was handled again, going on with all of them", owner.name, peer)
-        letters.event(partition, "BRAKE_OFF", peer=peer)
+        partition.letters.event("BRAKE_OFF", peer=peer)
     owner.braking.succeeded(peer)
 
 
@@ -363,7 +363,7 @@ def overdue(partition: Partition, lane: Lane) -> None:
 def _running_task(partition: Partition, item: Item) -> Task | None:
     """Say again which handler an item whose number is accepted calls."""
     active = item.active
-    if active is None or not active.exists:
+    if not active.exists:
         return None
     if item.handler == rows.TIMER:
         return _timer(partition, active) if active.endpoint.firing else None
@@ -375,7 +375,7 @@ def _running_task(partition: Partition, item: Item) -> Task | None:
 def _timer(partition: Partition, active: Active) -> Task | None:
     task = receiving.timer(active)
     if task is None:  # this release has no handler for it
-        parking.forget_retry(partition, active, rows.TIMER, parking.ENDED)
+        partition.parking.forget_retry(active, rows.TIMER, parking.ENDED)
         partition.touch(active)
     return task
 
@@ -392,9 +392,9 @@ def _finished(partition: Partition, lane: Lane, item: Item, *, held_back: bool =
     if partition.work.suspicion is not None:
         partition.work.suspicion.finished(item, tried=not held_back)
     if item.park is not None:
-        parking.head_done(partition, item)
+        partition.parking.head_done(item)
     active = item.active
-    if active is None or not active.exists or not active.endpoint.inbound.held:
+    if not active.exists or not active.endpoint.inbound.held:
         return
     number = active.endpoint.inbound.ready()
     if number is None:
