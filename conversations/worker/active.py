@@ -94,6 +94,23 @@ class Active:
             self.entered = self.entered if self.entered > now else 0
             self.scheduled = self.entered or NEVER
 
+    def entomb(self, tombstone: Tombstone) -> None:
+        """The conversation is over here, or never began: this remembers it."""
+        self.tombstone = tombstone
+
+    def route(self, topic: str, partition: int = NONE) -> None:
+        """What this side says goes there; it is kept while the partition is not known."""
+        self.out_topic, self.out_partition = topic, partition
+
+    def forget_encoded(self) -> None:
+        """What its envelopes and its row begin with has changed."""
+        self.out = self.constant = b""
+
+    def restore(self, endpoint: Endpoint, side: Side, constant: bytes) -> None:
+        """Put an endpoint here that was decoded from its row."""
+        self.place(endpoint, side)
+        self.constant = constant
+
     def out_prefix(self) -> bytes:
         """Encode what this side's envelopes begin with, once."""
         if not self.out:
@@ -248,6 +265,22 @@ class Item:
     def is_changed(self) -> bool:
         """Its handler began, or failed, since its row was written."""
         return self._kept != (self.accepted, self.attempts)
+
+    def accept(self) -> None:
+        """The endpoint takes the envelope's number, or has taken it early."""
+        self.accepted = True
+
+    def charge(self) -> None:
+        """One more attempt failed."""
+        self.attempts += 1
+
+    def replace(self, envelope: Envelope, header: bytes, value: bytes) -> None:
+        """An operator gave the message another body."""
+        self.envelope, self.header, self.value = envelope, header, value
+
+    def run_handler(self, handler: bytes) -> None:
+        """A handler runs for it: that of its record, or one without a message."""
+        self.handler = handler
 
     def take_up(self, park: Park) -> None:
         """It is the head of what waits there, made of its row."""

@@ -92,8 +92,7 @@ def pace(partition: Partition) -> None:
 def _encode_endpoints(partition: Partition) -> None:
     write = partition.outbox.write
     now = partition.owner.now
-    dirty, partition.dirty = partition.dirty, []
-    for active in dirty:
+    for active in partition.take_dirty():
         active.dirty = False
         endpoint = active.endpoint
         if endpoint.told < endpoint.inbound.next - 1 and endpoint.owes_ack(now):
@@ -104,7 +103,7 @@ def _encode_endpoints(partition: Partition) -> None:
         else:
             write(b"E" + active.identity, rows.encode_endpoint(endpoint, active.constant or active.row_constant()))
             partition.look_in_time(active)
-    partition.dirty = []
+    partition.take_dirty()  # by acknowledging: their rows are written
 
 
 # -- lanes that are not finished -------------------------------------------------------------------------------
@@ -158,7 +157,7 @@ def _accept_early(partition: Partition, item: Item) -> None:
     if endpoint.state is State.CONVERSING and envelope.seq == endpoint.inbound.next and not endpoint.inbound.held:
         limit = partition.owner.settings.limits.held_messages
         endpoint.receive(envelope, partition.owner.now, limit)
-        item.accepted = True
+        item.accept()
         partition.touch(active)
 
 

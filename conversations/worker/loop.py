@@ -418,7 +418,7 @@ class Worker:
         self.owner.log.drop(error.partition)
         with self.owner.lock:
             if self.owner.failure is error:
-                self.owner.failure = None
+                self.owner.forgive()
         if error.of_a_copy:
             self._forget([error.partition])
             self.assigned([error.partition])

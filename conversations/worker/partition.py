@@ -73,7 +73,7 @@ class Partition:
         elif rows.is_tombstone(row):
             tombstone = self.outbox.decoded(rows.ENDPOINT + own, rows.decode_tombstone, row)
             active = Active(own, tombstone.key.encode(), self.work.lane(tombstone.origin, tombstone.key))
-            active.tombstone = tombstone
+            active.entomb(tombstone)
         else:
             active = self._load(own, row)
         self.actives[peer_identity] = active
@@ -88,8 +88,7 @@ class Partition:
         side = self.owner.sides.get((endpoint.contract, endpoint.initiator))
         if side is None:
             side = unknown_side(endpoint.contract, endpoint.initiator)  # only a temporary service gets here
-        active.place(endpoint, side)
-        active.constant = constant
+        active.restore(endpoint, side, constant)
         if endpoint.resend_at != NEVER:
             held = rows.HELD + own
             endpoint.inbound.held = {int.from_bytes(key[-8:], "big") for key, _ in self.outbox.scan(held)}
@@ -104,6 +103,11 @@ class Partition:
     def is_busy(self) -> bool:
         """Say whether something is under way that the next step would carry on."""
         return bool(self.parking.is_draining or self.work.is_busy)
+
+    def take_dirty(self) -> list[Active]:
+        """Take out the endpoints whose rows are to be written now."""
+        dirty, self.dirty = self.dirty, []
+        return dirty
 
     def touch(self, active: Active) -> None:
         """Write the endpoint's row with the next transaction."""

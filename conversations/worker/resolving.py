@@ -39,10 +39,10 @@ def resolve(partition: Partition, active: Active, command: Command, decision: Re
     elif item is None:
         _resolve_handler(partition, active, found, decision, number)
     elif decision.action == Action.SKIP:
-        _skip(partition, active, found, item, command.issued_by, decision.reason)
+        _skip(partition, found, item, command.issued_by, decision.reason)
     else:
         if decision.action == Action.EDIT:
-            _edit(partition, active, found, item, decision.body)
+            _edit(partition, found, item, decision.body)
         _give_back(
             partition, active, found, rows.PARK + key, number, edited=number if decision.action == Action.EDIT else ""
         )
@@ -77,8 +77,8 @@ def _end(partition: Partition, active: Active, found: Park, decision: Resolve) -
     receiving.close(partition, active)
 
 
-def _skip(partition: Partition, active: Active, found: Park, item: Item, by: str, reason: str) -> None:
-    envelope = item.envelope
+def _skip(partition: Partition, found: Park, item: Item, by: str, reason: str) -> None:
+    active, envelope = item.active, item.envelope
     if envelope is None or envelope.kind is not Kind.MESSAGE:
         if not item.accepted:
             raise LocalError("the peer's END was not tried yet: it cannot be skipped", code=NOT_WAITING)
@@ -93,8 +93,8 @@ def _skip(partition: Partition, active: Active, found: Park, item: Item, by: str
     speaking.tell_skipped(partition, active, envelope.seq)
 
 
-def _edit(partition: Partition, active: Active, found: Park, item: Item, body: bytes) -> None:
-    envelope = item.envelope
+def _edit(partition: Partition, found: Park, item: Item, body: bytes) -> None:
+    active, envelope = item.active, item.envelope
     receiver = active.side.receivers.get(envelope.message_type) if envelope is not None else None
     if envelope is None or receiver is None:
         raise LocalError("only a message of the contract has a body that can be edited", code=NOT_WAITING)
@@ -103,9 +103,9 @@ def _edit(partition: Partition, active: Active, found: Park, item: Item, body: b
         raise BodyTooLarge(f"the body has {len(body)} bytes; a message may have {limit} (8459)")
     receiver[0].decode(body)
     partition.letters.dead_letter(item, letters.EDITED, held=True)
-    item.envelope = replace(envelope, body=body)
-    item.value = encode(item.envelope)
-    item.header = header_of(item.value, tail_start(item.value))
+    edited = replace(envelope, body=body)
+    value = encode(edited)
+    item.replace(edited, header_of(value, tail_start(value)), value)
     partition.parking.replace_head(found, item)
 
 

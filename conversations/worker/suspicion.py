@@ -145,7 +145,7 @@ class Suspicion:
         if not names and not self._waiting:
             self._stage.ask_no_more(self)
         elif names and self._stage.admits(self, alone=alone):
-            self.taking.wanted = set(names)
+            self.taking.want(set(names))
 
     def _has_loner(self) -> bool:
         """The lane that waits longest is to run alone: with more and more records announced it never could."""

@@ -93,7 +93,7 @@ def steps(partition: Partition, lane: Lane) -> Steps:
                     try:
                         call = _call(item, task, draft)
                     except InvalidBody as error:
-                        task = receiving.invalid(partition, item, task.active, error)
+                        task = receiving.invalid(partition, item, error)
                         continue
                     run.begins(call)
                     lock.release()
@@ -127,7 +127,7 @@ def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
         task = _running_task(partition, item)
         return () if task is None else (task,)
     if envelope is not None:
-        task = receiving.receive(partition, item, active, envelope)
+        task = receiving.receive(partition, item, envelope)
         return () if task is None else (task,)
     if item.command is not None:
         orders.carry_out(partition, item, item.command)
@@ -151,7 +151,7 @@ def _may_run(partition: Partition, lane: Lane, item: Item, task: Task) -> bool:
 
 def _give_up_on_killer(partition: Partition, item: Item, task: Task, died: ProcessDied) -> None:
     partition.owner.counts.failures += 1
-    item.attempts += 1
+    item.charge()
     log.error("giving up on %s without calling it: %s", task.handler.name, died)
     giving_up.give_up(partition, item, task, died, last(died, partition.owner.service.poison, _subject(item, task)))
 
@@ -186,13 +186,14 @@ def _give_up_on_failed(partition: Partition, item: Item, task: Task, failure: Ex
         switching.hold_back(partition, item, task.without)
         return
     if not _is_braked(partition, item, task, failure):
-        item.attempts += 1
+        item.charge()
         giving_up.give_up(partition, item, task, failure, last(failure, owner.service.poison, _subject(item, task)))
 
 
 def _begins(partition: Partition, item: Item, task: Task) -> None:
     """Note which handler runs; if it is not that of the item's record, the record is settled and needs no row."""
-    item.handler = task.without
+    if item.handler != task.without:
+        item.run_handler(task.without)
     if task.without and item.row != NO_ROW:
         partition.waiting.drop(item)
 
@@ -238,7 +239,7 @@ def _outcome(
     if task.finish is not None:
         task.finish(partition, active)
     elif task.codec is not None:
-        receiving.handled(partition, item, active, call.arguments[0])
+        receiving.handled(partition, item, call.arguments[0])
     if active.endpoint.state is State.CLOSED:
         receiving.close(partition, active)
     return None
@@ -278,7 +279,8 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
     decision = decide(failure, item.attempts + 1, owner.service.poison, _subject(item, task))
     if (not isinstance(decision, Retry) or decision.counts) and _is_braked(partition, item, task, failure):
         return True
-    item.attempts += not isinstance(decision, Retry) or decision.counts
+    if not isinstance(decision, Retry) or decision.counts:
+        item.charge()
     if not isinstance(decision, Retry):
         log.error("handler of %s failed (attempt %d), giving up", what, item.attempts, exc_info=failure, extra=facts)
         giving_up.give_up(partition, item, task, failure, decision)
@@ -369,7 +371,7 @@ def _running_task(partition: Partition, item: Item) -> Task | None:
         return _timer(partition, active) if active.endpoint.firing else None
     if item.handler == rows.ERROR:
         return receiving.broken(partition, active)
-    return None if item.envelope is None else receiving.deliver(partition, item, active, item.envelope)
+    return None if item.envelope is None else receiving.deliver(partition, item, item.envelope)
 
 
 def _timer(partition: Partition, active: Active) -> Task | None:
