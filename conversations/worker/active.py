@@ -313,7 +313,8 @@ class Lane:
         """(origin, key) of the group."""
         self.items: deque[Item] = _NOTHING
         """What is to be done; a deque only while there is something: empty it takes more memory than all else here."""
-        self.run: Run | None = None
+        self.run: Any = None
+        """The ``lanes.Run`` that works on it, if any."""
         self.group: GroupRow | None = None
         """The group's row once it was asked for; empty when there is none."""
 
@@ -321,9 +322,13 @@ class Lane:
         """A run works on it from now on."""
         self.run = run
 
-    def end(self) -> None:
-        """Nothing works on it any more."""
+    def end(self) -> bool:
+        """Nothing works on it any more; say whether there is something left to do."""
         self.run = None
+        if self.items:
+            return True
+        self.items = _NOTHING
+        return False
 
     def know_group(self, group: GroupRow) -> None:
         """The row of its group was read, or there is none yet."""
@@ -332,10 +337,6 @@ class Lane:
     def forget_group(self) -> None:
         """The row of its group is read again when it is needed."""
         self.group = None
-
-    def rest(self) -> None:
-        """Let go of the deque of a lane that has nothing to do."""
-        self.items = _NOTHING
 
     def put(self, item: Item) -> bool:
         """Put an item at the end; True when the lane was idle and is to be started."""

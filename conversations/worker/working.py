@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import cast
 
 from conversations.calls import Call
 from conversations.checks import later
@@ -54,23 +53,22 @@ def start(partition: Partition, lane: Lane) -> Run:
 
 def start_ready(partition: Partition, mark: Mark) -> None:
     """Start the runs of all lanes of a partition that have something to do."""
-    for lane in partition.work.take_ready():
-        if lane.run is None and lane.items:
-            run = start(partition, lane)
-            partition.work.started(run)
-            partition.owner.scheduler.start(run, mark)
+    runs = [start(partition, lane) for lane in partition.work.take_ready() if lane.run is None and lane.items]
+    partition.work.started(runs)
+    for run in runs:
+        partition.owner.scheduler.start(run, mark)
 
 
 def steps(partition: Partition, lane: Lane) -> Steps:
     """Work off a lane; yields each handler to call, is sent what it raised. Holds the owner's lock in between."""
     lock, braking, breakdowns = partition.owner.lock, partition.owner.braking, partition.owner.breakdowns
-    items, progress, room, item = lane.items, partition.progress, Room(partition), None
+    items, progress, room, item, run = lane.items, partition.progress, Room(partition), None, lane.run
     lock.acquire()
     try:
-        run = cast("Run", lane.run)  # whoever advances these steps has begun it
         while items and not partition.gone and not partition.owner.budget.is_spent():
             item, held_back = items[0], False
-            partition.outbox.begin(item)
+            if breakdowns.careful:
+                partition.outbox.begin(item)
             if partition.work.suspicion is not None and not partition.work.suspicion.has_turn(item):
                 partition.work.leave(lane)  # taken up again when it is announced
                 return
