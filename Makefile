@@ -3,9 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.made-from-lock
+# Tests mostly wait, for Kafka and for processes: three processes keep two cores at work. One process: make test PROCESSES=0
+PROCESSES ?= 3
+TESTS := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos chaos-poison chaos-cluster chaos-spark soak hostile bench mutate lint types check docs lock clean
+.PHONY: help setup demo test test-all chaos chaos-poison chaos-cluster chaos-spark soak hostile bench mutate lint types check docs lock clean
 
 help: ## Show this help
 	@echo "make <target>:"
@@ -16,8 +19,11 @@ setup: $(STAMP) ## Make .venv from the locks (done by itself when a target needs
 demo: $(STAMP) ## Start a broker and watch two services talk
 	$(BIN)/conversations demo
 
-test: $(STAMP) ## Run every test; the first run fetches the broker's jars
-	$(BIN)/python -m pytest
+test: $(STAMP) ## Run the tests that take minutes, on a real Kafka and a real Spark; the first run fetches their jars
+	$(TESTS) -m "not slow"
+
+test-all: $(STAMP) ## Run every test: also short forms of the chaos runs and soaks (half an hour)
+	$(TESTS)
 
 chaos: $(STAMP) ## Kill, freeze and replace workers, spoil the wire, and prove that nothing is lost (minutes)
 	$(BIN)/python -m tests.chaos --audit
@@ -53,7 +59,7 @@ lint: $(STAMP) ## Check style, formatting, import contracts and that the locks a
 types: $(STAMP) ## Check types (mypy --strict)
 	$(BIN)/mypy
 
-check: lint types test ## Everything the gate runs
+check: lint types test-all ## Everything the gate runs
 
 docs: $(STAMP) ## Draw the state diagrams of docs/protocol.md from the tables
 	$(BIN)/python docs/make_state_diagram.py

@@ -12,7 +12,7 @@ from conversations import Kafka, Service, WorkerSettings
 from conversations.collector import relax
 from conversations.crew import Crew
 from conversations.kafka.log import KafkaLog
-from conversations.kafka.store import RocksStores
+from conversations.stores.rocksdb import RocksStores
 from conversations.worker import Worker
 
 READY = 60.0

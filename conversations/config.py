@@ -85,8 +85,6 @@ class WorkerSettings:
     """How long a step waits for its handlers before it commits without the slow ones."""
     revocation: timedelta = timedelta(seconds=5)
     """How long a partition that moves away waits for its running handlers."""
-    time_limit: timedelta = timedelta(seconds=60)
-    """How long a handler may run unless its declaration says otherwise."""
     clock_off: timedelta = timedelta(seconds=10)
     """How far the machine's clock may be off the log's before the worker warns; it goes by the log's in any case."""
     deaths: int = 3

@@ -11,10 +11,10 @@ from typing import Any, Self
 from conversations.config import Kafka, WorkerSettings
 from conversations.errors import ConversationError
 from conversations.lanes import Threads
-from conversations.memory.store import MemoryStores
 from conversations.periods import Periods
 from conversations.ports import Stores
 from conversations.service import Service
+from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 from conversations.worker.presence import Presence
 from conversations.worker.suspicion import Stage
@@ -56,7 +56,7 @@ def kafka_worker(
 def _stores(directory: Path | None, periods: Periods) -> Stores:
     if directory is None:
         return MemoryStores()
-    from conversations.kafka.store import RocksStores
+    from conversations.stores.rocksdb import RocksStores
 
     return RocksStores(directory, periods=periods)
 

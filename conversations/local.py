@@ -13,12 +13,12 @@ from conversations.crew import Crew
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.log import MemoryLog
-from conversations.memory.store import MemoryStores
 from conversations.periods import Periods
 from conversations.ports import CommandSink, Log
 from conversations.protocol.contract import Contract
 from conversations.protocol.topics import COMMANDS
 from conversations.service import Service
+from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 
 CLIENT = "local.client"

@@ -12,6 +12,25 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As where a script starts the tests with "&". What tests start would inherit it, and know nothing of Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+SHARED = {
+    "tests/spark/": "spark",
+    "tests/acceptance/test_spark.py": "spark",
+    "tests/acceptance/test_chaos.py": "runs",
+    "tests/acceptance/test_chaos_cluster.py": "runs",
+    "tests/acceptance/test_cut_off_leader.py": "runs",
+    "tests/hostile/test_soak.py": "runs",
+    "tests/soak/": "runs",
+}
+"""Tests of which only one process has any, when several share the work: one Spark, and one run that takes the whole machine."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a file, and those of ``SHARED``, in one process: they share fixtures, or the machine."""
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        group = next((name for place, name in SHARED.items() if file.startswith(place)), file)
+        item.add_marker(pytest.mark.xdist_group(group))
+
 
 @pytest.fixture(scope="session")
 def kafka_bootstrap() -> Iterator[str]:

@@ -17,10 +17,10 @@ from bench.workload import Job
 from conversations import Contract, Dialog, Kafka, MessageType, Service, WorkerSettings
 from conversations.collector import relax
 from conversations.kafka.log import KafkaLog
-from conversations.kafka.store import RocksStores
 from conversations.lanes import Inline
-from conversations.memory.store import MemoryStores
 from conversations.ports import ANY_SIZE, Record
+from conversations.stores.memory import MemoryStores
+from conversations.stores.rocksdb import RocksStores
 from conversations.worker import Worker
 
 ASKING, ANSWERING = "asking", "answering"

@@ -15,7 +15,7 @@ from bench.workload import Job
 from conversations import Kafka, WorkerSettings
 from conversations.collector import relax
 from conversations.kafka.log import KafkaLog
-from conversations.kafka.store import RocksStores
+from conversations.stores.rocksdb import RocksStores
 from conversations.worker import Worker
 
 

@@ -226,11 +226,6 @@ class KafkaLog:
         """The same of the commands partition."""
         return self._joined().read_to(self._commands, partition)
 
-    def state_start(self, partition: int) -> int:
-        """First offset of the state partition: a local copy from before it is worthless."""
-        with self._admin.request() as client:
-            return ask_offset(self.kafka, client, self._state, partition, first=True)
-
     def close(self) -> None:
         """Leave the group, after a last ``revoked`` (``lost`` after ``InDoubt``); harmless when already closed."""
         inputs, transactions = self._inputs, self._transactions

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 from conversations.config import WorkerSettings
 from conversations.memory.clock import ManualClock
-from conversations.memory.store import MemoryStores
 from conversations.ports import Log, Stores
 from conversations.protocol.endpoint import NEVER
 from conversations.service import Service
+from conversations.stores.memory import MemoryStores
 from conversations.testing import bounds
 from conversations.testing.broker import FaultyBroker
 from conversations.testing.faults import Chance, Crash

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from conversations.memory.store import MemoryStore
+from conversations.stores.memory import MemoryStore
 
 
 class CopyClosed(Exception):

@@ -17,7 +17,7 @@ from tests.acceptance.desk import Desk
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
 from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 WHY = ("--reason", "INC-4711")
 
 

@@ -17,7 +17,7 @@ from tests.spark.queues import Queues
 from tests.spark.unreliable import Unreliable
 from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 def spark(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

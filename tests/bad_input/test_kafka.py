@@ -17,7 +17,7 @@ from tests.bad_input.kafka_place import KafkaPlace
 from tests.bad_input.services import shop, web
 from tests.waiting import until
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 HEALTHY = 3
 
 

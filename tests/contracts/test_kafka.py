@@ -9,10 +9,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from conversations.config import Kafka
 from conversations.kafka.admin import apply
 from conversations.kafka.log import KafkaLog
-from conversations.kafka.store import RocksStores
 from conversations.ports import Log, Stores
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import service_topic
+from conversations.stores.rocksdb import RocksStores
 from tests.bad_input import raw_headers
 from tests.contracts.log_contract import PARTITIONS, LogContract, Member, StoreContract, World
 

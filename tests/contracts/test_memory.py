@@ -5,9 +5,9 @@ import pytest
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import ManualClock
 from conversations.memory.log import MemoryLog
-from conversations.memory.store import MemoryStores
 from conversations.ports import Log, Out, Stores
 from conversations.protocol.topics import service_topic
+from conversations.stores.memory import MemoryStores
 from conversations.testing.broker import FaultyBroker
 from conversations.testing.faults import Chance
 from conversations.testing.log import FaultyLog

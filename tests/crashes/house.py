@@ -15,9 +15,9 @@ from conversations.local import LocalClient, MemoryCommands
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.log import MemoryLog
-from conversations.memory.store import MemoryStores
 from conversations.protocol import rows
 from conversations.protocol.rows import PartitionRow
+from conversations.stores.memory import MemoryStores
 from conversations.testing.reading import state_of
 from conversations.worker import Worker
 from tests.waiting import step_until

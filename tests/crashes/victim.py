@@ -19,9 +19,9 @@ from typing import Any
 from conversations import Kafka, WorkerSettings
 from conversations.kafka.log import KafkaLog
 from conversations.kafka.restore import KafkaRestore
-from conversations.kafka.store import RocksStore, RocksStores
 from conversations.ports import Listener, Produced, Restored
 from conversations.protocol import rows
+from conversations.stores.rocksdb import RocksStore, RocksStores
 from conversations.worker import Worker, intake
 from tests.crashes.services import die_if_told, echoer
 

@@ -15,7 +15,7 @@ from ops.cli.app import app
 from tests.hostile.planted import REDRIVE, Planted
 from tests.hostile.texts import forged_in, raw_in
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 WHY = ("--reason", "INC-1")
 HERE = Path(__file__).parent
 

@@ -15,7 +15,7 @@ from conversations.protocol.topics import events_topic
 from ops.cli.output import Exit, code_of
 from tests.rights.guarded import GuardedBroker
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

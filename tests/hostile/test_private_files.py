@@ -15,8 +15,8 @@ from conversations.kafka.embedded import named
 from conversations.kafka.embedded.cache import cache_directory
 from conversations.kafka.embedded.errors import NotTheBroker
 from conversations.kafka.embedded.named import Record, held
-from conversations.kafka.store import RocksStores
 from conversations.private_files import private_directory, private_file
+from conversations.stores.rocksdb import RocksStores
 from ops.child import Spec
 from ops.cli.app import app
 from ops.settings_file import VARIABLE, settings_of_file

@@ -9,7 +9,6 @@ UNIT = "no duration: a unit, a count, a code or a word"
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("conversations/brake.py", "window"): f"{OPTION}: `Brake(window=)`; shortened with `WorkerSettings.scaled`",
     ("conversations/client.py", "DEFAULT_TIMEOUT"): f"{OPTION}: `Client(timeout=)`, {MACHINE}",
-    ("conversations/config.py", "time_limit"): "already a setting: real work of a handler",
     (
         "conversations/dialog.py",
         "CLOGGED",

@@ -3,8 +3,8 @@
 from conversations import Kafka, WorkerSettings
 from conversations.kafka.log import KafkaLog
 from conversations.memory.clock import SystemClock
-from conversations.memory.store import MemoryStores
 from conversations.protocol.topics import catalog_topic, events_topic
+from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 from tests.rights.guarded import GuardedBroker, Right
 from tests.rules.house import House

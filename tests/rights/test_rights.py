@@ -12,7 +12,7 @@ from tests.rights.guarded import Right
 from tests.rights.guarded_house import OWN, GuardedHouse
 from tests.rules.house import SECOND, AheadClock, Asking, until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 
 NOWHERE = ("READ", "GROUP"), ("WRITE", "TRANSACTIONAL_ID"), ("READ", "TOPIC")
 PLACES = len(OWN) + len(NOWHERE)

@@ -20,12 +20,12 @@ from conversations.kafka.follow import Follower
 from conversations.kafka.log import KafkaLog
 from conversations.lanes import Inline
 from conversations.memory.clock import SystemClock
-from conversations.memory.store import MemoryStores
 from conversations.ports import Record, Stores
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, Prefix, decode, encode, header_of, tail_start
 from conversations.protocol.identifiers import uuid7
 from conversations.protocol.topics import events_topic, partition_of, service_topic
+from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 from tests import waiting
 from tests.integration.kafka.members import delete_topics

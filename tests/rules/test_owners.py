@@ -11,8 +11,8 @@ from conversations import Dialog, WorkerSettings
 from conversations.errors import Fenced, LogError
 from conversations.kafka import transactions
 from conversations.kafka.log import KafkaLog
-from conversations.kafka.store import RocksStores
 from conversations.ports import ANY_SIZE, Produced, Record
+from conversations.stores.rocksdb import RocksStores
 from tests.rules.house import MORTAL, Answer, Ask, Asking, House, Tally, answer, until
 
 pytestmark = pytest.mark.kafka

@@ -15,8 +15,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported at
 from conversations.config import Kafka
 from conversations.kafka.clients import describe_topics
 from conversations.kafka.search import Search
-from conversations.kafka.store import RocksStores
 from conversations.protocol import rows
+from conversations.stores.rocksdb import RocksStores
 from conversations.worker import Worker
 from tests.integration.kafka.members import Member, restored, topic
 from tests.rules.house import Asking, House, until

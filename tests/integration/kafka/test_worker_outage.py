@@ -18,9 +18,9 @@ from conversations.kafka import restore
 from conversations.kafka.admin import apply
 from conversations.kafka.embedded import EmbeddedBroker
 from conversations.kafka.log import KafkaLog
-from conversations.memory.store import MemoryStores
 from conversations.periods import HOUR, SECOND, Periods
 from conversations.protocol.topics import STATE, service_topic
+from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 from ops.child import condition
 from tests import waiting

@@ -11,7 +11,7 @@ PROGRAM = """
 from tests.chaos.clock import shift
 shift(-172800.0)
 import json, sys, time
-from conversations.kafka import store
+from conversations.stores import rocksdb as store
 from conversations.memory.clock import SystemClock
 print(json.dumps([SystemClock().now() / 1e6, store.time(), time.time(), time.time_ns() / 1e9]))
 """

@@ -16,12 +16,12 @@ from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import ManualClock
 from conversations.memory.log import MemoryLog
 from conversations.memory.record import MemoryRecord
-from conversations.memory.store import MemoryStores
 from conversations.ports import Out
 from conversations.protocol.command import Action, encode_command
 from conversations.protocol.parked import Decision, Parked, parked, resolution
 from conversations.protocol.topics import COMMANDS, service_topic
 from conversations.service import Service
+from conversations.stores.memory import MemoryStores
 from conversations.testing import reading
 from conversations.worker import Worker
 from ops.demo.aircraft_log import aircraft_log

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from conversations.errors import CopyDamaged, LogError
-from conversations.kafka.store import RocksStore, RocksStores
+from conversations.stores.rocksdb import RocksStore, RocksStores
 
 TOPIC = "topic"
 Rows = Mapping[bytes, bytes]
@@ -200,7 +200,7 @@ def test_what_a_damaged_copy_was_is_known_to_the_next_process(sound: Path, tmp_p
     for file in (directory / "0").glob("*.sst"):
         flipped(file, file.stat().st_size // 2, 3)
     script = (
-        "import os, sys; from conversations.kafka.store import *\n"
+        "import os, sys; from conversations.stores.rocksdb import *\n"
         "store = RocksStores(sys.argv[1]).open(0, 'topic')\n"
         "try: list(store.scan(b'W'))\n"
         "except CopyDamaged: os.kill(os.getpid(), 9)"
@@ -215,7 +215,7 @@ def test_what_a_damaged_copy_was_is_known_to_the_next_process(sound: Path, tmp_p
 def test_the_checkpoint_is_never_ahead_of_the_rows(tmp_path: Path) -> None:
     """After a kill, and with RocksDB's own log cut short as a power failure leaves it."""
     script = (
-        "import os, sys; from conversations.kafka.store import *; from tests.unit.kafka.test_damaged_copies import batch\n"
+        "import os, sys; from conversations.stores.rocksdb import *; from tests.unit.kafka.test_damaged_copies import batch\n"
         "store = RocksStores(sys.argv[1]).open(0, 'topic')\n"
         "store.apply([(b'E', b'gone')], 9); store.clear()\n"
         "[store.apply(batch(n), n) for n in range(1, 3001)]\n"

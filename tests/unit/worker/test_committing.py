@@ -9,9 +9,9 @@ from conversations.errors import Interrupted
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.log import MemoryLog
-from conversations.memory.store import MemoryStores
 from conversations.periods import SECOND, Periods
 from conversations.ports import Produced
+from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 from ops.child import condition
 from tests.waiting import until

@@ -14,8 +14,8 @@ from conversations.local import LocalClient, MemoryCommands
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.log import MemoryLog
-from conversations.memory.store import MemoryStores
 from conversations.protocol import rows
+from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 
 

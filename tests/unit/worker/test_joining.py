@@ -7,8 +7,8 @@ from conversations.errors import KafkaNotReady, KafkaUnreachable
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.log import MemoryLog
-from conversations.memory.store import MemoryStores
 from conversations.ports import Listener
+from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker, loop
 
 TRIES = 3

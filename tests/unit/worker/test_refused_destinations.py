@@ -14,9 +14,9 @@ from conversations.local import LocalClient, MemoryCommands
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import ManualClock, SystemClock
 from conversations.memory.log import MemoryLog
-from conversations.memory.store import MemoryStores
 from conversations.ports import Produced
 from conversations.protocol.envelope import Kind, decode
+from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 
 LONGEST = 30.0

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from conversations.kafka.store import RocksStores, StoreInUse
-from conversations.memory.store import MemoryStores
 from conversations.periods import HOUR, Periods
 from conversations.ports import Store
+from conversations.stores.memory import MemoryStores
+from conversations.stores.rocksdb import RocksStores, StoreInUse
 
 PERIODS = Periods(deletes_kept=24 * HOUR)
 
@@ -83,19 +83,10 @@ def test_a_copy_older_than_half_of_what_deletes_are_told_comes_back_empty(
     assert stores.open(0, "topic").checkpoint() == (5 if kept else None)
 
 
-@pytest.mark.parametrize(("start", "kept"), [(5, True), (6, False)])
-def test_a_copy_from_before_the_log_start_comes_back_empty(tmp_path: Path, start: int, kept: bool) -> None:
-    first = RocksStores(tmp_path).open(0, "topic")
-    first.apply([(b"A", b"1")], 5)
-    first.close()
-    stores = RocksStores(tmp_path, state_start=lambda _: start)
-    assert stores.open(0, "topic").checkpoint() == (5 if kept else None)
-
-
 def test_two_processes_on_one_directory_are_told_apart(tmp_path: Path) -> None:
     store = RocksStores(tmp_path).open(0, "topic")
     script = (
-        "import sys; from conversations.kafka.store import *\n"
+        "import sys; from conversations.stores.rocksdb import *\n"
         "try: RocksStores(sys.argv[1]).open(0, 'topic')\n"
         "except StoreInUse as e: print(e)"
     )
@@ -109,7 +100,7 @@ def test_two_processes_on_one_directory_are_told_apart(tmp_path: Path) -> None:
 def test_what_a_killed_process_leaves_is_a_state_the_copy_once_had(tmp_path: Path) -> None:
     """The last batches are lost together with their checkpoints; nothing of a later batch is there without an earlier."""
     script = (
-        "import os, sys; from conversations.kafka.store import *\n"
+        "import os, sys; from conversations.stores.rocksdb import *\n"
         "store = RocksStores(sys.argv[1]).open(0, 'topic')\n"
         "for n in range(1, 401): store.apply([(b'A%d' % n, os.urandom(100_000)), (b'Last', b'%d' % n)], n)\n"
         "os.kill(os.getpid(), 9)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -24,9 +25,10 @@ from rocksdict import (
 )
 
 from conversations.errors import CopyDamaged, LogError
-from conversations.kafka.clients import log
 from conversations.periods import SECOND, Periods
 from conversations.private_files import private_directory
+
+log = logging.getLogger("conversations.stores")
 
 CACHE = 64 * 1024 * 1024
 """Bytes of blocks kept in memory, shared by all partitions of a process."""
@@ -200,7 +202,6 @@ class RocksStores:
         directory: Path | str,
         *,
         periods: Periods | None = None,
-        state_start: Callable[[int], int] | None = None,
         clock: Callable[[], float] = time,
     ) -> None:
         """Make one; nothing is opened.
@@ -208,12 +209,11 @@ class RocksStores:
         Args:
             directory: where the copies live; of one worker alone.
             periods: those that the service's topics were made with.
-            state_start: tells the first offset of a state partition; without it that is not checked.
             clock: seconds since the epoch.
         """
         self._directory = Path(directory)
         self._oldest = (periods or Periods()).deletes_kept / SECOND / 2
-        self._state_start, self._clock = state_start, clock
+        self._clock = clock
         self._memory = Memory(Cache(CACHE), WriteBufferManager(WRITE_BUFFERS, False))
 
     def open(self, partition: int, state_topic_id: str) -> RocksStore:
@@ -242,9 +242,7 @@ class RocksStores:
     def _fit(self, store: RocksStore) -> RocksStore:
         """Empty a copy that cannot be trusted."""
         try:
-            checkpoint = store.checkpoint() if store.trusted(self._oldest) else None
-            started = self._state_start(store.partition) if checkpoint is not None and self._state_start else 0
-            if checkpoint is None or checkpoint < started:
+            if not store.trusted(self._oldest) or store.checkpoint() is None:
                 store.clear()
         except BaseException:
             store.close()

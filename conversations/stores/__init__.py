@@ -1,0 +1,1 @@
+"""Local copies of partitions: on disk in RocksDB, and in memory."""
