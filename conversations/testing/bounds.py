@@ -49,9 +49,9 @@ def check_at_rest(worker: Worker) -> None:
                 f"invariant 8 (bounded): {where} counts {partition.waiting.bytes} waiting bytes and keeps {kept}"
             )
         parked = sum(len(rows.decode_waiting(row).value) for _, row in partition.outbox.scan(rows.PARKED))
-        if parked != partition.parked_bytes:
+        if parked != partition.parking.bytes:
             raise AssertionError(
-                f"invariant 8 (bounded): {where} counts {partition.parked_bytes} parked bytes and keeps {parked}"
+                f"invariant 8 (bounded): {where} counts {partition.parking.bytes} parked bytes and keeps {parked}"
             )
         _check_kept(partition, rows.HELD, partition.waiting.held)
         _check_kept(partition, rows.DELAYED, partition.waiting.delayed)
@@ -76,11 +76,11 @@ def _check_kept(partition: Partition, kind: bytes, kept: Kept) -> None:
 
 def _check_parked(partition: Partition, where: str) -> None:
     """What is in memory of parked dialogs is what their rows say."""
-    for kind, parks in ((rows.PARK, partition.parks), (rows.RETRY, partition.retries)):
+    for kind, parks in ((rows.PARK, partition.parking.parks), (rows.RETRY, partition.parking.retries)):
         kept = {key[1:]: rows.decode_park(row) for key, row in partition.outbox.scan(kind)}
         if kept != {own: park.row for own, park in parks.items()}:
             raise AssertionError(f"invariant 2 (one step): {where} has {parks} in memory, {kept} in its rows")
-    for own, park in partition.parks.items():
+    for own, park in partition.parking.parks.items():
         numbers = [int.from_bytes(key[-8:], "big") for key, _ in partition.outbox.scan(rows.PARKED + own)]
         if numbers != list(range(park.row.first, park.row.next)) or not numbers:
             raise AssertionError(f"invariant 5 (nothing lost): {where} parks {park.row} and has rows {numbers}")
@@ -88,7 +88,7 @@ def _check_parked(partition: Partition, where: str) -> None:
 
 def _check_endpoints(partition: Partition, where: str) -> None:
     """Nothing that must go on is forgotten: what is held has a row, what broke has a handler to come, or none any more."""
-    waiting = {park[:17] for park in (*partition.parks, *partition.retries)}
+    waiting = {park[:17] for park in (*partition.parking.parks, *partition.parking.retries)}
     found = {key[1:] for key, row in partition.outbox.scan(rows.ENDPOINT) if not rows.is_tombstone(row)}
     if not waiting <= found:
         raise AssertionError(f"invariant 7 (no silent end): {where} waits for dialogs that are over: {waiting - found}")
@@ -104,11 +104,11 @@ def _check_endpoints(partition: Partition, where: str) -> None:
             )
         if active.lane.items or endpoint.next_deadline() <= partition.owner.now:
             continue
-        if endpoint.firing and own + rows.TIMER not in partition.retries:
+        if endpoint.firing and own + rows.TIMER not in partition.parking.retries:
             raise AssertionError(
                 f"invariant 7 (no silent end): {where}: a timer fired, and nobody will call its handler"
             )
-        if endpoint.state is State.ERROR and own + rows.ERROR not in partition.retries:
+        if endpoint.state is State.ERROR and own + rows.ERROR not in partition.parking.retries:
             raise AssertionError(
                 f"invariant 7 (no silent end): {where}: a dialog broke, and nobody will call its handler"
             )

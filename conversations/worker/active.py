@@ -94,6 +94,23 @@ class Active:
             self.entered = self.entered if self.entered > now else 0
             self.scheduled = self.entered or NEVER
 
+    def entomb(self, tombstone: Tombstone) -> None:
+        """The conversation is over here, or never began: this remembers it."""
+        self.tombstone = tombstone
+
+    def route(self, topic: str, partition: int = NONE) -> None:
+        """What this side says goes there; it is kept while the partition is not known."""
+        self.out_topic, self.out_partition = topic, partition
+
+    def forget_encoded(self) -> None:
+        """What its envelopes and its row begin with has changed."""
+        self.out = self.constant = b""
+
+    def restore(self, endpoint: Endpoint, side: Side, constant: bytes) -> None:
+        """Put an endpoint here that was decoded from its row."""
+        self.place(endpoint, side)
+        self.constant = constant
+
     def out_prefix(self) -> bytes:
         """Encode what this side's envelopes begin with, once."""
         if not self.out:
@@ -144,6 +161,59 @@ class Park:
         """Whether it may be what ended a process before: it has not had its turn since the partition was opened."""
         return self.suspect and self.waits_its_turn
 
+    def count(self, records: int, size: int) -> None:
+        """So many records and bytes more, or fewer if negative, are under the limit."""
+        self.row.counted += records
+        self.row.counted_size += size
+
+    def add(self, size: int, *, is_end: bool, suspect: bool) -> None:
+        """A record was put behind the others."""
+        self.row.next += 1
+        self.row.size += size
+        self.row.ended |= is_end
+        self.suspect |= suspect
+
+    def drop_head(self, size: int) -> None:
+        """The head is done: the next record has not failed, and nobody has decided about it."""
+        self.row.first += 1
+        self.row.returns, self.row.returned, self.row.failure, self.row.edited = 0, "", "", ""
+        self.row.size -= size
+
+    def replace_head(self, grown: int) -> None:
+        """Another record took the place of the head, larger by so many bytes."""
+        self.row.size += grown
+
+    def begin(self, now: int) -> None:
+        """Another message is the head since now."""
+        self.row.since = now
+
+    def fail(self, failure: str, peer: str) -> None:
+        """Its head failed, or has to wait for its turn, which is no failure."""
+        self.row.failure, self.peer = failure, peer
+
+    def attempted(self, attempts: int) -> None:
+        """So often a handler without a message was tried."""
+        self.row.attempts = attempts
+
+    def take(self) -> None:
+        """Its turn has come."""
+        self.taken = True
+
+    def give_back(self, command: str, edited: str) -> None:
+        """An operator gave the head back to its handler, with another body if ``edited``."""
+        self.row.returns += 1
+        self.row.returned = command
+        self.row.edited = edited or self.row.edited
+
+    def take_returned(self) -> str:
+        """Say, once, which command gave it back; "" if none did."""
+        command, self.row.returned = self.row.returned, ""
+        return command
+
+    def bring_forward(self, due: int) -> None:
+        """Let its turn come by then; whoever decides about it need not look again."""
+        self.row.due = due
+
     def wait(self, due: int, now: int) -> None:
         """Let it wait until ``due``; ``NEVER``: until an operator decides; ``QUEUE_ON``: until its queue is on."""
         self.row.due = due
@@ -151,11 +221,23 @@ class Park:
         self.taken = False
 
 
+class Leftover(NamedTuple):
+    """A record that is given up on and is no item of a lane: nobody waits for it any more."""
+
+    topic: str
+    offset: int
+    key: bytes
+    value: bytes
+    envelope: Envelope | None = None
+    command: Command | None = None
+    attempts: int = 0
+
+
 @dataclass(slots=True, eq=False)
 class Item:
     """One thing to do in a lane, in its order."""
 
-    active: Active | None
+    active: Active
     envelope: Envelope | None = None
     command: Command | None = None
     deadline: bool = False
@@ -184,6 +266,27 @@ class Item:
         """Its handler began, or failed, since its row was written."""
         return self._kept != (self.accepted, self.attempts)
 
+    def accept(self) -> None:
+        """The endpoint takes the envelope's number, or has taken it early."""
+        self.accepted = True
+
+    def charge(self) -> None:
+        """One more attempt failed."""
+        self.attempts += 1
+
+    def replace(self, envelope: Envelope, header: bytes, value: bytes) -> None:
+        """An operator gave the message another body."""
+        self.envelope, self.header, self.value = envelope, header, value
+
+    def run_handler(self, handler: bytes) -> None:
+        """A handler runs for it: that of its record, or one without a message."""
+        self.handler = handler
+
+    def take_up(self, park: Park) -> None:
+        """It is the head of what waits there, made of its row."""
+        self.park = park
+        self.saved()
+
     def doubt(self) -> None:
         """It is from before an unclean start."""
         self.suspect = True
@@ -210,7 +313,8 @@ class Lane:
         """(origin, key) of the group."""
         self.items: deque[Item] = _NOTHING
         """What is to be done; a deque only while there is something: empty it takes more memory than all else here."""
-        self.run: Run | None = None
+        self.run: Any = None
+        """The ``lanes.Run`` that works on it, if any."""
         self.group: GroupRow | None = None
         """The group's row once it was asked for; empty when there is none."""
 
@@ -218,9 +322,13 @@ class Lane:
         """A run works on it from now on."""
         self.run = run
 
-    def end(self) -> None:
-        """Nothing works on it any more."""
+    def end(self) -> bool:
+        """Nothing works on it any more; say whether there is something left to do."""
         self.run = None
+        if self.items:
+            return True
+        self.items = _NOTHING
+        return False
 
     def know_group(self, group: GroupRow) -> None:
         """The row of its group was read, or there is none yet."""
@@ -229,10 +337,6 @@ class Lane:
     def forget_group(self) -> None:
         """The row of its group is read again when it is needed."""
         self.group = None
-
-    def rest(self) -> None:
-        """Let go of the deque of a lane that has nothing to do."""
-        self.items = _NOTHING
 
     def put(self, item: Item) -> bool:
         """Put an item at the end; True when the lane was idle and is to be started."""

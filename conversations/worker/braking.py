@@ -106,7 +106,7 @@ class Braking:
             self._released = False
             for partition in partitions:
                 if not partition.progress.row.off:
-                    partition.release(now)
+                    partition.parking.release(now)
         if self.peers and now >= self.next_probe:
             self.next_probe = now + self._pause
             self._try_next([it for it in partitions if not it.progress.row.off], now)
@@ -125,14 +125,13 @@ class Braking:
                     found[name] = park
             for name, park in found.items():
                 parks[name] = parks.pop(name)
-                park.row.due = now
-                partition.schedule.deadlines.add(now, name[:17])
+                partition.parking.probe(name, park, now)
                 self.peers[park.peer] = Probe(partition, parks, name, park)
         self._turn += 1
 
     def _in_turn(self, partitions: list[Partition]) -> Iterator[tuple[Partition, dict[bytes, Park]]]:
         for step in range(len(partitions)):
             partition = partitions[(self._turn + step) % len(partitions)]
-            both = partition.parks, partition.retries
+            both = partition.parking.parks, partition.parking.retries
             for parks in both if self._turn // len(partitions) % 2 else reversed(both):
                 yield partition, parks

@@ -37,7 +37,7 @@ def failed(partition: Partition, item: Item | None, failure: BaseException) -> N
     if isinstance(failure, Exception) and not isinstance(failure, NOT_A_RECORDS):
         owner.breakdowns.blame(partition, item, failure)
     else:
-        owner.failure, owner.failed_in = failure, partition.number
+        owner.fail(failure, partition.number)
 
 
 def verdict(partition: Partition, item: Item) -> Condemned | None:
@@ -64,13 +64,13 @@ def set_aside(partition: Partition, item: Item, found: Condemned) -> None:
     if found.times > 2 or not item.topic or item.handler:
         raise StateDamaged(partition.number, f"{name_of(item)} can neither be carried out nor given up on: {why}")
     if item.command is not None:
-        letters.dead_letter(partition, item, letters.COMMAND_REFUSED, failure=found.failure)
+        partition.letters.dead_letter(item, letters.COMMAND_REFUSED, failure=found.failure)
         command = uuid_text(item.command.command_id)
-        letters.event(partition, "COMMAND_REFUSED", command=command, code=0, why=why)
+        partition.letters.event("COMMAND_REFUSED", command=command, code=0, why=why)
         return
     partition.owner.counts.set_aside += 1
-    letters.dead_letter(partition, item, letters.SET_ASIDE, failure=found.failure)
-    letters.event(partition, "SET_ASIDE", topic=item.topic, offset=item.offset, why=f"carrying it out failed: {why}")
+    partition.letters.dead_letter(item, letters.SET_ASIDE, failure=found.failure)
+    partition.letters.event("SET_ASIDE", topic=item.topic, offset=item.offset, why=f"carrying it out failed: {why}")
 
 
 def text_of(failure: Exception) -> str:

@@ -6,7 +6,7 @@ import logging
 
 from conversations.errors import DestinationFailed, Fenced, Interrupted, LogError, StateDamaged
 from conversations.protocol import rows
-from conversations.worker import collecting, letters
+from conversations.worker import collecting
 from conversations.worker.breakdowns import NOT_A_RECORDS, text_of
 from conversations.worker.partition import Partition
 
@@ -21,13 +21,14 @@ def collect(partition: Partition) -> bool:
     try:
         collected = collecting.collect(partition)
     except StateDamaged as error:
-        owner.failure = error  # not raised before the others are committed, which are collected already
+        owner.fail(error, owner.failed_in)  # not raised before the others are committed, which are collected already
         return False
     except NOT_A_RECORDS:
         raise
     except Exception as error:  # noqa: BLE001 - it is a record's, which is to be found
         if partition.number in owner.breakdowns.careful and partition.outbox.at_work is None:
-            owner.failure = StateDamaged(partition.number, f"it cannot be committed: {text_of(error)}")
+            damage = StateDamaged(partition.number, f"it cannot be committed: {text_of(error)}")
+            owner.fail(damage, owner.failed_in)
         else:
             owner.breakdowns.blame_collected(partition, error)
         return False
@@ -38,7 +39,7 @@ def collect(partition: Partition) -> bool:
 def tell_aside(partition: Partition, why: str, position: int) -> None:
     """Report a partition that was set aside; the group's offset is only the fence: the partition's row is not touched."""
     log.error("partition %d of %s is set aside: %s", partition.number, partition.owner.name, why)
-    record = letters.event_record(partition, "PARTITION_SET_ASIDE", why=why)
+    record = partition.letters.event_record("PARTITION_SET_ASIDE", why=why)
     try:
         partition.owner.log.commit([record], {partition.number: position})
     except (Fenced, Interrupted, DestinationFailed) as error:

@@ -12,7 +12,7 @@ from conversations.protocol.envelope import Kind
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
 from conversations.protocol.topics import key_in
-from conversations.worker import groups, letters, parking, speaking, undelivered
+from conversations.worker import groups, speaking, undelivered
 from conversations.worker.active import NO_ROW, Item, Lane
 from conversations.worker.partition import Partition
 from conversations.worker.undelivered import Failed
@@ -37,7 +37,7 @@ def collect(partition: Partition) -> bool:
     if not partition.pending():
         return False
     _spill(partition)
-    parking.encode_changed(partition)
+    partition.parking.encode_changed()
     groups.encode_changed(partition)
     _encode_endpoints(partition)
     partition.outbox.depart(partition.progress.depart(), partition.progress.row.queue)
@@ -47,7 +47,7 @@ def collect(partition: Partition) -> bool:
 def _tell_clock(partition: Partition) -> None:
     seconds = partition.owner.clock.off / SECOND
     log.warning("this machine's clock is off the log's by %+.1f s; the worker goes by the log's: set it right", seconds)
-    letters.event(partition, "CLOCK_OFF", seconds=round(seconds, 1))
+    partition.letters.event("CLOCK_OFF", seconds=round(seconds, 1))
 
 
 def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], None]]:
@@ -74,14 +74,14 @@ def pace(partition: Partition) -> None:
     limits = partition.owner.settings.limits
     if partition.gone:
         return
-    waiting, parked = partition.waiting.bytes, parking.in_the_way(partition)
+    waiting, parked = partition.waiting.bytes, partition.parking.in_the_way(is_paused=partition.backlog.paused)
     if not partition.backlog.paused and (waiting > limits.waiting_bytes or parked > limits.parked_bytes):
         partition.backlog.pause()
         partition.owner.log.pause(partition.number)
-        letters.event(partition, "QUEUE_PAUSED", waiting_bytes=waiting, parked_bytes=parked)
+        partition.letters.event("QUEUE_PAUSED", waiting_bytes=waiting, parked_bytes=parked)
     elif partition.backlog.paused and waiting < limits.waiting_bytes // 2 and parked <= limits.parked_bytes // 2:
         partition.backlog.resume()
-        letters.event(partition, "QUEUE_RESUMED")
+        partition.letters.event("QUEUE_RESUMED")
         if partition.work.suspicion is None or not partition.work.suspicion.taking.holds_queue:
             partition.owner.log.resume(partition.number)
 
@@ -92,8 +92,7 @@ def pace(partition: Partition) -> None:
 def _encode_endpoints(partition: Partition) -> None:
     write = partition.outbox.write
     now = partition.owner.now
-    dirty, partition.dirty = partition.dirty, []
-    for active in dirty:
+    for active in partition.take_dirty():
         active.dirty = False
         endpoint = active.endpoint
         if endpoint.told < endpoint.inbound.next - 1 and endpoint.owes_ack(now):
@@ -104,7 +103,7 @@ def _encode_endpoints(partition: Partition) -> None:
         else:
             write(b"E" + active.identity, rows.encode_endpoint(endpoint, active.constant or active.row_constant()))
             partition.look_in_time(active)
-    partition.dirty = []
+    partition.take_dirty()  # by acknowledging: their rows are written
 
 
 # -- lanes that are not finished -------------------------------------------------------------------------------
@@ -126,7 +125,7 @@ def _spill_lane(partition: Partition, lane: Lane) -> None:
         fresh.append(item)
     head = lane.items[0]
     if head.park is not None:
-        parking.keep(partition, head)
+        partition.parking.keep(head)
     elif not fresh or fresh[-1] is not head:
         _keep_head(partition, head)
     # A message may only be accepted when everything of its dialog before it is.
@@ -152,13 +151,13 @@ def _keep_head(partition: Partition, item: Item) -> None:
 def _accept_early(partition: Partition, item: Item) -> None:
     """Take the number of a message that will wait: an acknowledgement is a receipt, not the end of the work."""
     active, envelope = item.active, item.envelope
-    if item.accepted or active is None or envelope is None or envelope.kind is not Kind.MESSAGE or not active.exists:
+    if item.accepted or envelope is None or envelope.kind is not Kind.MESSAGE or not active.exists:
         return
     endpoint = active.endpoint
     if endpoint.state is State.CONVERSING and envelope.seq == endpoint.inbound.next and not endpoint.inbound.held:
         limit = partition.owner.settings.limits.held_messages
         endpoint.receive(envelope, partition.owner.now, limit)
-        item.accepted = True
+        item.accept()
         partition.touch(active)
 
 
@@ -175,7 +174,7 @@ def _sweep(partition: Partition) -> None:
         tombstone = partition.outbox.decoded(key, rows.decode_tombstone, row)
         partition.outbox.write(key, None)
         if count := speaking.forget_delayed(partition, key[1:]):
-            letters.event(partition, "UNDELIVERED", conversation=uuid_text(key[1:17]), envelopes=count)
+            partition.letters.event("UNDELIVERED", conversation=uuid_text(key[1:17]), envelopes=count)
         partition.actives.pop(rows.other_side(key[1:]), None)
         groups.leave(partition, tombstone.origin, tombstone.key, key[1:])
     for passing in (partition.schedule.commands, partition.schedule.letters):

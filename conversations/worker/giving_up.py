@@ -25,7 +25,7 @@ def give_up(partition: Partition, item: Item, task: Task, failure: BaseException
     """Do what its policy says, and report it."""
     then = decision.then
     if item.park is not None:
-        parking.returned(partition, item.park, parking.FAILED)
+        partition.parking.returned(item.park, parking.FAILED)
     if then is Then.HOLD:
         _hold(partition, item, task, failure)
     elif then is Then.SKIP:
@@ -36,21 +36,21 @@ def give_up(partition: Partition, item: Item, task: Task, failure: BaseException
         _end_dialog(partition, item, task, failure, decision)
     conversation = uuid_text(task.active.identity[:16])
     code = decision.code if then is Then.END_DIALOG else 0
-    letters.event(partition, "GAVE_UP", conversation=conversation, then=then.value, code=code, failure=text_of(failure))
+    partition.letters.event("GAVE_UP", conversation=conversation, then=then.value, code=code, failure=text_of(failure))
 
 
 def _hold(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
     """Nothing is settled: the message waits as the head of its dialog, and its letter is open."""
     if not parking.has_message(item, task.without):
-        parking.postpone(partition, item, NEVER, text_of(failure))
+        partition.parking.postpone(item, NEVER, text_of(failure))
         return
-    letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure, held=True)
-    parking.park(partition, item, NEVER, text_of(failure))
+    partition.letters.dead_letter(item, letters.HANDLER_FAILED, failure=failure, held=True)
+    partition.parking.park(item, NEVER, text_of(failure))
 
 
 def _disable_queue(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
     """The message stays the head of its dialog, without a letter, and is tried again once the queue is on."""
-    parking.let_wait(partition, item, task.without, rows.QUEUE_ON, text_of(failure))
+    partition.parking.let_wait(item, task.without, rows.QUEUE_ON, text_of(failure))
     envelope = item.envelope
     what = envelope.message_type if envelope is not None and envelope.message_type else task.handler.name
     switching.turn_off(partition, switching.POLICY, what, text_of(failure))
@@ -58,9 +58,9 @@ def _disable_queue(partition: Partition, item: Item, task: Task, failure: BaseEx
 
 def _skip(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
     active = task.active
-    parking.forget_retry(partition, active, task.without, parking.FAILED)
+    partition.parking.forget_retry(active, task.without, parking.FAILED)
     if parking.has_message(item, task.without):
-        letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure)
+        partition.letters.dead_letter(item, letters.HANDLER_FAILED, failure=failure)
     if task.codec is not None and item.envelope is not None:
         active.endpoint.dead_lettered += 1
         speaking.tell_skipped(partition, active, item.envelope.seq)
@@ -70,9 +70,9 @@ def _skip(partition: Partition, item: Item, task: Task, failure: BaseException) 
 
 def _end_dialog(partition: Partition, item: Item, task: Task, failure: BaseException, decision: End) -> None:
     active = task.active
-    parking.forget_retry(partition, active, task.without, parking.FAILED)
+    partition.parking.forget_retry(active, task.without, parking.FAILED)
     if parking.has_message(item, task.without):
-        letters.dead_letter(partition, item, letters.HANDLER_FAILED, failure=failure, code=decision.code)
+        partition.letters.dead_letter(item, letters.HANDLER_FAILED, failure=failure, code=decision.code)
         active.endpoint.dead_lettered += task.codec is not None
     if active.endpoint.state in OPEN_STATES:
         speaking.end_with_error(partition, active, decision.code, decision.description)

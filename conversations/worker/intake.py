@@ -24,7 +24,6 @@ from conversations.protocol.envelope import (
 from conversations.protocol.limits import KEY_BYTES, NAME, RECORD_BYTES
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import partition_of
-from conversations.worker import letters
 from conversations.worker.active import Active, Item
 from conversations.worker.partition import Partition
 
@@ -53,7 +52,7 @@ def take(partition: Partition, record: Record) -> None:
         if envelope.kind > 1 or envelope.seq < 0 or envelope.fragments != 1 or envelope.skipped or envelope.extras:
             _check_unusual(envelope)
     except (Unbelievable, UndecodableRecord) as error:
-        letters.set_aside(partition, record, str(error), headers)
+        partition.letters.set_aside(record, str(error), headers)
         return
     except LogError:
         raise  # Kafka's doing, or damage to the state
@@ -74,7 +73,7 @@ def take(partition: Partition, record: Record) -> None:
 def set_failed_aside(partition: Partition, record: Record, error: Exception, headers: Headers | None) -> None:
     """Keep a record of which our own code made an exception: nothing but the position knows of it yet."""
     log.error("a record of %s at %d could not be taken", record.topic(), record.offset(), exc_info=error)
-    letters.set_aside(partition, record, f"taking it failed: {type(error).__name__}: {said(error)}", headers)
+    partition.letters.set_aside(record, f"taking it failed: {type(error).__name__}: {said(error)}", headers)
 
 
 def set_untaken_aside(partition: Partition, record: Record, why: str) -> None:
@@ -85,7 +84,7 @@ def set_untaken_aside(partition: Partition, record: Record, why: str) -> None:
         partition.progress.skip(offset)
     else:
         partition.progress.take_command(offset)
-    letters.set_aside(partition, record, why, None)
+    partition.letters.set_aside(record, why, None)
 
 
 def _read(
@@ -192,7 +191,7 @@ def take_command(partition: Partition, record: Record) -> None:
             raise Unbelievable("the command's key is not that of its record, or it asks for nothing")
         _into_lane(partition, record, command, key, value)
     except (Unbelievable, UndecodableRecord) as error:
-        letters.set_aside(partition, record, str(error), read_headers(record))
+        partition.letters.set_aside(record, str(error), read_headers(record))
     except LogError:
         raise
     except Exception as error:  # noqa: BLE001 - as above

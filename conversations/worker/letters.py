@@ -12,8 +12,11 @@ from conversations.protocol import rows
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import KEY_BYTES, RECORD_BYTES, sendable
 from conversations.protocol.rows import ParkRow
-from conversations.worker.active import Item
-from conversations.worker.partition import Partition
+from conversations.worker.active import Item, Leftover
+from conversations.worker.outbox import Outbox
+from conversations.worker.owner import Owner
+from conversations.worker.progress import Progress
+from conversations.worker.schedule import Schedule
 
 log = logging.getLogger("conversations.worker")
 
@@ -72,64 +75,108 @@ UNDELIVERABLE = "undeliverable"
 """What this side said, and its peer's topic refused for good."""
 
 
-def dead_letter(
-    partition: Partition,
-    item: Item,
-    reason: str,
-    *,
-    failure: BaseException | None = None,
-    why: str = "",
-    code: int = 0,
-    held: bool = False,
-) -> None:
-    """Keep a record that is given up on, in the next transaction; ``held``: its dialog waits for an operator."""
-    partition.owner.counts.dead_letters += 1
-    headers = _source(partition, item.topic, item.offset, reason)
-    headers += _conversation(item)
-    if code:
-        headers.append((CODE, str(code).encode()))
-    if held:
-        headers.append((HELD, b"true"))
-    if why:
-        headers.append((EXCEPTION_MESSAGE, sendable(why, STACK_LIMIT).encode()))
-    if failure is not None:
-        headers += _failure(failure, item.attempts)
-    _keep(partition, item.key, item.value, headers)
-    if not held and reason not in (SKIPPED, COMMAND_REFUSED, UNDELIVERABLE):
-        _open(partition, item.topic, item.offset)
+class Letters:
+    """Writes what one partition reports: dead letters, records set aside, and events."""
 
+    __slots__ = ("_number", "_outbox", "_owner", "_progress", "_schedule")
 
-def retry_headers(partition: Partition, item: Item, row: ParkRow) -> Headers:
-    """Say on a retry topic what waits, until when, and why."""
-    return [
-        *_source(partition, item.topic, item.offset, WAITS),
-        *_conversation(item),
-        (ATTEMPTS, str(item.attempts).encode()),
-        (DUE, str(row.due).encode()),
-        (EXCEPTION_MESSAGE, row.failure.encode("utf-8", "backslashreplace")),
-    ]
+    def __init__(self, number: int, owner: Owner, outbox: Outbox, progress: Progress, schedule: Schedule) -> None:
+        self._number = number
+        self._owner = owner
+        self._outbox = outbox
+        self._progress = progress
+        self._schedule = schedule
 
+    def dead_letter(
+        self,
+        item: Item | Leftover,
+        reason: str,
+        *,
+        failure: BaseException | None = None,
+        why: str = "",
+        code: int = 0,
+        held: bool = False,
+    ) -> None:
+        """Keep a record that is given up on, in the next transaction; ``held``: its dialog waits for an operator."""
+        self._owner.counts.dead_letters += 1
+        headers = self._source(item.topic, item.offset, reason)
+        headers += _conversation(item)
+        if code:
+            headers.append((CODE, str(code).encode()))
+        if held:
+            headers.append((HELD, b"true"))
+        if why:
+            headers.append((EXCEPTION_MESSAGE, sendable(why, STACK_LIMIT).encode()))
+        if failure is not None:
+            headers += _failure(failure, item.attempts)
+        self._keep(item.key, item.value, headers)
+        if not held and reason not in (SKIPPED, COMMAND_REFUSED, UNDELIVERABLE):
+            self._open(item.topic, item.offset)
 
-def set_aside(partition: Partition, record: Record, why: str, headers: Headers | None) -> None:
-    """Keep a record that cannot be understood; it takes no number and touches no endpoint.
+    def retry_headers(self, item: Item, row: ParkRow) -> Headers:
+        """Say on a retry topic what waits, until when, and why."""
+        return [
+            *self._source(item.topic, item.offset, WAITS),
+            *_conversation(item),
+            (ATTEMPTS, str(item.attempts).encode()),
+            (DUE, str(row.due).encode()),
+            (EXCEPTION_MESSAGE, row.failure.encode("utf-8", "backslashreplace")),
+        ]
 
-    ``headers`` are its own, None if they cannot be read: they are asked for once.
-    """
-    partition.owner.counts.set_aside += 1
-    topic, offset = record.topic(), record.offset()
-    said_of_it = _source(partition, topic, offset, SET_ASIDE)
-    said_of_it.append((EXCEPTION_MESSAGE, sendable(why, STACK_LIMIT).encode()))
-    _keep(partition, record.key(), record.value(), said_of_it + _original(headers or []))
-    _open(partition, topic, offset)
-    event(partition, "SET_ASIDE", topic=topic, offset=offset, why=why)
+    def set_aside(self, record: Record, why: str, headers: Headers | None) -> None:
+        """Keep a record that cannot be understood; it takes no number and touches no endpoint.
 
+        ``headers`` are its own, None if they cannot be read: they are asked for once.
+        """
+        self._owner.counts.set_aside += 1
+        topic, offset = record.topic(), record.offset()
+        said_of_it = self._source(topic, offset, SET_ASIDE)
+        said_of_it.append((EXCEPTION_MESSAGE, sendable(why, STACK_LIMIT).encode()))
+        self._keep(record.key(), record.value(), said_of_it + _original(headers or []))
+        self._open(topic, offset)
+        self.event("SET_ASIDE", topic=topic, offset=offset, why=why)
 
-def _open(partition: Partition, topic: str, offset: int) -> None:
-    """Note that a letter is open: nobody has said yet what is to become of it, and no dialog waits for that."""
-    key = rows.letter_key(topic, offset)
-    until = max(partition.progress.row.queue_time, partition.owner.now) + partition.owner.periods.letter_life
-    partition.outbox.write(key, until.to_bytes(8, "big"))
-    partition.schedule.letters.add(until, key)
+    def _open(self, topic: str, offset: int) -> None:
+        """Note that a letter is open: nobody has said yet what is to become of it, and no dialog waits for that."""
+        key = rows.letter_key(topic, offset)
+        until = max(self._progress.row.queue_time, self._owner.now) + self._owner.periods.letter_life
+        self._outbox.write(key, until.to_bytes(8, "big"))
+        self._schedule.letters.add(until, key)
+
+    def _keep(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+        """Put a letter into the next transaction, in parts when key or value are larger than its topic takes."""
+        if len(key or b"") <= KEY_BYTES and len(value or b"") <= RECORD_BYTES:
+            self._outbox.dead_letter(key, value, headers)
+            return
+        parts = [(b"key", len(key), part) for part in _parts(key)] if key is not None and len(key) > KEY_BYTES else []
+        parts += [(b"value", len(value), part) for part in _parts(value)] if value is not None else []
+        for number, (what, size, part) in enumerate(parts, 1):
+            place = [(PART, b"%d/%d" % (number, len(parts))), (PART_OF, what), (SIZE, b"%d" % size)]
+            self._outbox.dead_letter((key or b"")[:KEY_BYTES], part, headers + place)
+
+    def event(self, name: str, **facts: object) -> None:
+        """Report something to the events topic, in the next transaction; to the log while that cannot be written to."""
+        record = self.event_record(name, **facts)
+        if self._owner.events_topic in self._owner.destinations.blocked:
+            log.warning("an event could not be published: %s", (record[3] or b"").decode())
+            return
+        self._outbox.produce(record)
+
+    def event_record(self, name: str, **facts: object) -> Produced:
+        """Make the record that reports something to the events topic; long texts from outside are cut."""
+        owner = self._owner
+        short = {fact: what[:TEXT_LIMIT] if isinstance(what, str) else what for fact, what in facts.items()}
+        content = {"event": name, "service": owner.name, "partition": self._number, "at": owner.now, **short}
+        return owner.events_topic, 0, owner.name.encode(), json.dumps(content).encode(), None
+
+    def _source(self, topic: str, offset: int, reason: str) -> Headers:
+        return [
+            (REASON, reason.encode()),
+            (SOURCE_TOPIC, topic.encode()),
+            (SOURCE_PARTITION, str(self._number).encode()),
+            (SOURCE_OFFSET, str(offset).encode()),
+            (FAILED_AT, str(self._owner.now).encode()),
+        ]
 
 
 def _original(headers: Headers) -> Headers:
@@ -145,50 +192,11 @@ def _original(headers: Headers) -> Headers:
     return found
 
 
-def _keep(partition: Partition, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-    """Put a letter into the next transaction, in parts when key or value are larger than its topic takes."""
-    if len(key or b"") <= KEY_BYTES and len(value or b"") <= RECORD_BYTES:
-        partition.outbox.dead_letter(key, value, headers)
-        return
-    parts = [(b"key", len(key), part) for part in _parts(key)] if key is not None and len(key) > KEY_BYTES else []
-    parts += [(b"value", len(value), part) for part in _parts(value)] if value is not None else []
-    for number, (what, size, part) in enumerate(parts, 1):
-        place = [(PART, b"%d/%d" % (number, len(parts))), (PART_OF, what), (SIZE, b"%d" % size)]
-        partition.outbox.dead_letter((key or b"")[:KEY_BYTES], part, headers + place)
-
-
 def _parts(data: bytes) -> list[bytes]:
     return [data[at : at + PART_BYTES] for at in range(0, min(len(data), KEPT_BYTES), PART_BYTES)] or [b""]
 
 
-def event(partition: Partition, name: str, **facts: object) -> None:
-    """Report something to the events topic, in the next transaction; to the log while that cannot be written to."""
-    record = event_record(partition, name, **facts)
-    if partition.owner.events_topic in partition.owner.destinations.blocked:
-        log.warning("an event could not be published: %s", (record[3] or b"").decode())
-        return
-    partition.outbox.produce(record)
-
-
-def event_record(partition: Partition, name: str, **facts: object) -> Produced:
-    """Make the record that reports something to the events topic; long texts from outside are cut."""
-    owner = partition.owner
-    short = {fact: what[:TEXT_LIMIT] if isinstance(what, str) else what for fact, what in facts.items()}
-    content = {"event": name, "service": owner.name, "partition": partition.number, "at": owner.now, **short}
-    return owner.events_topic, 0, owner.name.encode(), json.dumps(content).encode(), None
-
-
-def _source(partition: Partition, topic: str, offset: int, reason: str) -> Headers:
-    return [
-        (REASON, reason.encode()),
-        (SOURCE_TOPIC, topic.encode()),
-        (SOURCE_PARTITION, str(partition.number).encode()),
-        (SOURCE_OFFSET, str(offset).encode()),
-        (FAILED_AT, str(partition.owner.now).encode()),
-    ]
-
-
-def _conversation(item: Item) -> Headers:
+def _conversation(item: Item | Leftover) -> Headers:
     envelope, command = item.envelope, item.command
     if envelope is not None:
         prefix = envelope.prefix

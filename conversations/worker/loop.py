@@ -31,7 +31,6 @@ from conversations.service import Service
 from conversations.worker import (
     closing,
     collecting,
-    parking,
     refusals,
     rollbacks,
     routing,
@@ -238,7 +237,7 @@ class Worker:
         owner.destinations.try_again(owner.now)
         owner.braking.wake(self.partitions.values(), owner.now)
         for partition in self.partitions.values():
-            parking.wake(partition)
+            partition.wake()
             if partition.refused:
                 undelivered.wake(partition)
             if partition.backlog.paused:
@@ -419,7 +418,7 @@ class Worker:
         self.owner.log.drop(error.partition)
         with self.owner.lock:
             if self.owner.failure is error:
-                self.owner.failure = None
+                self.owner.forgive()
         if error.of_a_copy:
             self._forget([error.partition])
             self.assigned([error.partition])

@@ -73,9 +73,9 @@ def carry_out(partition: Partition, item: Item, command: Command) -> None:
         if report:
             _report(partition, command)
     except LocalError as error:
-        letters.dead_letter(partition, item, letters.COMMAND_REFUSED, failure=error, code=error.code)
-        letters.event(
-            partition, "COMMAND_REFUSED", command=uuid_text(command.command_id), code=error.code, why=str(error)
+        partition.letters.dead_letter(item, letters.COMMAND_REFUSED, failure=error, code=error.code)
+        partition.letters.event(
+            "COMMAND_REFUSED", command=uuid_text(command.command_id), code=error.code, why=str(error)
         )
     else:
         speaking.apply(partition, draft)
@@ -84,7 +84,7 @@ def carry_out(partition: Partition, item: Item, command: Command) -> None:
 
 
 def _report(partition: Partition, command: Command) -> None:
-    letters.event(partition, "COMMAND_DONE", command=uuid_text(command.command_id), by=command.issued_by)
+    partition.letters.event("COMMAND_DONE", command=uuid_text(command.command_id), by=command.issued_by)
 
 
 def _resolve(partition: Partition, command: Command) -> None:

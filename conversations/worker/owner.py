@@ -235,6 +235,14 @@ class Owner:
     def _look_at_catalog(self) -> None:
         self.log.look_at_catalog()
 
+    def fail(self, failure: BaseException, partition: int = NONE) -> None:
+        """Note what the polling thread is to raise, and of which partition's lane it is, if of any."""
+        self.failure, self.failed_in = failure, partition
+
+    def forgive(self) -> None:
+        """What failed is mended."""
+        self.failure = None
+
     def chance(self) -> float:
         """Draw a number from 0 to 1."""
         return self._random.random()

@@ -1,11 +1,25 @@
-"""Dialogs whose message failed: it and what arrives behind it wait in rows, until it is tried again or a human decides.
+"""Dialogs whose message failed: the message and what arrives behind it wait in rows until it is tried again.
 
-The rows are the truth. The head runs again in place, as an item of its lane; while there is any row of a dialog, what
-arrives for it is added behind, so that its order cannot change, whoever owns the partition by then. A handler without a
-message (a timer's, an error's) waits in a row of its own, with nothing behind it.
+The rows are the truth. A failed message, the **head**, is tried again in place, as an item of its lane. As long as a dialog has any
+such row, everything that arrives for it is added behind, so that its order cannot change, whoever owns the partition by then. A
+handler without a message (of a timer, of an error) waits in a row of its own, with nothing behind it.
+
+Each wait is a ``Park``, with one of three ends:
+
+* a time: the head is taken up once it has come;
+* ``QUEUE_ON``: the queue is off, or the brake is on for the peer; nothing failed, or nobody knows yet;
+* ``NEVER``: an operator decides.
+
+A park that is taken up is **taken**: its head is in its lane, or about to be. When the head is done the next follows, and at most
+``SLICE`` of them in one step. The park is over with its last row.
+
+What waits is counted three times. ``bytes`` is everything. ``counted_bytes`` is the part under the limit: records behind a failure.
+``braked_bytes`` is the part that waits for the brake.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from conversations.errors import StateDamaged
 from conversations.protocol import rows
@@ -13,8 +27,13 @@ from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import Kind
 from conversations.worker import letters
 from conversations.worker.active import Active, Item, Park
-from conversations.worker.partition import Partition
+from conversations.worker.letters import Letters
+from conversations.worker.outbox import Outbox
+from conversations.worker.owner import Owner
+from conversations.worker.progress import Progress
 from conversations.worker.records import encode_item, item_of
+from conversations.worker.schedule import Schedule
+from conversations.worker.work import Work
 
 SLICE = 1_000
 """Parked records taken up by one step of a partition at most."""
@@ -24,45 +43,384 @@ FAILURE_LIMIT = 200
 """Characters of what a handler raised that a row repeats; all of it is in memory, for every parked dialog."""
 
 
-# -- a failure --------------------------------------------------------------------------------------------------------
+class Parking:
+    """What waits in one partition for a failed handler to be tried again."""
 
+    __slots__ = (
+        "_changed", "_draining", "_letters", "_number", "_outbox", "_owner", "_progress", "_schedule", "_slice_left", "_work",
+        "braked_bytes", "bytes", "counted_bytes", "parks", "retries",
+    )  # fmt: skip
 
-def park(partition: Partition, item: Item, due: int, failure: str) -> None:
-    """Let a message wait until ``due`` (microseconds), its dialog with it; ``NEVER``: until an operator decides."""
-    active = _active(item)
-    found = item.park
-    if found is None:
-        found = partition.parks[active.identity] = Park(rows.ParkRow(since=partition.owner.now, failure=failure))
-        append(partition, active, found, item)
-    else:
-        if not found.row.failure:  # another message was the head before
-            found.row.since = partition.owner.now
-        partition.outbox.write(_key(active, found.row.first), encode_item(item))
-    _wait(partition, active, found, due, failure)
-    partition.changed.add(rows.PARK + active.identity)
-    _show(partition, item, found)
+    def __init__(
+        self,
+        number: int,
+        owner: Owner,
+        outbox: Outbox,
+        progress: Progress,
+        schedule: Schedule,
+        letters: Letters,
+        work: Work,
+    ) -> None:
+        self._number = number
+        self._owner = owner
+        self._outbox = outbox
+        self._progress = progress
+        self._schedule = schedule
+        self._letters = letters
+        self._work = work
+        self.parks: dict[bytes, Park] = {}
+        """Dialogs that wait for a failed message, by identity."""
+        self.retries: dict[bytes, Park] = {}
+        """Handlers without a message that failed and are tried again later, by identity and ``rows.TIMER`` or ``ERROR``."""
+        self._changed: set[bytes] = set()
+        """Keys of the rows of these that are to be written."""
+        self._draining: list[tuple[bytes, Park]] = []
+        """Parked dialogs whose next message is to be taken up by the next step."""
+        self._slice_left = 0
+        """Parked records this step may still take up."""
+        self.bytes = self.counted_bytes = self.braked_bytes = 0
+        """Bytes of all parked records; of those under the limit; of those that wait for the brake."""
 
+    def restore(self) -> None:
+        """Learn from the rows what waits."""
+        for kind, parks in ((rows.PARK, self.parks), (rows.RETRY, self.retries)):
+            for key, row in self._outbox.store.scan(kind):
+                park = parks[key[1:]] = Park(rows.decode_park(row), suspect=True)
+                self.bytes += park.row.size
+                self.counted_bytes += park.row.counted_size
+                if park.row.due == rows.QUEUE_ON and not self._progress.row.off:
+                    # Now, whatever the machine's clock says.
+                    park.bring_forward(min(self._progress.opened_at, self._progress.row.queue_time))
+                if park.wakes != NEVER:
+                    self._schedule.deadlines.add(park.wakes, key[1:18])
 
-def _show(partition: Partition, item: Item, found: Park) -> None:
-    """Let others see the wait, on the topic of the longest declared delay that is not longer."""
-    wait = found.row.due - partition.owner.now
-    topic = next((topic for delay, topic in partition.owner.retry_topics if delay <= wait), None)
-    if topic is not None and found.wakes != NEVER:
-        partition.outbox.produce(
-            (topic, partition.number, item.key, item.value, letters.retry_headers(partition, item, found.row))
-        )
+    # -- time -----------------------------------------------------------------------------------------------------------
 
+    def wake_time(self, active: Active) -> int:
+        """When something of an endpoint is due next."""
+        soonest = active.endpoint.next_deadline()
+        if not self.parks and not self.retries:
+            return soonest
+        own = active.identity
+        found = self.parks.get(own), self.retries.get(own + rows.TIMER), self.retries.get(own + rows.ERROR)
+        return min([soonest, *(park.wakes for park in found if park is not None and not park.taken)])
 
-def postpone(partition: Partition, item: Item, due: int, failure: str) -> None:
-    """Let a handler wait that has no message: that of a timer, or of an error."""
-    active = _active(item)
-    key = active.identity + item.handler
-    found = partition.retries.get(key)
-    if found is None:
-        found = partition.retries[key] = Park(rows.ParkRow(since=partition.owner.now), suspect=item.suspect)
-    found.row.attempts = item.attempts
-    _wait(partition, active, found, due, failure)
-    partition.changed.add(rows.RETRY + key)
+    def _look_in_time(self, active: Active) -> None:
+        deadline = self.wake_time(active)
+        if deadline < active.scheduled:
+            self._schedule.enter(active, deadline)
+
+    def release(self, now: int) -> None:
+        """Give everything its turn that waits for the queue to be on, or for a brake that is not on any more."""
+        braked = self._owner.braking.peers
+        for parks in (self.parks, self.retries):
+            for name, park in parks.items():
+                if park.row.due == rows.QUEUE_ON and park.peer not in braked:
+                    self.probe(name, park, now)
+
+    def probe(self, name: bytes, park: Park, now: int) -> None:
+        """Let a park be taken up now, as if its time had come."""
+        park.bring_forward(now)
+        self._schedule.deadlines.add(now, name[:17])
+
+    def holds_back(self, peer: str) -> bool:
+        """Say whether no handler is called of a peer's dialogs: the queue is off, or the worker's brake is on for it."""
+        return bool(self._progress.row.off) or peer in self._owner.braking.peers
+
+    @property
+    def is_draining(self) -> bool:
+        """The next step has more to take up."""
+        return bool(self._draining)
+
+    @property
+    def is_changed(self) -> bool:
+        """Rows are to be written."""
+        return bool(self._changed)
+
+    @property
+    def keeps_suspicion(self) -> bool:
+        """Something from before the partition was opened has not had its turn."""
+        return any(park.keeps_suspicion for parks in (self.parks, self.retries) for park in parks.values())
+
+    # -- a failure --------------------------------------------------------------------------------------------------------
+
+    def park(self, item: Item, due: int, failure: str) -> None:
+        """Let a message wait until ``due`` (microseconds), its dialog with it; ``NEVER``: until an operator decides."""
+        own, found = item.active.identity, item.park
+        if found is None:
+            found = self.parks[own] = Park(rows.ParkRow(since=self._owner.now, failure=failure))
+            self.append(found, item)
+        else:
+            if not found.row.failure:  # another message was the head before
+                found.begin(self._owner.now)
+            self._outbox.write(_key(own, found.row.first), encode_item(item))
+        self._wait(item.active, found, due, failure)
+        self._changed.add(rows.PARK + own)
+        self._show(item, found)
+
+    def _show(self, item: Item, found: Park) -> None:
+        """Let others see the wait, on the topic of the longest declared delay that is not longer."""
+        wait = found.row.due - self._owner.now
+        topic = next((topic for delay, topic in self._owner.retry_topics if delay <= wait), None)
+        if topic is not None and found.wakes != NEVER:
+            self._outbox.produce(
+                (topic, self._number, item.key, item.value, self._letters.retry_headers(item, found.row))
+            )
+
+    def postpone(self, item: Item, due: int, failure: str) -> None:
+        """Let a handler wait that has no message: that of a timer, or of an error."""
+        active = item.active
+        key = active.identity + item.handler
+        found = self.retries.get(key)
+        if found is None:
+            found = self.retries[key] = Park(rows.ParkRow(since=self._owner.now), suspect=item.suspect)
+        found.attempted(item.attempts)
+        self._wait(active, found, due, failure)
+        self._changed.add(rows.RETRY + key)
+
+    def let_wait(self, item: Item, handler: bytes, due: int, failure: str) -> None:
+        """Let a handler wait: with its message, and its dialog behind it, if it has one."""
+        if has_message(item, handler):
+            self.park(item, due, failure)
+        else:
+            self.postpone(item, due, failure)
+
+    def _wait(self, active: Active, found: Park, due: int, failure: str) -> None:
+        found.fail(failure[:FAILURE_LIMIT], active.endpoint.peer)
+        found.wait(due, self._owner.now)
+        self._look_in_time(active)
+
+    # -- what arrives meanwhile ---------------------------------------------------------------------------------------------
+
+    def append(self, found: Park, item: Item) -> None:
+        """Put a record behind what is parked of its dialog; an END takes effect in its turn only, and only the first."""
+        row, own, endpoint, size = found.row, item.active.identity, item.active.endpoint, len(item.value)
+        is_end = item.envelope is not None and item.envelope.kind is Kind.END
+        if is_end and item.envelope is not None:
+            endpoint.end_waits(item.envelope.seq, self._owner.now)
+            if row.ended:
+                self._owner.counts.duplicates += 1
+                return
+        self._outbox.write(_key(own, row.next), encode_item(item))
+        found.add(size, is_end=is_end, suspect=item.suspect)
+        self.bytes += size
+        self.braked_bytes += size * (endpoint.peer in self._owner.braking.peers)
+        if row.next > row.first + 1 and not self.holds_back(endpoint.peer) and not found.waits_its_turn:
+            self._count(found, 1, size)
+        self._changed.add(rows.PARK + own)
+
+    def _count(self, found: Park, records: int, size: int) -> None:
+        found.count(records, size)
+        self.counted_bytes += size
+
+    def is_full(self, found: Park) -> bool:
+        """Say whether more waits behind messages than there may be: of one dialog, or in the partition.
+
+        What waits, or waited, for a queue that is off is no failure of its dialog: the queue's input pauses instead. So it does for the
+        brake, unless that would stop others whose messages are handled.
+        """
+        braking = self._owner.braking
+        if found.peer in braking.peers and not self._progress.row.off and braking.others_go_on:
+            return self.braked_bytes > self._owner.settings.limits.parked_bytes
+        if self.holds_back(found.peer) or found.waits_its_turn:
+            return False
+        limits = self._owner.settings.limits
+        return found.row.counted > limits.parked_messages or self.counted_bytes > limits.parked_bytes
+
+    def in_the_way(self, *, is_paused: bool) -> int:
+        """Count the bytes for which the queue's input is to pause: of all that only waits its turn.
+
+        Behind a failure each dialog has its own limit, and may wait for weeks. What waits for the brake, while the messages of other
+        peers are handled, has a limit as well: it is none of theirs.
+        """
+        limit, braking = self._owner.settings.limits.parked_bytes, self._owner.braking
+        self.braked_bytes = 0
+        if self.bytes <= limit // 2:
+            return 0
+        waiting = [park for park in self.parks.values() if park.waits_its_turn]
+        parked = sum(park.row.size for park in waiting)
+        if not braking.peers or self._progress.row.off:
+            return parked
+        self.braked_bytes = sum(park.row.size for park in waiting if park.peer in braking.peers)
+        is_at_limit = parked > limit and not is_paused
+        if braking.others_go_on or (is_at_limit and self._knows_another()):
+            parked -= self.braked_bytes
+        return parked
+
+    def _knows_another(self) -> bool:
+        """Look for a peer with a dialog here that has not been heard of yet: nothing says that its messages fail."""
+        well = self._owner.braking.well
+        for _, row in self._outbox.store.scan(rows.ENDPOINT):
+            if not rows.is_tombstone(row) and (peer := rows.peer_of(row)) not in well:
+                self._owner.braking.hear(peer, is_well=True)
+                return True
+        return False
+
+    # -- its turn -----------------------------------------------------------------------------------------------------------
+
+    def drain(self, find: Callable[[bytes, str, str], Active]) -> None:
+        """Go on with the dialogs that had more than the last step took."""
+        self._slice_left = SLICE
+        draining, self._draining = self._draining, []
+        for own, found in draining:
+            if self.parks.get(own) is found:
+                self._take(find(rows.other_side(own), "", ""), found)
+
+    def take_due(self, active: Active) -> None:
+        """Bring back what of an endpoint is to be tried again now."""
+        now = self._owner.now
+        found = self.parks.get(active.identity)
+        if found is not None and not found.taken and found.row.due <= now:
+            found.take()
+            self._take(active, found)
+        for handler in (rows.TIMER, rows.ERROR):
+            again = self.retries.get(active.identity + handler)
+            if again is not None and not again.taken and again.row.due <= now:
+                again.take()
+                item = Item(active, deadline=True, handler=handler, attempts=again.row.attempts, park=again)
+                self._work.enqueue(active.lane, self._work.suspect(item))
+
+    def _take(self, active: Active, found: Park) -> None:
+        """Put the head into its lane, behind whatever the lane has to do."""
+        if self._slice_left <= 0 or self._owner.budget.is_spent():
+            self._draining.append((active.identity, found))
+            return
+        self._slice_left -= 1
+        item = self.head(active, found)
+        self._owner.budget.spend(len(item.value))  # it is in memory, and written again if it fails again
+        item.take_up(found)
+        self._work.follow(active.lane, self._work.suspect(item))
+
+    def is_stale(self, item: Item) -> bool:
+        """Say whether what an item was taken up for is over: its dialog ended, or its handler was decided about."""
+        if item.park is None:
+            return False
+        own = item.active.identity
+        found = self.retries.get(own + item.handler) if item.deadline else self.parks.get(own)
+        return found is not item.park
+
+    def head_done(self, item: Item) -> None:
+        """A parked item has had its turn: unless it failed again its row goes, and the next follows."""
+        active, found = item.active, item.park
+        if found is None or not found.taken or item.deadline or self.is_stale(item):
+            return
+        self.returned(found, HANDLED)
+        self._drop_head(found, item)
+        if active.identity in self.parks:
+            self._take(active, found)
+
+    def _drop_head(self, found: Park, item: Item) -> None:
+        row, own, size = found.row, item.active.identity, len(item.value)
+        self._outbox.write(_key(own, row.first), None)
+        found.drop_head(size)
+        self.bytes -= size
+        self._count(found, -min(row.counted, 1), -min(row.counted_size, size))
+        if row.first == row.next:
+            self._drop(self.parks, rows.PARK, own)
+            return
+        self._changed.add(rows.PARK + own)
+
+    def keep(self, item: Item) -> None:
+        """Write the row of a head again, whose handler began or failed since."""
+        found = item.park
+        if found is None or item.deadline or self.is_stale(item) or not item.is_changed:
+            return
+        item.saved()
+        self._outbox.write(_key(item.active.identity, found.row.first), encode_item(item))
+
+    # -- decisions of an operator ---------------------------------------------------------------------------------------------
+
+    def head(self, active: Active, found: Park) -> Item:
+        """Return the failed message of a parked dialog.
+
+        Raises:
+            StateDamaged: its row is missing, or cannot be understood.
+        """
+        key = _key(active.identity, found.row.first)
+        row = self._outbox.read(key)
+        if row is None:
+            raise StateDamaged(self._number, f"the parked row {key.hex()} is missing")
+        return item_of(active, self._outbox.decoded(key, rows.decode_waiting, row))
+
+    def try_now(self, active: Active, found: Park, key: bytes) -> None:
+        """Bring forward the next attempt, however long it would have been; ``key`` is that of its row."""
+        found.wait(self._owner.now, self._owner.now)
+        self._look_in_time(active)
+        self._changed.add(key)
+
+    def replace_head(self, found: Park, item: Item) -> None:
+        """Let another record take the place of the failed message."""
+        grown = len(item.value) - len(self.head(item.active, found).value)
+        self._outbox.write(_key(item.active.identity, found.row.first), encode_item(item))
+        found.replace_head(grown)
+        self.bytes += grown
+
+    def skip_head(self, found: Park, item: Item) -> None:
+        """Go on without the failed message."""
+        active = item.active
+        self._drop_head(found, item)
+        if active.identity in self.parks:
+            self.try_now(active, found, rows.PARK + active.identity)
+
+    def returned(self, found: Park, outcome: str) -> None:
+        """Report, once, what became of something that an operator gave back."""
+        if command := found.take_returned():
+            self._letters.event("RETURNED", command=command, outcome=outcome)
+
+    # -- the end of the dialog ------------------------------------------------------------------------------------------------
+
+    def close(self, active: Active) -> None:
+        """The dialog ended or broke: what is parked becomes dead letters, but for the message that is just being handled."""
+        for handler in (rows.TIMER, rows.ERROR):
+            self.forget_retry(active, handler, ENDED)
+        found = self.parks.get(active.identity)
+        if found is None:
+            return
+        row = found.row
+        running = _is_running(active, found)
+        self.returned(found, HANDLED if running else ENDED)
+        for number in range(row.first, row.next):
+            key = _key(active.identity, number)
+            data = self._outbox.read(key)
+            self._outbox.write(key, None)
+            if data is not None and not (running and number == row.first):
+                self._settle(item_of(active, self._outbox.decoded(key, rows.decode_waiting, data)))
+        self.bytes -= row.size
+        self.braked_bytes -= row.size * (found.peer in self._owner.braking.peers)
+        self._drop(self.parks, rows.PARK, active.identity)
+
+    def _settle(self, item: Item) -> None:
+        endpoint, envelope = item.active.endpoint, item.envelope
+        if envelope is None:
+            return
+        if envelope.kind is Kind.MESSAGE:
+            self._letters.dead_letter(item, letters.PARKED_AT_END)
+            endpoint.dead_lettered += 1
+        elif not item.accepted:
+            # The peer's END, whose turn never came: this side has ended too, and now hears of it.
+            endpoint.receive(envelope, self._owner.now, self._owner.settings.limits.held_messages)
+
+    def forget_retry(self, active: Active, handler: bytes, outcome: str) -> None:
+        """A handler without a message has run, or is not to run any more."""
+        found = self.retries.get(active.identity + handler)
+        if found is not None:
+            self.returned(found, outcome)
+            self._drop(self.retries, rows.RETRY, active.identity + handler)
+
+    def _drop(self, parks: dict[bytes, Park], kind: bytes, name: bytes) -> None:
+        found = parks.pop(name)
+        self._count(found, -found.row.counted, -found.row.counted_size)
+        self._changed.discard(kind + name)
+        self._outbox.write(kind + name, None)
+
+    # -- rows -----------------------------------------------------------------------------------------------------------------
+
+    def encode_changed(self) -> None:
+        """Put the rows of the parks that changed into the next transaction."""
+        for key in self._changed:
+            parks = self.parks if key.startswith(rows.PARK) else self.retries
+            self._outbox.write(key, rows.encode_park(parks[key[1:]].row))
+        self._changed.clear()
 
 
 def has_message(item: Item, handler: bytes) -> bool:
@@ -70,319 +428,10 @@ def has_message(item: Item, handler: bytes) -> bool:
     return item.envelope is not None and item.accepted and not handler
 
 
-def let_wait(partition: Partition, item: Item, handler: bytes, due: int, failure: str) -> None:
-    """Let a handler wait: with its message, and its dialog behind it, if it has one."""
-    if has_message(item, handler):
-        park(partition, item, due, failure)
-    else:
-        postpone(partition, item, due, failure)
-
-
-def _wait(partition: Partition, active: Active, found: Park, due: int, failure: str) -> None:
-    found.row.failure, found.peer = failure[:FAILURE_LIMIT], active.endpoint.peer
-    found.wait(due, partition.owner.now)
-    partition.look_in_time(active)
-
-
-# -- what arrives meanwhile ---------------------------------------------------------------------------------------------
-
-
-def append(partition: Partition, active: Active, found: Park, item: Item) -> None:
-    """Put a record behind what is parked of its dialog; an END takes effect in its turn only, and only the first."""
-    row = found.row
-    if item.envelope is not None and item.envelope.kind is Kind.END:
-        active.endpoint.end_waits(item.envelope.seq, partition.owner.now)
-        if row.ended:
-            partition.owner.counts.duplicates += 1
-            return
-        row.ended = True
-    partition.outbox.write(_key(active, row.next), encode_item(item))
-    found.suspect |= item.suspect
-    row.next += 1
-    row.size += len(item.value)
-    partition.parked_bytes += len(item.value)
-    partition.braked_bytes += len(item.value) * (active.endpoint.peer in partition.owner.braking.peers)
-    if row.next > row.first + 1 and not partition.holds_back(active.endpoint.peer) and not found.waits_its_turn:
-        _count(partition, row, 1, len(item.value))
-    partition.changed.add(rows.PARK + active.identity)
-
-
-def _count(partition: Partition, row: rows.ParkRow, records: int, size: int) -> None:
-    row.counted += records
-    row.counted_size += size
-    partition.counted_bytes += size
-
-
-def is_full(partition: Partition, found: Park) -> bool:
-    """Say whether more waits behind messages than there may be: of one dialog, or in the partition.
-
-    What waits, or waited, for a queue that is off is no failure of its dialog: the queue's input pauses instead. So it does for the
-    brake, unless that would stop others whose messages are handled.
-    """
-    braking = partition.owner.braking
-    if found.peer in braking.peers and not partition.progress.row.off and braking.others_go_on:
-        return partition.braked_bytes > partition.owner.settings.limits.parked_bytes
-    if partition.holds_back(found.peer) or found.waits_its_turn:
-        return False
-    limits = partition.owner.settings.limits
-    return found.row.counted > limits.parked_messages or partition.counted_bytes > limits.parked_bytes
-
-
-def in_the_way(partition: Partition) -> int:
-    """Count the bytes for which the queue's input is to pause: of all that only waits its turn.
-
-    Behind a failure each dialog has its own limit, and may wait for weeks. What waits for the brake, while the messages of other
-    peers are handled, has a limit as well: it is none of theirs.
-    """
-    limit, braking = partition.owner.settings.limits.parked_bytes, partition.owner.braking
-    partition.braked_bytes = 0
-    if partition.parked_bytes <= limit // 2:
-        return 0
-    waiting = [park for park in partition.parks.values() if park.waits_its_turn]
-    parked = sum(park.row.size for park in waiting)
-    if not braking.peers or partition.progress.row.off:
-        return parked
-    partition.braked_bytes = sum(park.row.size for park in waiting if park.peer in braking.peers)
-    is_at_limit = parked > limit and not partition.backlog.paused
-    if braking.others_go_on or (is_at_limit and _knows_another(partition)):
-        parked -= partition.braked_bytes
-    return parked
-
-
-def _knows_another(partition: Partition) -> bool:
-    """Look for a peer with a dialog here that has not been heard of yet: nothing says that its messages fail."""
-    well = partition.owner.braking.well
-    for _, row in partition.outbox.store.scan(rows.ENDPOINT):
-        if not rows.is_tombstone(row) and (peer := rows.peer_of(row)) not in well:
-            partition.owner.braking.hear(peer, is_well=True)
-            return True
-    return False
-
-
-# -- its turn -----------------------------------------------------------------------------------------------------------
-
-
-def wake(partition: Partition) -> None:
-    """Give every endpoint that something is due of its turn: what waits for another attempt, and its own deadlines."""
-    _drain(partition)
-    now = partition.owner.now
-    if partition.next_deadline() > now:
-        return
-    budget = partition.owner.budget
-    for active in partition.pop_due(now):
-        _take_due(partition, active)
-        if active.endpoint.next_deadline() <= now:
-            partition.work.enqueue(
-                active.lane, partition.work.suspect(Item(active, deadline=True))
-            )  # schedules it, once it has run
-        else:
-            partition.look_in_time(active)
-        if budget.is_read():
-            return  # the deadlines that are left are still there
-
-
-def _drain(partition: Partition) -> None:
-    """Go on with the dialogs that had more than the last step took."""
-    partition.slice_left = SLICE
-    draining, partition.draining = partition.draining, []
-    for own, found in draining:
-        if partition.parks.get(own) is found:
-            _take(partition, partition.find(rows.other_side(own), "", ""), found)
-
-
-def _take_due(partition: Partition, active: Active) -> None:
-    """Bring back what of an endpoint is to be tried again now."""
-    now = partition.owner.now
-    found = partition.parks.get(active.identity)
-    if found is not None and not found.taken and found.row.due <= now:
-        found.taken = True
-        _take(partition, active, found)
-    for handler in (rows.TIMER, rows.ERROR):
-        again = partition.retries.get(active.identity + handler)
-        if again is not None and not again.taken and again.row.due <= now:
-            again.taken = True
-            item = Item(active, deadline=True, handler=handler, attempts=again.row.attempts, park=again)
-            partition.work.enqueue(active.lane, partition.work.suspect(item))
-
-
-def _take(partition: Partition, active: Active, found: Park) -> None:
-    """Put the head into its lane, behind whatever the lane has to do."""
-    if partition.slice_left <= 0 or partition.owner.budget.is_spent():
-        partition.draining.append((active.identity, found))
-        return
-    partition.slice_left -= 1
-    item = head(partition, active, found)
-    partition.owner.budget.spend(len(item.value))  # it is in memory, and written again if it fails again
-    item.park = found
-    item.saved()
-    partition.work.suspect(item)
-    lane = active.lane
-    if lane.run is not None:
-        lane.items.append(item)  # its run goes on as long as there is something
-    else:
-        partition.work.enqueue(lane, item)
-
-
-def is_stale(partition: Partition, item: Item) -> bool:
-    """Say whether what an item was taken up for is over: its dialog ended, or its handler was decided about."""
-    if item.park is None:
-        return False
-    own = _active(item).identity
-    found = partition.retries.get(own + item.handler) if item.deadline else partition.parks.get(own)
-    return found is not item.park
-
-
-def head_done(partition: Partition, item: Item) -> None:
-    """A parked item has had its turn: unless it failed again its row goes, and the next follows."""
-    active, found = _active(item), item.park
-    if found is None or not found.taken or item.deadline or is_stale(partition, item):
-        return
-    returned(partition, found, HANDLED)
-    _drop_head(partition, active, found, item)
-    if active.identity in partition.parks:
-        _take(partition, active, found)
-
-
-def _drop_head(partition: Partition, active: Active, found: Park, item: Item) -> None:
-    row = found.row
-    partition.outbox.write(_key(active, row.first), None)
-    row.first += 1
-    row.returns, row.returned, row.failure, row.edited = 0, "", "", ""
-    row.size -= len(item.value)
-    partition.parked_bytes -= len(item.value)
-    _count(partition, row, -min(row.counted, 1), -min(row.counted_size, len(item.value)))
-    if row.first == row.next:
-        _drop(partition, partition.parks, rows.PARK, active.identity)
-        return
-    partition.changed.add(rows.PARK + active.identity)
-
-
-def keep(partition: Partition, item: Item) -> None:
-    """Write the row of a head again, whose handler began or failed since."""
-    found = item.park
-    if found is None or item.deadline or is_stale(partition, item) or not item.is_changed:
-        return
-    item.saved()
-    partition.outbox.write(_key(_active(item), found.row.first), encode_item(item))
-
-
-# -- decisions of an operator ---------------------------------------------------------------------------------------------
-
-
-def head(partition: Partition, active: Active, found: Park) -> Item:
-    """Return the failed message of a parked dialog.
-
-    Raises:
-        StateDamaged: its row is missing, or cannot be understood.
-    """
-    key = _key(active, found.row.first)
-    row = partition.outbox.read(key)
-    if row is None:
-        raise StateDamaged(partition.number, f"the parked row {key.hex()} is missing")
-    return item_of(active, partition.outbox.decoded(key, rows.decode_waiting, row))
-
-
-def try_now(partition: Partition, active: Active, found: Park, key: bytes) -> None:
-    """Bring forward the next attempt, however long it would have been; ``key`` is that of its row."""
-    found.wait(partition.owner.now, partition.owner.now)
-    partition.look_in_time(active)
-    partition.changed.add(key)
-
-
-def replace_head(partition: Partition, active: Active, found: Park, item: Item) -> None:
-    """Let another record take the place of the failed message."""
-    grown = len(item.value) - len(head(partition, active, found).value)
-    partition.outbox.write(_key(active, found.row.first), encode_item(item))
-    found.row.size += grown
-    partition.parked_bytes += grown
-
-
-def skip_head(partition: Partition, active: Active, found: Park, item: Item) -> None:
-    """Go on without the failed message."""
-    _drop_head(partition, active, found, item)
-    if active.identity in partition.parks:
-        try_now(partition, active, found, rows.PARK + active.identity)
-
-
-def returned(partition: Partition, found: Park, outcome: str) -> None:
-    """Report, once, what became of something that an operator gave back."""
-    command, found.row.returned = found.row.returned, ""
-    if command:
-        letters.event(partition, "RETURNED", command=command, outcome=outcome)
-
-
-# -- the end of the dialog ------------------------------------------------------------------------------------------------
-
-
-def close_park(partition: Partition, active: Active) -> None:
-    """The dialog ended or broke: what is parked becomes dead letters, but for the message that is just being handled."""
-    for handler in (rows.TIMER, rows.ERROR):
-        forget_retry(partition, active, handler, ENDED)
-    found = partition.parks.get(active.identity)
-    if found is None:
-        return
-    row = found.row
-    running = _is_running(active, found)
-    returned(partition, found, HANDLED if running else ENDED)
-    for number in range(row.first, row.next):
-        key = _key(active, number)
-        data = partition.outbox.read(key)
-        partition.outbox.write(key, None)
-        if data is not None and not (running and number == row.first):
-            _settle(partition, active, item_of(active, partition.outbox.decoded(key, rows.decode_waiting, data)))
-    partition.parked_bytes -= row.size
-    partition.braked_bytes -= row.size * (found.peer in partition.owner.braking.peers)
-    _drop(partition, partition.parks, rows.PARK, active.identity)
-
-
-def _settle(partition: Partition, active: Active, item: Item) -> None:
-    envelope = item.envelope
-    if envelope is None:
-        return
-    if envelope.kind is Kind.MESSAGE:
-        letters.dead_letter(partition, item, letters.PARKED_AT_END)
-        active.endpoint.dead_lettered += 1
-    elif not item.accepted:
-        # The peer's END, whose turn never came: this side has ended too, and now hears of it.
-        active.endpoint.receive(envelope, partition.owner.now, partition.owner.settings.limits.held_messages)
-
-
-def forget_retry(partition: Partition, active: Active, handler: bytes, outcome: str) -> None:
-    """A handler without a message has run, or is not to run any more."""
-    found = partition.retries.get(active.identity + handler)
-    if found is not None:
-        returned(partition, found, outcome)
-        _drop(partition, partition.retries, rows.RETRY, active.identity + handler)
+def _key(own: bytes, number: int) -> bytes:
+    return rows.numbered(rows.PARKED, own, number)
 
 
 def _is_running(active: Active, found: Park) -> bool:
     items = active.lane.items
     return bool(items) and items[0].park is found
-
-
-def _drop(partition: Partition, parks: dict[bytes, Park], kind: bytes, name: bytes) -> None:
-    found = parks.pop(name)
-    _count(partition, found.row, -found.row.counted, -found.row.counted_size)
-    partition.changed.discard(kind + name)
-    partition.outbox.write(kind + name, None)
-
-
-# -- rows -----------------------------------------------------------------------------------------------------------------
-
-
-def encode_changed(partition: Partition) -> None:
-    """Put the rows of the parks that changed into the next transaction."""
-    for key in partition.changed:
-        parks = partition.parks if key.startswith(rows.PARK) else partition.retries
-        partition.outbox.write(key, rows.encode_park(parks[key[1:]].row))
-    partition.changed.clear()
-
-
-def _key(active: Active, number: int) -> bytes:
-    return rows.numbered(rows.PARKED, active.identity, number)
-
-
-def _active(item: Item) -> Active:
-    if item.active is None:
-        raise TypeError("only what has an endpoint can be tried again later")
-    return item.active

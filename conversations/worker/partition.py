@@ -14,10 +14,12 @@ from conversations.ports import Positions, Store
 from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.states import State
-from conversations.worker.active import Active, Park, Refusal
+from conversations.worker.active import Active, Item, Refusal
 from conversations.worker.backlog import Backlog
+from conversations.worker.letters import Letters
 from conversations.worker.outbox import Outbox
 from conversations.worker.owner import Owner
+from conversations.worker.parking import Parking
 from conversations.worker.progress import Progress
 from conversations.worker.schedule import Schedule
 from conversations.worker.suspicion import Suspicion
@@ -43,16 +45,8 @@ class Partition:
         self.waiting = Waiting(self.outbox)
         self.refused: dict[bytes, Refusal] = {}
         """Dialogs to be broken because what they said is refused for good; their envelopes are such rows."""
-        self.parks: dict[bytes, Park] = {}
-        """Dialogs that wait for a failed message, by identity."""
-        self.retries: dict[bytes, Park] = {}
-        """Handlers without a message that failed and are tried again later, by identity and ``rows.TIMER`` or ``ERROR``."""
-        self.changed: set[bytes] = set()
-        """Keys of the rows of these that are to be written."""
-        self.draining: list[tuple[bytes, Park]] = []
-        """Parked dialogs whose next message is to be taken up by the next step."""
-        self.slice_left = self.parked_bytes = self.counted_bytes = self.braked_bytes = 0
-        """Parked records this step may still take up; bytes that are parked, that a limit counts of them, that wait for the brake."""
+        self.letters = Letters(number, owner, self.outbox, self.progress, self.schedule)
+        self.parking = Parking(number, owner, self.outbox, self.progress, self.schedule, self.letters, self.work)
         self.left_in_memory = 0
         """How many endpoints were left when room was last made."""
         self.backlog = Backlog()
@@ -79,7 +73,7 @@ class Partition:
         elif rows.is_tombstone(row):
             tombstone = self.outbox.decoded(rows.ENDPOINT + own, rows.decode_tombstone, row)
             active = Active(own, tombstone.key.encode(), self.work.lane(tombstone.origin, tombstone.key))
-            active.tombstone = tombstone
+            active.entomb(tombstone)
         else:
             active = self._load(own, row)
         self.actives[peer_identity] = active
@@ -94,22 +88,26 @@ class Partition:
         side = self.owner.sides.get((endpoint.contract, endpoint.initiator))
         if side is None:
             side = unknown_side(endpoint.contract, endpoint.initiator)  # only a temporary service gets here
-        active.place(endpoint, side)
-        active.constant = constant
+        active.restore(endpoint, side, constant)
         if endpoint.resend_at != NEVER:
             held = rows.HELD + own
             endpoint.inbound.held = {int.from_bytes(key[-8:], "big") for key, _ in self.outbox.scan(held)}
-        endpoint.firing = own + rows.TIMER in self.retries
-        if own + rows.ERROR in self.retries:
+        endpoint.firing = own + rows.TIMER in self.parking.retries
+        if own + rows.ERROR in self.parking.retries:
             endpoint.recover = False
-        active.restore_entry(self._wake_time(active))
+        active.restore_entry(self.parking.wake_time(active))
         return active
 
     # -- lanes --------------------------------------------------------------------------------------------
 
     def is_busy(self) -> bool:
         """Say whether something is under way that the next step would carry on."""
-        return bool(self.draining or self.work.is_busy)
+        return bool(self.parking.is_draining or self.work.is_busy)
+
+    def take_dirty(self) -> list[Active]:
+        """Take out the endpoints whose rows are to be written now."""
+        dirty, self.dirty = self.dirty, []
+        return dirty
 
     def touch(self, active: Active) -> None:
         """Write the endpoint's row with the next transaction."""
@@ -121,22 +119,9 @@ class Partition:
 
     def look_in_time(self, active: Active) -> None:
         """Make sure the endpoint is looked at when something of it is due next."""
-        deadline = self._wake_time(active)
+        deadline = self.parking.wake_time(active)
         if deadline < active.scheduled:
             self.schedule.enter(active, deadline)
-
-    def _wake_time(self, active: Active) -> int:
-        """When something of an endpoint is due next."""
-        soonest = active.endpoint.next_deadline()
-        if not self.parks and not self.retries:
-            return soonest
-        return min([soonest, *(found.wakes for found in self.parks_of(active) if not found.taken)])
-
-    def parks_of(self, active: Active) -> list[Park]:
-        """What of an endpoint waits to be tried again."""
-        own = active.identity
-        found = self.parks.get(own), self.retries.get(own + rows.TIMER), self.retries.get(own + rows.ERROR)
-        return [park for park in found if park is not None]
 
     def next_deadline(self) -> int:
         """When something may be due; NEVER when nothing is."""
@@ -152,23 +137,26 @@ class Partition:
                     del self.actives[rows.other_side(own)]  # nothing is known of it any more, not even its key
                 continue
             active.passed(now)
-            if self._wake_time(active) <= now:
+            if self.parking.wake_time(active) <= now:
                 yield active
             elif active.endpoint.state is not State.CLOSED:
                 self.look_in_time(active)
 
-    def release(self, now: int) -> None:
-        """Give everything its turn that waits for the queue to be on, or for a brake that is not on any more."""
-        braked = self.owner.braking.peers
-        for parks in (self.parks, self.retries):
-            for name, park in parks.items():
-                if park.row.due == rows.QUEUE_ON and park.peer not in braked:
-                    park.row.due = now
-                    self.schedule.deadlines.add(now, name[:17])
-
-    def holds_back(self, peer: str) -> bool:
-        """Say whether no handler is called of a peer's dialogs: the queue is off, or the worker's brake is on for it."""
-        return bool(self.progress.row.off) or peer in self.owner.braking.peers
+    def wake(self) -> None:
+        """Give every endpoint that something is due of its turn: what waits for another attempt, and its own deadlines."""
+        self.parking.drain(self.find)
+        now = self.owner.now
+        if self.next_deadline() > now:
+            return
+        for active in self.pop_due(now):
+            self.parking.take_due(active)
+            if active.endpoint.next_deadline() <= now:
+                # Its lane schedules it, once it has run.
+                self.work.enqueue(active.lane, self.work.suspect(Item(active, deadline=True)))
+            else:
+                self.look_in_time(active)
+            if self.owner.budget.is_read():
+                return  # the deadlines that are left are still there
 
     def is_open(self, own: bytes) -> bool:
         """Tell whether there is an endpoint that is not closed."""
@@ -256,17 +244,7 @@ class Partition:
         for kind, passing in ((rows.COMMAND, self.schedule.commands), (rows.LETTER, self.schedule.letters)):
             for key, row in self.outbox.store.scan(kind):
                 passing.add(int.from_bytes(row[:8], "big"), key)
-        for kind, parks in ((rows.PARK, self.parks), (rows.RETRY, self.retries)):
-            for key, row in self.outbox.store.scan(kind):
-                park = parks[key[1:]] = Park(rows.decode_park(row), suspect=True)
-                self.parked_bytes += park.row.size
-                self.counted_bytes += park.row.counted_size
-                if park.row.due == rows.QUEUE_ON and not self.progress.row.off:
-                    park.row.due = min(
-                        self.progress.opened_at, self.progress.row.queue_time
-                    )  # now, whatever the machine's clock says
-                if park.wakes != NEVER:
-                    self.schedule.deadlines.add(park.wakes, key[1:18])
+        self.parking.restore()
 
     def read_to(self) -> int:
         """Offset of the queue up to which everything was read, markers at its end included."""
@@ -277,14 +255,14 @@ class Partition:
         """True when everything from before the partition was opened is handled: records, rows, commands and deadlines."""
         return (
             (self.work.suspicion is None or not self.work.suspicion.left)
-            and not self.draining
+            and not self.parking.is_draining
             and not self.progress.row.off
             and self.next_deadline() > self.progress.opened_at
             and self.read_to() >= self.progress.row.bound
             and not self.backlog.is_behind
             and max(self.progress.row.commands, self.owner.log.commands_read_to(self.number))
             >= self.progress.commands_bound
-            and not any(park.keeps_suspicion for parks in (self.parks, self.retries) for park in parks.values())
+            and not self.parking.keeps_suspicion
         )
 
     # -- what goes into the transaction ---------------------------------------------------------------------
@@ -292,7 +270,11 @@ class Partition:
     def pending(self) -> bool:
         """True when the next transaction has something of this partition to carry."""
         return bool(
-            self.progress.is_changed or self.dirty or self.changed or self.work.is_regrouped or not self.outbox.is_empty
+            self.progress.is_changed
+            or self.dirty
+            or self.parking.is_changed
+            or self.work.is_regrouped
+            or not self.outbox.is_empty
         )
 
     def stop(self) -> None:
@@ -309,7 +291,7 @@ class Partition:
             "endpoints_in_memory": len(self.actives),
             "tombstones": len(self.schedule.tombstones),
             "waiting": sum(len(lane.items) for lane in self.work.slow),
-            "parked": sum(park.row.next - park.row.first for park in self.parks.values()),
+            "parked": sum(park.row.next - park.row.first for park in self.parking.parks.values()),
             "queue_off": self.progress.row.off,
             "paused": self.backlog.paused,
             "unclean_starts": self.progress.row.unclean_starts,

@@ -15,7 +15,7 @@ from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
-from conversations.worker import letters, parking, speaking, strangers, undelivered
+from conversations.worker import letters, speaking, strangers, undelivered
 from conversations.worker.active import Active, Item, Park
 from conversations.worker.partition import Partition
 from conversations.worker.records import encode_item, item_of
@@ -38,24 +38,25 @@ class Task(NamedTuple):
     """``rows.TIMER`` or ``rows.ERROR``, of a handler that has no message."""
 
 
-def receive(partition: Partition, item: Item, active: Active, envelope: Envelope) -> Task | None:
+def receive(partition: Partition, item: Item, envelope: Envelope) -> Task | None:
     """Take an envelope in its turn: bring the endpoint up to date and say which handler to run, if any."""
-    parked = partition.parks.get(active.identity) if partition.parks and item.park is None else None
+    active = item.active
+    parked = partition.parking.parks.get(active.identity) if partition.parking.parks and item.park is None else None
     if item.accepted:
         if not active.exists:
-            strangers.left_behind(partition, item, active, envelope)
+            strangers.left_behind(partition, item, envelope)
             return None
         if parked is not None:
-            return _wait_behind(partition, item, active, parked)
-        return deliver(partition, item, active, envelope)
+            return _wait_behind(partition, item, parked)
+        return deliver(partition, item, envelope)
     if active.tombstone is not None:
-        strangers.late(partition, item, active, envelope)
+        strangers.late(partition, item, envelope)
         return None
-    if not active.exists and not strangers.admit(partition, item, active, envelope):
+    if not active.exists and not strangers.admit(partition, item, envelope):
         return None
     endpoint = active.endpoint
     if parked is not None and envelope.kind is Kind.END and envelope.seq == endpoint.inbound.next:
-        return _wait_behind(partition, item, active, parked)
+        return _wait_behind(partition, item, parked)
     acked = endpoint.acked
     limit = partition.owner.settings.limits.held_messages
     if partition.waiting.held.bytes and _holds_enough(partition, active, envelope):
@@ -66,51 +67,53 @@ def receive(partition: Partition, item: Item, active: Active, envelope: Envelope
     if endpoint.acked != acked and partition.owner.watchers:
         _tell_acknowledged(partition, endpoint)
     if reaction is Reaction.DELIVER:
-        item.accepted = True
+        item.accept()
         if parked is not None:
-            return _wait_behind(partition, item, active, parked)
-        return deliver(partition, item, active, envelope)
-    return _react(partition, item, active, reaction)
+            return _wait_behind(partition, item, parked)
+        return deliver(partition, item, envelope)
+    return _react(partition, item, reaction)
 
 
-def _wait_behind(partition: Partition, item: Item, active: Active, parked: Park) -> Task | None:
+def _wait_behind(partition: Partition, item: Item, parked: Park) -> Task | None:
     """Park what arrived behind a failed message; a dialog with too many breaks."""
-    parking.append(partition, active, parked, item)
-    if not parking.is_full(partition, parked):
+    active = item.active
+    partition.parking.append(parked, item)
+    if not partition.parking.is_full(parked):
         return None
     return breach(partition, active, codes.NOT_CONVERSING, TOO_MANY)
 
 
 def too_much(partition: Partition, item: Item, task: Task) -> Task | None:
     """Break a dialog whose message came to wait for the brake, where too much of such peers waits already."""
-    parked = partition.parks.get(task.active.identity)
-    if parked is None or item.park is not None or task.codec is None or not parking.is_full(partition, parked):
+    parked = partition.parking.parks.get(task.active.identity)
+    if parked is None or item.park is not None or task.codec is None or not partition.parking.is_full(parked):
         return None
     return breach(partition, task.active, codes.NOT_CONVERSING, TOO_MANY)
 
 
-def _react(partition: Partition, item: Item, active: Active, reaction: Reaction) -> Task | None:
+def _react(partition: Partition, item: Item, reaction: Reaction) -> Task | None:
+    active = item.active
     endpoint = active.endpoint
     if item.envelope is not None and item.envelope.skipped:
         conversation, numbers = uuid_text(active.identity[:16]), list(item.envelope.skipped)
-        letters.event(partition, "SKIPPED_BY_PEER", conversation=conversation, numbers=numbers)
+        partition.letters.event("SKIPPED_BY_PEER", conversation=conversation, numbers=numbers)
     if reaction is Reaction.END:
-        item.accepted = True
+        item.accept()
         return ended(partition, active)
     if reaction is Reaction.ERROR:
-        item.accepted = True
-        parking.close_park(partition, active)
+        item.accept()
+        partition.parking.close(active)
         return broken(partition, active)
     if reaction is Reaction.HOLD:
         partition.waiting.hold(active.identity, _number(item), encode_item(item))
     elif reaction is Reaction.DUPLICATE:
         partition.owner.counts.duplicates += 1
     elif reaction is Reaction.OVERFLOW:
-        return _overflow(partition, item, active)
+        return _overflow(partition, item)
     elif reaction is Reaction.RESEND:
         return breach(partition, active, codes.NOT_CONVERSING, "A missing message is not kept by its sender.")
     elif reaction is Reaction.DISCARD:
-        _discard(partition, item, active)
+        _discard(partition, item)
     if endpoint.state is State.CLOSED:
         close(partition, active)
     return None
@@ -124,11 +127,12 @@ def _holds_enough(partition: Partition, active: Active, envelope: Envelope) -> b
     return held.bytes >= limits.held_bytes or held.of.get(active.identity, 0) >= limits.dialog_bytes
 
 
-def _overflow(partition: Partition, item: Item, active: Active) -> Task | None:
+def _overflow(partition: Partition, item: Item) -> Task | None:
     """Too many are held: the dialog breaks, and the one too many is kept, once, as those that are held."""
+    active = item.active
     code = codes.NOT_CONVERSING
     if item.envelope is not None and item.envelope.kind is Kind.MESSAGE:
-        letters.dead_letter(partition, item, letters.HELD_AT_END, code=code.number)
+        partition.letters.dead_letter(item, letters.HELD_AT_END, code=code.number)
         active.endpoint.dead_lettered += 1
     speaking.fail(partition, active, code, "Too many messages arrived ahead of a missing one.")
     limit = partition.owner.settings.limits.held_messages
@@ -137,21 +141,23 @@ def _overflow(partition: Partition, item: Item, active: Active) -> Task | None:
     return broken(partition, active)
 
 
-def _discard(partition: Partition, item: Item, active: Active) -> None:
+def _discard(partition: Partition, item: Item) -> None:
+    active = item.active
     envelope = item.envelope
     if envelope is not None and envelope.kind is Kind.MESSAGE:
         active.endpoint.dead_lettered += 1
-        letters.dead_letter(partition, item, letters.AFTER_END)
+        partition.letters.dead_letter(item, letters.AFTER_END)
 
 
 # -- messages ------------------------------------------------------------------------------------------------
 
 
-def deliver(partition: Partition, item: Item, active: Active, envelope: Envelope) -> Task | None:
+def deliver(partition: Partition, item: Item, envelope: Envelope) -> Task | None:
     """Say which handler takes a message whose number is accepted; a breach of the contract calls none."""
+    active = item.active
     if active.endpoint.state is not State.CONVERSING and envelope.kind is Kind.MESSAGE:
         # It was accepted while a handler ran that then ended the dialog.
-        _discard(partition, item, active)
+        _discard(partition, item)
         return None
     if envelope.kind is Kind.END:
         return ended(partition, active) if active.endpoint.state is State.DISCONNECTED_INBOUND else None
@@ -159,32 +165,34 @@ def deliver(partition: Partition, item: Item, active: Active, envelope: Envelope
         return broken(partition, active) if active.endpoint.state is State.ERROR else None
     receiver = active.side.receivers.get(envelope.message_type)
     if receiver is None:
-        letters.dead_letter(partition, item, letters.BREACH, code=_breach_of(active.side, envelope.message_type).number)
+        partition.letters.dead_letter(item, letters.BREACH, code=_breach_of(active.side, envelope.message_type).number)
         return breach(partition, active, _breach_of(active.side, envelope.message_type))
     codec, handler = receiver
     if handler is None:
-        return _ignored(partition, item, active, codec)
+        return _ignored(partition, item, codec)
     return Task(active, handler, codec)
 
 
-def invalid(partition: Partition, item: Item, active: Active, error: InvalidBody) -> Task | None:
+def invalid(partition: Partition, item: Item, error: InvalidBody) -> Task | None:
     """A body that is not what its type says is a breach: no attempt, its bytes kept, the field told to the sender."""
+    active = item.active
     code = codes.INVALID_AT_TARGET if not active.endpoint.initiator else codes.INVALID
-    letters.dead_letter(partition, item, letters.BREACH, failure=error, code=code.number)
+    partition.letters.dead_letter(item, letters.BREACH, failure=error, code=code.number)
     return breach(partition, active, code, f"{code.description} {error}")
 
 
-def _ignored(partition: Partition, item: Item, active: Active, codec: BodyCodec) -> Task | None:
+def _ignored(partition: Partition, item: Item, codec: BodyCodec) -> Task | None:
     try:
         body = codec.decode(item.envelope.body if item.envelope else b"")
     except InvalidBody as error:
-        return invalid(partition, item, active, error)
-    handled(partition, item, active, body)
+        return invalid(partition, item, error)
+    handled(partition, item, body)
     return None
 
 
-def handled(partition: Partition, item: Item, active: Active, body: object) -> None:
+def handled(partition: Partition, item: Item, body: object) -> None:
     """A message is settled: tell a request that waits for it, which may end the dialog."""
+    active = item.active
     partition.owner.counts.handled += 1
     active.endpoint.finished()
     if not active.dirty:
@@ -257,18 +265,18 @@ def close(partition: Partition, active: Active) -> None:
             continue
         item = item_of(active, row)
         if item.envelope is None or number < endpoint.inbound.next:
-            _keep_held(partition, item, active)  # an ERROR has passed it
+            _keep_held(partition, item)  # an ERROR has passed it
         elif endpoint.receive(item.envelope, partition.owner.now, limit) is Reaction.DISCARD:
-            _keep_held(partition, item, active)
+            _keep_held(partition, item)
     if active.tombstone is not None and held:
         active.tombstone.accepted, active.tombstone.missing = endpoint.inbound.accepted, endpoint.inbound.missing
     speaking.remember(partition, active)
 
 
-def _keep_held(partition: Partition, item: Item, active: Active) -> None:
+def _keep_held(partition: Partition, item: Item) -> None:
     if item.envelope is not None and item.envelope.kind is Kind.MESSAGE:
-        letters.dead_letter(partition, item, letters.HELD_AT_END)
-        active.endpoint.dead_lettered += 1
+        partition.letters.dead_letter(item, letters.HELD_AT_END)
+        item.active.endpoint.dead_lettered += 1
 
 
 # -- time --------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ def encode_item(item: Item) -> bytes:
     return rows.encode_waiting(row_of(item))
 
 
-def item_of(active: Active | None, row: rows.WaitingRow) -> Item:
+def item_of(active: Active, row: rows.WaitingRow) -> Item:
     """Make an item again of a row that keeps an envelope."""
     return Item(
         active, decode(row.value), topic=row.topic, offset=row.offset, log_time=row.log_time, key=row.key,

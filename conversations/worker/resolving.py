@@ -28,10 +28,10 @@ def resolve(partition: Partition, active: Active, command: Command, decision: Re
         LocalError: nothing waits there, it was decided otherwise meanwhile, or the new body is not what its type says.
     """
     key = active.identity + _HANDLERS[Failed(decision.handler)]
-    found = (partition.parks if decision.handler == Failed.MESSAGE else partition.retries).get(key)
+    found = (partition.parking.parks if decision.handler == Failed.MESSAGE else partition.parking.retries).get(key)
     if found is None:
         raise LocalError("nothing of this dialog waits", code=NOT_WAITING)
-    item = parking.head(partition, active, found) if decision.handler == Failed.MESSAGE else None
+    item = partition.parking.head(active, found) if decision.handler == Failed.MESSAGE else None
     _check(found, item, decision)
     number = uuid_text(command.command_id)
     if decision.action == Action.END:
@@ -39,14 +39,15 @@ def resolve(partition: Partition, active: Active, command: Command, decision: Re
     elif item is None:
         _resolve_handler(partition, active, found, decision, number)
     elif decision.action == Action.SKIP:
-        _skip(partition, active, found, item, command.issued_by, decision.reason)
+        _skip(partition, found, item, command.issued_by, decision.reason)
     else:
         if decision.action == Action.EDIT:
-            _edit(partition, active, found, item, decision.body)
-            found.row.edited = number
-        _give_back(partition, active, found, rows.PARK + key, number)
-    letters.event(
-        partition, "RESOLVED", command=number, conversation=uuid_text(active.identity[:16]),
+            _edit(partition, found, item, decision.body)
+        _give_back(
+            partition, active, found, rows.PARK + key, number, edited=number if decision.action == Action.EDIT else ""
+        )
+    partition.letters.event(
+        "RESOLVED", command=number, conversation=uuid_text(active.identity[:16]),
         from_initiator=not command.from_initiator, handler=decision.handler.lower(), number=decision.number,
         action=decision.action.lower(), by=command.issued_by, reason=decision.reason,
     )  # fmt: skip
@@ -67,7 +68,7 @@ def _check(found: Park, item: Item | None, decision: Resolve) -> None:
 
 def _end(partition: Partition, active: Active, found: Park, decision: Resolve) -> None:
     check_error(decision.code, decision.description)
-    parking.returned(partition, found, parking.DECIDED)
+    partition.parking.returned(found, parking.DECIDED)
     if active.endpoint.state in OPEN_STATES:
         description = sendable(decision.description, DESCRIPTION_LIMIT)
         speaking.end_with_error(partition, active, decision.code, description)
@@ -76,24 +77,24 @@ def _end(partition: Partition, active: Active, found: Park, decision: Resolve) -
     receiving.close(partition, active)
 
 
-def _skip(partition: Partition, active: Active, found: Park, item: Item, by: str, reason: str) -> None:
-    envelope = item.envelope
+def _skip(partition: Partition, found: Park, item: Item, by: str, reason: str) -> None:
+    active, envelope = item.active, item.envelope
     if envelope is None or envelope.kind is not Kind.MESSAGE:
         if not item.accepted:
             raise LocalError("the peer's END was not tried yet: it cannot be skipped", code=NOT_WAITING)
-        parking.returned(partition, found, parking.DECIDED)
-        parking.skip_head(partition, active, found, item)
+        partition.parking.returned(found, parking.DECIDED)
+        partition.parking.skip_head(found, item)
         receiving.finish_end(partition, active)
         return
-    parking.returned(partition, found, parking.DECIDED)
-    parking.skip_head(partition, active, found, item)
-    letters.dead_letter(partition, item, letters.SKIPPED, failure=LocalError(f"skipped by {by}: {reason}"))
+    partition.parking.returned(found, parking.DECIDED)
+    partition.parking.skip_head(found, item)
+    partition.letters.dead_letter(item, letters.SKIPPED, failure=LocalError(f"skipped by {by}: {reason}"))
     active.endpoint.dead_lettered += 1
     speaking.tell_skipped(partition, active, envelope.seq)
 
 
-def _edit(partition: Partition, active: Active, found: Park, item: Item, body: bytes) -> None:
-    envelope = item.envelope
+def _edit(partition: Partition, found: Park, item: Item, body: bytes) -> None:
+    active, envelope = item.active, item.envelope
     receiver = active.side.receivers.get(envelope.message_type) if envelope is not None else None
     if envelope is None or receiver is None:
         raise LocalError("only a message of the contract has a body that can be edited", code=NOT_WAITING)
@@ -101,18 +102,19 @@ def _edit(partition: Partition, active: Active, found: Park, item: Item, body: b
     if len(body) > limit:
         raise BodyTooLarge(f"the body has {len(body)} bytes; a message may have {limit} (8459)")
     receiver[0].decode(body)
-    letters.dead_letter(partition, item, letters.EDITED, held=True)
-    item.envelope = replace(envelope, body=body)
-    item.value = encode(item.envelope)
-    item.header = header_of(item.value, tail_start(item.value))
-    parking.replace_head(partition, active, found, item)
+    partition.letters.dead_letter(item, letters.EDITED, held=True)
+    edited = replace(envelope, body=body)
+    value = encode(edited)
+    item.replace(edited, header_of(value, tail_start(value)), value)
+    partition.parking.replace_head(found, item)
 
 
-def _give_back(partition: Partition, active: Active, found: Park, key: bytes, command: str) -> None:
-    parking.returned(partition, found, parking.DECIDED)
-    found.row.returns += 1
-    found.row.returned = command
-    parking.try_now(partition, active, found, key)
+def _give_back(
+    partition: Partition, active: Active, found: Park, key: bytes, command: str, *, edited: str = ""
+) -> None:
+    partition.parking.returned(found, parking.DECIDED)
+    found.give_back(command, edited)
+    partition.parking.try_now(active, found, key)
 
 
 def _resolve_handler(partition: Partition, active: Active, found: Park, decision: Resolve, command: str) -> None:
@@ -123,7 +125,7 @@ def _resolve_handler(partition: Partition, active: Active, found: Park, decision
     if decision.action == Action.RETRY:
         _give_back(partition, active, found, rows.RETRY + key, command)
         return
-    parking.forget_retry(partition, active, name, parking.DECIDED)
+    partition.parking.forget_retry(active, name, parking.DECIDED)
     if decision.handler == Failed.ERROR:
         receiving.finish_end(partition, active)
     elif active.endpoint.firing:

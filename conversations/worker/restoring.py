@@ -10,7 +10,7 @@ from conversations.errors import CopyDamaged, InputLost, KafkaUnreachable, Stale
 from conversations.periods import SECOND
 from conversations.ports import Positions, Restore, Restored, Stores
 from conversations.protocol import rows
-from conversations.worker import intake, letters
+from conversations.worker import intake
 from conversations.worker.owner import Owner
 from conversations.worker.partition import Partition
 
@@ -82,7 +82,7 @@ class Restoring:
             if self._damage:
                 name = self._owner.name
                 log.error("partition %d of %s was restored from its topic alone: %s", self._number, name, self._damage)
-                partition.outbox.produce(letters.event_record(partition, "COPY_DAMAGED", why=self._damage))
+                partition.outbox.produce(partition.letters.event_record("COPY_DAMAGED", why=self._damage))
         return partition
 
     def _check_fresh(self, partition: Partition, restore: Restore) -> None:

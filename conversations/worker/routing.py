@@ -102,15 +102,13 @@ def _look_at_waiting(partition: Partition, suspicion: Suspicion) -> None:
     taking, flows, log = suspicion.taking, not partition.backlog.paused, partition.owner.log
     suspicion.invite_records(partition.backlog.unread if flows else (), taking.commands)
     holds = bool(partition.backlog.unread) and flows
-    if holds != taking.holds_queue:
-        taking.holds_queue = holds
+    if taking.hold_queue(holds=holds):
         if holds:
             log.pause(partition.number)
         elif flows:
             log.resume(partition.number)
     holds = bool(taking.commands)
-    if holds != taking.holds_commands:
-        taking.holds_commands = holds
+    if taking.hold_commands(holds=holds):
         (log.pause if holds else log.resume)(partition.number, commands=True)
 
 
@@ -129,5 +127,5 @@ def _unread_first(partitions: Iterable[Partition], records: Sequence[Record]) ->
         if unread := partition.backlog.flow(is_held=is_held):
             records = [*unread, *records]
         if taking is not None and taking.commands:
-            records, taking.commands = [*taking.commands, *records], []
+            records = [*taking.take_commands(), *records]
     return records

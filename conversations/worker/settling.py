@@ -7,7 +7,6 @@ from conversations.protocol import rows
 from conversations.protocol.command import Command, Settle, Source
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.parked import letter_of
-from conversations.worker import letters
 from conversations.worker.partition import Partition
 
 NOT_OPEN = 8426
@@ -35,8 +34,8 @@ def settle(partition: Partition, command: Command) -> None:
         raise LocalError(f"not open, or not any more: {', '.join(closed)[:500]}", code=NOT_OPEN)
     for key in keys:
         partition.outbox.write(key, None)
-    letters.event(
-        partition, "SETTLED", command=uuid_text(command.command_id), letters=names, outcome=operation.outcome,
+    partition.letters.event(
+        "SETTLED", command=uuid_text(command.command_id), letters=names, outcome=operation.outcome,
         by=command.issued_by, reason=operation.reason,
     )  # fmt: skip
 

@@ -67,7 +67,7 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, first: object, 
         settled(partition, active, told=False)
     elif isinstance(first, int) and active.endpoint.state is not State.CLOSED:
         active.endpoint.set_timer(first)
-        parking.forget_retry(partition, active, rows.TIMER, parking.ENDED)
+        partition.parking.forget_retry(active, rows.TIMER, parking.ENDED)
         partition.touch(active)
 
 
@@ -161,7 +161,7 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
 
 def settled(partition: Partition, active: Active, *, told: bool = True) -> None:
     """After a dialog has ended or broken: keep the bytes of what was parked, and remember the endpoint."""
-    parking.close_park(partition, active)
+    partition.parking.close(active)
     remember(partition, active, told=told)
 
 
@@ -172,11 +172,12 @@ def remember(partition: Partition, active: Active, *, told: bool = True) -> None
     if endpoint.state is State.CLOSED and active.tombstone is None:
         owner = partition.owner
         forget_at = max(endpoint.started_until, partition.progress.row.queue_time, owner.now) + owner.periods.grace
-        active.tombstone = rows.Tombstone(
+        tombstone = rows.Tombstone(
             endpoint.key, endpoint.origin, forget_at, endpoint.inbound.accepted, endpoint.next_out - 1,
             endpoint.discarded, endpoint.dead_lettered, told=told, code=endpoint.error.code if endpoint.error else 0,
             missing=endpoint.inbound.missing,
         )  # fmt: skip
+        active.entomb(tombstone)
         partition.schedule.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
         partition.schedule.deadlines.forget_one()
         partition.owner.counts.closed += 1
@@ -193,7 +194,7 @@ def _first_transmission(partition: Partition, active: Active) -> None:
     endpoint = active.endpoint
     now = partition.owner.now
     endpoint.started_until = now + min(partition.owner.periods.start_within, endpoint.expires_at - now)
-    active.out = active.constant = b""
+    active.forget_encoded()
 
 
 def transmit(partition: Partition, active: Active, value: bytes) -> None:
@@ -213,14 +214,14 @@ def transmit(partition: Partition, active: Active, value: bytes) -> None:
 def _route(partition: Partition, active: Active) -> bool:
     destinations = partition.owner.destinations
     endpoint = active.endpoint
-    active.out_topic = destinations.topic(endpoint.peer)
+    active.route(destinations.topic(endpoint.peer))
     if active.out_topic in destinations.blocked:
         return False
     count = destinations.partitions(endpoint.peer)
     if count is None:
         destinations.block(active.out_topic, partition.owner.now)
         return False
-    active.out_partition = partition_of(endpoint.peer_key.encode(), count)
+    active.route(active.out_topic, partition_of(endpoint.peer_key.encode(), count))
     return True
 
 
@@ -263,7 +264,7 @@ def _release_dialog(partition: Partition, own: bytes) -> None:
         _release_answers(partition, own)
         return
     peer = active.endpoint.peer
-    active.out_topic = partition.owner.destinations.topic(peer)
+    active.route(partition.owner.destinations.topic(peer), active.out_partition)
     count = _taken_up(partition, own, active.out_topic, peer)
     if count is not None:
         _release(partition, active, partition_of(active.out_key, count))
@@ -281,7 +282,7 @@ def _taken_up(partition: Partition, own: bytes, topic: str, service: str) -> int
 
 
 def _release(partition: Partition, active: Active, destination: int) -> None:
-    active.out_partition = destination
+    active.route(active.out_topic, destination)
     if active.endpoint.initiator and active.endpoint.acked == NONE:
         _first_transmission(partition, active)
         partition.touch(active)

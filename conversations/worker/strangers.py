@@ -17,29 +17,30 @@ BEFORE_THE_FIRST = 16
 """Twice so many numbers at most are remembered as missing of a dialog that never was: what is larger is not believed."""
 
 
-def admit(partition: Partition, item: Item, active: Active, envelope: Envelope) -> bool:
+def admit(partition: Partition, item: Item, envelope: Envelope) -> bool:
     """Create the target endpoint a record asks for, or refuse it."""
+    active = item.active
     name = envelope.prefix.from_service
     if partition.owner.destinations.is_invented(name):
         # There is no queue to answer to, nobody to be told once only, and nothing that a tombstone would remember it for.
         _set_aside(partition, item, f"the catalog names no service {name!r}")
         return False
     if envelope.kind not in (Kind.MESSAGE, Kind.END):
-        _unheard(partition, item, active, envelope)
+        _unheard(partition, item, envelope)
         return False
     prefix = envelope.prefix
     side = partition.owner.sides.get((prefix.contract, False)) if prefix.from_initiator else None
     if not prefix.from_initiator or item.log_time >= prefix.accept_until:
-        _refuse(partition, item, active, envelope, codes.NOT_CONVERSING)
+        _refuse(partition, item, envelope, codes.NOT_CONVERSING)
         return False
     if 0 <= prefix.expires_at <= partition.owner.now:
-        _refuse(partition, item, active, envelope, codes.LIFETIME)  # its sender has been told so, or is now
+        _refuse(partition, item, envelope, codes.LIFETIME)  # its sender has been told so, or is now
         return False
     if side is None:
-        _refuse(partition, item, active, envelope, codes.CONTRACT_NOT_ACCEPTED)
+        _refuse(partition, item, envelope, codes.CONTRACT_NOT_ACCEPTED)
         return False
     if groups.is_full(partition, active.lane):
-        _refuse(partition, item, active, envelope, codes.NOT_CONVERSING)
+        _refuse(partition, item, envelope, codes.NOT_CONVERSING)
         return False
     endpoint = Endpoint(
         prefix.conversation_id,
@@ -58,8 +59,9 @@ def admit(partition: Partition, item: Item, active: Active, envelope: Envelope) 
     return True
 
 
-def _unheard(partition: Partition, item: Item, active: Active, envelope: Envelope) -> None:
+def _unheard(partition: Partition, item: Item, envelope: Envelope) -> None:
     """Take what is never answered for a conversation nobody knows."""
+    active = item.active
     if envelope.kind is Kind.ERROR and envelope.prefix.from_initiator and item.log_time < envelope.prefix.accept_until:
         # It overtook the dialog's first message: what follows belongs to a dialog that is over.
         _entomb(partition, active, envelope, envelope.code)
@@ -71,14 +73,15 @@ def _unheard(partition: Partition, item: Item, active: Active, envelope: Envelop
 
 def _set_aside(partition: Partition, item: Item, why: str) -> None:
     partition.owner.counts.set_aside += 1
-    letters.dead_letter(partition, item, letters.SET_ASIDE, why=why)
-    letters.event(partition, "SET_ASIDE", topic=item.topic, offset=item.offset, why=why)
+    partition.letters.dead_letter(item, letters.SET_ASIDE, why=why)
+    partition.letters.event("SET_ASIDE", topic=item.topic, offset=item.offset, why=why)
 
 
-def _refuse(partition: Partition, item: Item, active: Active, envelope: Envelope, code: Code) -> None:
+def _refuse(partition: Partition, item: Item, envelope: Envelope, code: Code) -> None:
     """Answer with one error per conversation, keep the bytes, and remember the refusal by a tombstone."""
+    active = item.active
     _entomb(partition, active, envelope, code.number, dead_lettered=1)
-    letters.dead_letter(partition, item, letters.REFUSED, code=code.number)
+    partition.letters.dead_letter(item, letters.REFUSED, code=code.number)
     _answer(partition, item, envelope.prefix, _error(code))
 
 
@@ -89,16 +92,18 @@ def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int,
     numbers = Inbound()
     if envelope.seq != NONE:
         numbers.late(envelope.seq, BEFORE_THE_FIRST)
-    active.tombstone = rows.Tombstone(
+    tombstone = rows.Tombstone(
         active.key.decode(), envelope.prefix.from_service if envelope.prefix.from_initiator else "", forget_at,
         numbers.accepted, NONE, 0, dead_lettered, told=True, code=code, missing=numbers.missing,
     )  # fmt: skip
+    active.entomb(tombstone)
     _write_tombstone(partition, active)
     partition.schedule.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
 
 
-def late(partition: Partition, item: Item, active: Active, envelope: Envelope) -> None:
+def late(partition: Partition, item: Item, envelope: Envelope) -> None:
     """A record for a closed dialog: its bytes are kept once; a peer that does not know of the end is told."""
+    active = item.active
     tombstone = active.tombstone
     if tombstone is None or envelope.kind not in (Kind.MESSAGE, Kind.END):
         return
@@ -109,18 +114,19 @@ def late(partition: Partition, item: Item, active: Active, envelope: Envelope) -
     tombstone.accepted, tombstone.missing = numbers.accepted, numbers.missing
     if envelope.kind is Kind.MESSAGE:
         tombstone.dead_lettered += 1
-        letters.dead_letter(partition, item, letters.AFTER_END)
+        partition.letters.dead_letter(item, letters.AFTER_END)
     if not tombstone.told:
         tombstone.told = True
         _answer(partition, item, envelope.prefix, _error(codes.NOT_CONVERSING))
     _write_tombstone(partition, active)
 
 
-def left_behind(partition: Partition, item: Item, active: Active, envelope: Envelope) -> None:
+def left_behind(partition: Partition, item: Item, envelope: Envelope) -> None:
     """A row of a message whose dialog was closed in front of it, by a process that died before it came to the message."""
+    active = item.active
     if envelope.kind is not Kind.MESSAGE:
         return
-    letters.dead_letter(partition, item, letters.AFTER_END)
+    partition.letters.dead_letter(item, letters.AFTER_END)
     if active.tombstone is not None:
         active.tombstone.dead_lettered += 1
         _write_tombstone(partition, active)
@@ -140,7 +146,7 @@ def _answer(partition: Partition, item: Item, prefix: Prefix, said: Transmit, ac
     owner = partition.owner
     count = owner.destinations.partitions(prefix.from_service)
     if count is None:
-        letters.event(partition, "UNANSWERABLE", service_named=prefix.from_service, code=said.code)
+        partition.letters.event("UNANSWERABLE", service_named=prefix.from_service, code=said.code)
         return
     answer = Envelope(
         Prefix(

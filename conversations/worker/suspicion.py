@@ -145,7 +145,7 @@ class Suspicion:
         if not names and not self._waiting:
             self._stage.ask_no_more(self)
         elif names and self._stage.admits(self, alone=alone):
-            self.taking.wanted = set(names)
+            self.taking.want(set(names))
 
     def _has_loner(self) -> bool:
         """The lane that waits longest is to run alone: with more and more records announced it never could."""
@@ -253,4 +253,4 @@ def name_of(item: Item) -> str:
     """Name an item by what stays the same in every process that takes it up."""
     if item.topic and not item.handler:
         return name_of_record(item.topic, item.offset)
-    return f"{item.active.identity.hex() if item.active is not None else ''}-deadline"
+    return f"{item.active.identity.hex()}-deadline"

@@ -12,7 +12,7 @@ import logging
 from conversations.ports import Produced
 from conversations.protocol import rows
 from conversations.service import QueueDisabled
-from conversations.worker import letters, parking
+from conversations.worker import letters
 from conversations.worker.active import Item
 from conversations.worker.partition import Partition
 
@@ -36,8 +36,8 @@ def turn_off(partition: Partition, cause: str, by: str, reason: str, **facts: ob
 def disabled(partition: Partition, **facts: object) -> Produced:
     """Make the event that tells that the queue is off."""
     row = partition.progress.row
-    return letters.event_record(
-        partition, "QUEUE_DISABLED", cause=row.off, by=row.off_by, reason=row.off_reason, **facts
+    return partition.letters.event_record(
+        "QUEUE_DISABLED", cause=row.off, by=row.off_by, reason=row.off_reason, **facts
     )
 
 
@@ -46,14 +46,14 @@ def turn_on(partition: Partition, by: str, reason: str, **facts: object) -> None
     row = partition.progress.row
     if row.off:
         partition.progress.turn_on()
-        partition.release(partition.owner.now)
-    letters.event(partition, "QUEUE_ENABLED", by=by, reason=reason, **facts)
+        partition.parking.release(partition.owner.now)
+    partition.letters.event("QUEUE_ENABLED", by=by, reason=reason, **facts)
 
 
 def hold_back(partition: Partition, item: Item, handler: bytes) -> None:
     """Let what would call a handler wait for the queue."""
     found = item.park
-    parking.let_wait(partition, item, handler, rows.QUEUE_ON, found.row.failure if found is not None else "")
+    partition.parking.let_wait(item, handler, rows.QUEUE_ON, found.row.failure if found is not None else "")
 
 
 def note(partition: Partition, cause: str, by: str, reason: str) -> None:

@@ -29,6 +29,25 @@ class Taking:
     allowed: set[str] = field(default_factory=set)
     """Announced, and not taken."""
 
+    def hold_queue(self, *, holds: bool) -> bool:
+        """Hold the queue back, or not any more; say whether that is new."""
+        before, self.holds_queue = self.holds_queue, holds
+        return holds != before
+
+    def hold_commands(self, *, holds: bool) -> bool:
+        """The same of the commands."""
+        before, self.holds_commands = self.holds_commands, holds
+        return holds != before
+
+    def take_commands(self) -> list[Record]:
+        """Take out the commands that wait."""
+        commands, self.commands = self.commands, []
+        return commands
+
+    def want(self, names: set[str]) -> None:
+        """Announce these with the next commit."""
+        self.wanted = names
+
     @property
     def busy(self) -> bool:
         """Something is announced, or about to be."""

@@ -15,7 +15,7 @@ from conversations.protocol.envelope import IDENTITY, decode
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
 from conversations.worker import letters, speaking
-from conversations.worker.active import Item, Refusal
+from conversations.worker.active import Item, Leftover, Refusal
 from conversations.worker.partition import Partition
 
 log = logging.getLogger("conversations.worker")
@@ -63,11 +63,11 @@ def _is_overdue(partition: Partition, value: bytes) -> bool:
 def _refuse_command(partition: Partition, out: tuple[Any, ...], refused: RefusedRecord | None) -> None:
     topic, _, key, value, _ = out
     command = decode_command(value)
-    item = Item(None, command=command, topic=topic, offset=partition.waiting.draw(), key=key, value=value)
-    letters.dead_letter(partition, item, letters.COMMAND_REFUSED, code=-codes.TOO_LARGE.number)
+    item = Leftover(topic, partition.waiting.draw(), key, value, command=command)
+    partition.letters.dead_letter(item, letters.COMMAND_REFUSED, code=-codes.TOO_LARGE.number)
     why = refused.why if refused is not None else "it cannot be written to"
-    letters.event(
-        partition, "COMMAND_REFUSED", command=uuid_text(command.command_id), code=-codes.TOO_LARGE.number,
+    partition.letters.event(
+        "COMMAND_REFUSED", command=uuid_text(command.command_id), code=-codes.TOO_LARGE.number,
         why=f"{topic} does not take it: {why}",
     )  # fmt: skip
 
@@ -104,12 +104,12 @@ def keep(partition: Partition, own: bytes) -> Refusal:
     for row_key, row in list(partition.outbox.scan(rows.DELAYED + own)):
         kept = partition.outbox.decoded(row_key, rows.decode_waiting, row)
         number = int.from_bytes(row_key[-8:], "big")
-        item = Item(None, decode(kept.value), topic=kept.topic, offset=number, key=kept.key, value=kept.value)
-        letters.dead_letter(partition, item, letters.UNDELIVERABLE, code=refusal.code.number)
+        item = Leftover(kept.topic, number, kept.key, kept.value, decode(kept.value))
+        partition.letters.dead_letter(item, letters.UNDELIVERABLE, code=refusal.code.number)
         partition.outbox.write(row_key, None)
         count += 1
     partition.waiting.delayed.forget(own)
     conversation, code = uuid_text(own[:16]), refusal.code.number
-    letters.event(partition, "UNDELIVERABLE", conversation=conversation, code=code, why=refusal.why, envelopes=count)
+    partition.letters.event("UNDELIVERABLE", conversation=conversation, code=code, why=refusal.why, envelopes=count)
     log.error("dialog %s cannot be carried on, %d envelopes are dead letters: %s", conversation, count, refusal.why)
     return refusal

@@ -66,6 +66,13 @@ class Work:
         if lane.put(item):
             self.ready.append(lane)
 
+    def follow(self, lane: Lane, item: Item) -> None:
+        """Put an item at the end of a lane; a run that works on it goes on as long as there is something."""
+        if lane.run is not None:
+            lane.items.append(item)
+        else:
+            self.enqueue(lane, item)
+
     # -- runs ---------------------------------------------------------------------------------------------
 
     @property
@@ -86,17 +93,14 @@ class Work:
             ready, self.ready = ready[:1], ready[1:]
         return ready if self.suspicion is None else self.suspicion.admit(ready)
 
-    def started(self, run: Run) -> None:
-        """A run was made for a lane of this step."""
-        self._running.append(run)
+    def started(self, runs: list[Run]) -> None:
+        """These runs were made for lanes of this step."""
+        self._running += runs
 
     def leave(self, lane: Lane) -> None:
         """The run of a lane is over: the next step goes on with the lane, or the lane rests."""
-        lane.end()
-        if lane.items:
+        if lane.end():
             self.ready.append(lane)
-        else:
-            lane.rest()
 
     def resume(self, lane: Lane) -> None:
         """Go on with a lane whose run was given up on, unless it was put there meanwhile."""

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import cast
 
 from conversations.calls import Call
 from conversations.checks import later
@@ -27,7 +26,7 @@ from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import STATE_BYTES
 from conversations.protocol.states import State
 from conversations.worker import breakdowns as breakdowns_of
-from conversations.worker import giving_up, groups, letters, orders, parking, receiving, speaking, switching
+from conversations.worker import giving_up, groups, orders, parking, receiving, speaking, switching
 from conversations.worker.active import NO_ROW, Active, Item, Lane
 from conversations.worker.condemned import Condemned
 from conversations.worker.partition import Partition
@@ -54,23 +53,22 @@ def start(partition: Partition, lane: Lane) -> Run:
 
 def start_ready(partition: Partition, mark: Mark) -> None:
     """Start the runs of all lanes of a partition that have something to do."""
-    for lane in partition.work.take_ready():
-        if lane.run is None and lane.items:
-            run = start(partition, lane)
-            partition.work.started(run)
-            partition.owner.scheduler.start(run, mark)
+    runs = [start(partition, lane) for lane in partition.work.take_ready() if lane.run is None and lane.items]
+    partition.work.started(runs)
+    for run in runs:
+        partition.owner.scheduler.start(run, mark)
 
 
 def steps(partition: Partition, lane: Lane) -> Steps:
     """Work off a lane; yields each handler to call, is sent what it raised. Holds the owner's lock in between."""
     lock, braking, breakdowns = partition.owner.lock, partition.owner.braking, partition.owner.breakdowns
-    items, progress, room, item = lane.items, partition.progress, Room(partition), None
+    items, progress, room, item, run = lane.items, partition.progress, Room(partition), None, lane.run
     lock.acquire()
     try:
-        run = cast("Run", lane.run)  # whoever advances these steps has begun it
         while items and not partition.gone and not partition.owner.budget.is_spent():
             item, held_back = items[0], False
-            partition.outbox.begin(item)
+            if breakdowns.careful:
+                partition.outbox.begin(item)
             if partition.work.suspicion is not None and not partition.work.suspicion.has_turn(item):
                 partition.work.leave(lane)  # taken up again when it is announced
                 return
@@ -93,7 +91,7 @@ def steps(partition: Partition, lane: Lane) -> Steps:
                     try:
                         call = _call(item, task, draft)
                     except InvalidBody as error:
-                        task = receiving.invalid(partition, item, task.active, error)
+                        task = receiving.invalid(partition, item, error)
                         continue
                     run.begins(call)
                     lock.release()
@@ -120,18 +118,18 @@ def steps(partition: Partition, lane: Lane) -> Steps:
 def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
     active, envelope = item.active, item.envelope
     is_owed = item.handler and not item.deadline  # the record is settled, but not the error it was
-    if not is_owed and parking.is_stale(partition, item):
+    if not is_owed and partition.parking.is_stale(item):
         return ()
     if item.handler:
         # It failed before, or waited to be announced: what asked for it is settled, and would not ask again.
         task = _running_task(partition, item)
         return () if task is None else (task,)
-    if envelope is not None and active is not None:
-        task = receiving.receive(partition, item, active, envelope)
+    if envelope is not None:
+        task = receiving.receive(partition, item, envelope)
         return () if task is None else (task,)
     if item.command is not None:
         orders.carry_out(partition, item, item.command)
-    elif item.deadline and active is not None:
+    elif item.deadline:
         return _due(partition, active)
     return ()
 
@@ -151,7 +149,7 @@ def _may_run(partition: Partition, lane: Lane, item: Item, task: Task) -> bool:
 
 def _give_up_on_killer(partition: Partition, item: Item, task: Task, died: ProcessDied) -> None:
     partition.owner.counts.failures += 1
-    item.attempts += 1
+    item.charge()
     log.error("giving up on %s without calling it: %s", task.handler.name, died)
     giving_up.give_up(partition, item, task, died, last(died, partition.owner.service.poison, _subject(item, task)))
 
@@ -186,13 +184,14 @@ def _give_up_on_failed(partition: Partition, item: Item, task: Task, failure: Ex
         switching.hold_back(partition, item, task.without)
         return
     if not _is_braked(partition, item, task, failure):
-        item.attempts += 1
+        item.charge()
         giving_up.give_up(partition, item, task, failure, last(failure, owner.service.poison, _subject(item, task)))
 
 
 def _begins(partition: Partition, item: Item, task: Task) -> None:
     """Note which handler runs; if it is not that of the item's record, the record is settled and needs no row."""
-    item.handler = task.without
+    if item.handler != task.without:
+        item.run_handler(task.without)
     if task.without and item.row != NO_ROW:
         partition.waiting.drop(item)
 
@@ -232,13 +231,13 @@ def _outcome(
     braking = partition.owner.braking
     if braking.is_counting or braking.peers or not braking.well.get(active.endpoint.peer):
         _succeeded(partition, item, active.endpoint.peer)
-    parking.forget_retry(partition, active, task.without, parking.HANDLED)
+    partition.parking.forget_retry(active, task.without, parking.HANDLED)
     if draft.asks:
         speaking.apply(partition, draft)
     if task.finish is not None:
         task.finish(partition, active)
     elif task.codec is not None:
-        receiving.handled(partition, item, active, call.arguments[0])
+        receiving.handled(partition, item, call.arguments[0])
     if active.endpoint.state is State.CLOSED:
         receiving.close(partition, active)
     return None
@@ -278,7 +277,8 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
     decision = decide(failure, item.attempts + 1, owner.service.poison, _subject(item, task))
     if (not isinstance(decision, Retry) or decision.counts) and _is_braked(partition, item, task, failure):
         return True
-    item.attempts += not isinstance(decision, Retry) or decision.counts
+    if not isinstance(decision, Retry) or decision.counts:
+        item.charge()
     if not isinstance(decision, Retry):
         log.error("handler of %s failed (attempt %d), giving up", what, item.attempts, exc_info=failure, extra=facts)
         giving_up.give_up(partition, item, task, failure, decision)
@@ -289,7 +289,7 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
         return False
     log.warning("%s waits for its next attempt (%d failed): %s", what, item.attempts, text, extra=facts)
     wait = max(decision.after + decision.jitter * owner.chance(), SOONEST) // timedelta(microseconds=1)
-    parking.let_wait(partition, item, task.without, later(owner.now, wait), text)
+    partition.parking.let_wait(item, task.without, later(owner.now, wait), text)
     return True
 
 
@@ -302,10 +302,10 @@ def _is_braked(partition: Partition, item: Item, task: Task, failure: BaseExcept
         log.error(
             "%s: %d dialogs failed within a short time, those of %s go on one by one: %s", owner.name, count, peer, text
         )
-        letters.event(partition, "BRAKE_ON", dialogs=count, peer=peer, failure=text)
+        partition.letters.event("BRAKE_ON", dialogs=count, peer=peer, failure=text)
     braked = peer in owner.braking.peers
     if braked:
-        parking.let_wait(partition, item, task.without, rows.QUEUE_ON, text)
+        partition.parking.let_wait(item, task.without, rows.QUEUE_ON, text)
     return braked
 
 
@@ -314,7 +314,7 @@ def _succeeded(partition: Partition, item: Item, peer: str) -> None:
     if owner.braking.tries(item, peer):
         owner.braking.over(peer)
         log.warning("%s: a message of %s was handled again, going on with all of them", owner.name, peer)
-        letters.event(partition, "BRAKE_OFF", peer=peer)
+        partition.letters.event("BRAKE_OFF", peer=peer)
     owner.braking.succeeded(peer)
 
 
@@ -363,19 +363,19 @@ def overdue(partition: Partition, lane: Lane) -> None:
 def _running_task(partition: Partition, item: Item) -> Task | None:
     """Say again which handler an item whose number is accepted calls."""
     active = item.active
-    if active is None or not active.exists:
+    if not active.exists:
         return None
     if item.handler == rows.TIMER:
         return _timer(partition, active) if active.endpoint.firing else None
     if item.handler == rows.ERROR:
         return receiving.broken(partition, active)
-    return None if item.envelope is None else receiving.deliver(partition, item, active, item.envelope)
+    return None if item.envelope is None else receiving.deliver(partition, item, item.envelope)
 
 
 def _timer(partition: Partition, active: Active) -> Task | None:
     task = receiving.timer(active)
     if task is None:  # this release has no handler for it
-        parking.forget_retry(partition, active, rows.TIMER, parking.ENDED)
+        partition.parking.forget_retry(active, rows.TIMER, parking.ENDED)
         partition.touch(active)
     return task
 
@@ -392,9 +392,9 @@ def _finished(partition: Partition, lane: Lane, item: Item, *, held_back: bool =
     if partition.work.suspicion is not None:
         partition.work.suspicion.finished(item, tried=not held_back)
     if item.park is not None:
-        parking.head_done(partition, item)
+        partition.parking.head_done(item)
     active = item.active
-    if active is None or not active.exists or not active.endpoint.inbound.held:
+    if not active.exists or not active.endpoint.inbound.held:
         return
     number = active.endpoint.inbound.ready()
     if number is None:

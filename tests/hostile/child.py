@@ -40,7 +40,7 @@ def facts(worker: Worker) -> dict[str, Any]:
         "kept": {
             "held": max((it.waiting.held.bytes for it in partitions), default=0),
             "delayed": max((it.waiting.delayed.bytes for it in partitions), default=0),
-            "parked": max((it.parked_bytes for it in partitions), default=0),
+            "parked": max((it.parking.bytes for it in partitions), default=0),
             "waiting": max((it.waiting.bytes for it in partitions), default=0),
             "endpoints": sum(len(it.actives) for it in partitions),
         },

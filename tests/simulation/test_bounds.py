@@ -265,15 +265,15 @@ def test_a_queue_that_is_turned_on_takes_up_only_so_much_in_a_step() -> None:
     where.sim.run()
     where.throw("shop", QUEUE, [blob(dialog, number, 90_000) for number in (1, 2, 3) for dialog in dialogs])
     where.sim.run()
-    before = worker.partitions[0].parked_bytes
+    before = worker.partitions[0].parking.bytes
     assert before > 60 * 90_000
     handled = worker.counts.handled
     where.sim.turn_queue("shop", on=True)
     steps = 0
-    while worker.partitions[0].parked_bytes:
-        left = worker.partitions[0].parked_bytes
+    while worker.partitions[0].parking.bytes:
+        left = worker.partitions[0].parking.bytes
         worker.step()
-        assert left - worker.partitions[0].parked_bytes < 1_300_000
+        assert left - worker.partitions[0].parking.bytes < 1_300_000
         steps += 1
     assert steps >= 5
     assert worker.counts.handled - handled == 60

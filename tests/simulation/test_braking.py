@@ -149,7 +149,7 @@ def test_no_dialog_breaks_and_input_pauses_while_it_is_on() -> None:
         deployed.broken = False
         sim.advance(5 * SECOND)
         assert all(texts(dialog) == ["a", *map(str, range(20))] for dialog in well)
-        assert partition.counted_bytes == 0
+        assert partition.parking.counted_bytes == 0
         sim.check_invariants()
 
 
@@ -221,8 +221,8 @@ def test_messages_are_tried_although_timers_of_every_partition_fail() -> None:
         sim.advance(2 * SECOND)
         assert len(events(sim, "BRAKE_ON")) == 1
         first, second = sim.worker("moody").partitions.values()
-        assert first.retries
-        assert second.retries
+        assert first.parking.retries
+        assert second.parking.retries
         here = next(it for it in dialogs if partition_of(it.id.encode(), 2) == 0 and it.error is None)
         here.send(Say(text="a"))
         sim.run()
@@ -263,7 +263,7 @@ def test_an_unclean_start_is_made_good_although_a_peer_stays_braked() -> None:
         sim.run()
         assert len(events(sim, "BRAKE_ON")) == 1
         first, second = (worker.partitions[number] for number in range(2))
-        assert any(park.waits_its_turn for park in first.parks.values())
+        assert any(park.waits_its_turn for park in first.parking.parks.values())
         assert first.work.suspicion is None
         assert first.progress.row.unclean_starts == 0
         assert second.work.suspicion is not None, "what waits there may end the process"
@@ -362,7 +362,7 @@ def test_one_peer_that_is_braked_stops_the_queue_for_nobody_else() -> None:
                 dialog.send(Say(text=f"{number} {'x' * 100}"))
             loud += talk(sim, 10, "bad", peer="other")
             assert [texts(dialog) for dialog in talk(sim, 1, "good")] == [["good"]]
-            assert partition.parked_bytes < 2 * few.limits.parked_bytes
+            assert partition.parking.bytes < 2 * few.limits.parked_bytes
         assert events(sim, "QUEUE_PAUSED") == []
         assert not partition.lengths()["paused"]
         assert [event["peer"] for event in events(sim, "BRAKE_ON")] == ["other"]

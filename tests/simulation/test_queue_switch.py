@@ -256,7 +256,7 @@ def test_what_came_while_the_queue_was_off_never_breaks_its_dialog(policy: Poiso
         assert texts(dialog) == expected
         assert sim.dead_letters("moody") == []
         (partition,) = sim.worker("moody").partitions.values()
-        assert (partition.parked_bytes, partition.counted_bytes) == (0, 0)
+        assert (partition.parking.bytes, partition.parking.counted_bytes) == (0, 0)
         sim.check_invariants()
 
 

@@ -21,7 +21,7 @@ def lanes(of: Suspicion, *offsets: int) -> list[Lane]:
     found = []
     for offset in offsets:
         lane = Lane(("", f"{offset}"))
-        item = Item(None, topic="conv.s.queue", offset=offset)
+        item = Item(Active(b"", b"", lane), topic="conv.s.queue", offset=offset)
         of.mark(item)
         lane.put(item)
         found.append(lane)
