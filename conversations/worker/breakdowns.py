@@ -16,8 +16,8 @@ from conversations.errors import (
     StateDamaged,
     StateUpgradeError,
 )
+from conversations.protocol import letters
 from conversations.protocol.identifiers import uuid_text
-from conversations.worker import letters
 from conversations.worker.active import Item
 from conversations.worker.condemned import Condemned
 from conversations.worker.partition import Partition

@@ -22,10 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from conversations.errors import StateDamaged
-from conversations.protocol import rows
+from conversations.protocol import letters, rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import Kind
-from conversations.worker import letters
 from conversations.worker.active import Active, Item, Park
 from conversations.worker.letters import Letters
 from conversations.worker.outbox import Outbox

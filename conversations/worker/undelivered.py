@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conversations.errors import RefusedRecord
-from conversations.protocol import codes, rows
+from conversations.protocol import codes, letters, rows
 from conversations.protocol.codes import Code
 from conversations.protocol.command import decode_command
 from conversations.protocol.envelope import IDENTITY, decode
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
-from conversations.worker import letters, speaking
+from conversations.worker import speaking
 from conversations.worker.active import Item, Leftover, Refusal
 from conversations.worker.partition import Partition
 
