@@ -204,7 +204,7 @@ def _tick(partition: Partition) -> None:
         return
     key = key_in(partition.number, owner.destinations.partitions(owner.name) or 1)
     command = Command(owner.new_conversation(), bytes(16), True, key, "", owner.name, now, (Tick(),))
-    partition.outbox.produce((owner.commands_topic, partition.number, key.encode(), encode_command(command), None))
+    partition.outbox.produce((owner.topics.commands, partition.number, key.encode(), encode_command(command), None))
 
 
 def _pass_bound(partition: Partition) -> None:

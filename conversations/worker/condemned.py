@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from conversations.protocol.sequencing import NONE
 from conversations.worker.suspicion import name_of
 
 if TYPE_CHECKING:
@@ -37,6 +38,20 @@ class Breakdowns:
         """Partitions of which nothing in memory is to be committed."""
         self.careful: dict[int, int] = {}
         """Partitions that go on one item at a time, and for how many steps."""
+        self.failure: BaseException | None = None
+        """What no record is to blame for: the polling thread raises it."""
+        self.failed_in = NONE
+        """The partition whose lane it was raised in, if it was in one."""
+
+    def fail(self, failure: BaseException, partition: int | None = None) -> None:
+        """Note what the polling thread is to raise, and whose lane raised it, if a lane did."""
+        self.failure = failure
+        if partition is not None:
+            self.failed_in = partition
+
+    def forgive(self) -> None:
+        """What failed is mended."""
+        self.failure = None
 
     def blame(self, partition: Partition, item: Item | None, failure: Exception) -> None:
         """A step of a partition failed while this item was at work."""

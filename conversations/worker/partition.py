@@ -1,4 +1,10 @@
-"""One owned queue partition: what is in memory of it.
+"""One owned queue partition: its endpoints in memory, and the owners of everything else that is known of it.
+
+A partition that comes back to a worker is a new object, made from its rows. The old one is **gone**: nothing of it is committed any
+more, and results of handlers that still run for it are refused. Nothing compares generations, as nothing survives in the object.
+
+An endpoint is in memory, in a row, or nowhere yet. ``find`` looks in this order, and leaves in memory what it found. Endpoints leave
+memory again when there are too many, a group at a time: two lanes for one group would handle it twice at a time.
 
 Everything here is touched under ``Owner.lock``: by the polling thread, and by lanes between handlers.
 """
@@ -30,12 +36,12 @@ R = TypeVar("R")
 
 
 class Partition:
-    """An owned partition of the service's queue, with its endpoints, lanes, deadlines and outbox."""
+    """An owned partition of the service's queue."""
 
     def __init__(self, number: int, owner: Owner, store: Store) -> None:
         self.number = number
         self.owner = owner
-        self.outbox = Outbox(number, store, owner.budget, owner.state_topic, owner.dead_letter_topic)
+        self.outbox = Outbox(number, store, owner.budget, owner.topics.state, owner.topics.dead_letter)
         self.progress = Progress()
         self.actives: dict[bytes, Active] = {}
         """By what the peer's envelopes carry at ``IDENTITY``: conversation id and the sender's side."""
@@ -179,7 +185,7 @@ class Partition:
             StateUpgradeError: newer code wrote state here.
         """
         ids = self.owner.log.topic_ids()
-        queue_id, commands_id = ids[self.owner.queue_topic], ids[self.owner.commands_topic]
+        queue_id, commands_id = ids[self.owner.topics.queue], ids[self.owner.topics.commands]
         row = self.outbox.read(rows.PARTITION)
         if row is None and committed is not None and committed > 0:
             raise InputLost(
@@ -190,7 +196,7 @@ class Partition:
             self._check(queue_id, commands_id)
             self.owner.clock.heard(self.progress.row.queue_time)
         fresh = row is None
-        self.progress.belongs_to(queue_id, commands_id, ids[self.owner.state_topic])
+        self.progress.belongs_to(queue_id, commands_id, ids[self.owner.topics.state])
         ends = self.owner.log.queue_end(self.number), self.owner.log.commands_end(self.number)
         self.progress.open(*ends, self.owner.clock.now())
         if self.progress.row.unclean_starts:
