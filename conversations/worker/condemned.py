@@ -27,6 +27,11 @@ class Condemned:
     times: int = 1
     """How often; a second time also when it was only given up on."""
 
+    def again(self, failure: Exception) -> None:
+        """Our code failed with it once more."""
+        self.failure = failure
+        self.times += 1
+
 
 class Breakdowns:
     """The broken partitions of one worker, and the records that broke them. Guarded by the owner's lock."""
@@ -64,7 +69,7 @@ class Breakdowns:
             return
         found = self.condemned.get((number, what))
         if found is not None:
-            found.failure, found.times = failure, found.times + 1
+            found.again(failure)
         elif len(self.condemned) < MOST:
             self.condemned[number, what] = Condemned(failure)
 

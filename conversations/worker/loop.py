@@ -270,7 +270,7 @@ class Worker:
         with self.owner.lock:
             room = self.settings.limits.cached_endpoints // max(1, len(self.partitions))
             for partition in chosen:
-                collecting.make_room(partition, room, committed=partition in flying)
+                partition.make_room(room, committed=partition in flying)
         self._raise_failure()
 
     def _raise_failure(self) -> None:

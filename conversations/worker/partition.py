@@ -20,7 +20,7 @@ from conversations.ports import Positions, Store
 from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.states import State
-from conversations.worker.active import Active, Item, Refusal
+from conversations.worker.active import Active, Item, Lane, Refusal
 from conversations.worker.backlog import Backlog
 from conversations.worker.letters import Letters
 from conversations.worker.outbox import Outbox
@@ -53,7 +53,7 @@ class Partition:
         """Dialogs to be broken because what they said is refused for good; their envelopes are such rows."""
         self.letters = Letters(number, owner, self.outbox, self.progress, self.schedule)
         self.parking = Parking(number, owner, self.outbox, self.progress, self.schedule, self.letters, self.work)
-        self.left_in_memory = 0
+        self._left_in_memory = 0
         """How many endpoints were left when room was last made."""
         self.backlog = Backlog()
         self.gone = False
@@ -104,7 +104,37 @@ class Partition:
         active.restore_entry(self.parking.wake_time(active))
         return active
 
-    # -- lanes --------------------------------------------------------------------------------------------
+    def make_room(self, limit: int, *, committed: bool) -> None:
+        """Keep so many endpoints in memory at most, as far as they may leave it.
+
+        Also where a step committed nothing: it may have looked at endpoints that are only in rows, as for a destination that is still not
+        there. Nothing can leave that could not before, so without a commit it is only tried when there are more.
+        """
+        self.work.forget_large()
+        self._left_in_memory = min(self._left_in_memory, len(self.actives))
+        if len(self.actives) <= limit or self.gone:
+            return
+        if not committed and len(self.actives) == self._left_in_memory:
+            return
+        lanes: dict[Lane, list[bytes]] = {}
+        busy = {*self.work.regrouped}
+        for peer, active in self.actives.items():
+            lanes.setdefault(active.lane, []).append(peer)
+            if active.dirty or (active.exists and active.endpoint.ack_at < 1 << 61):
+                busy.add(active.lane)
+        for lane, peers in lanes.items():
+            if len(self.actives) <= limit * 3 // 4:
+                break
+            # A group leaves memory as a whole: two lanes for one group would handle it twice at a time.
+            if lane in busy or lane.items or lane.run is not None:
+                continue
+            for peer in peers:
+                del self.actives[peer]
+            lane.forget_group()
+            self.work.forget(lane)
+        self._left_in_memory = len(self.actives)
+
+    # -- what the next step does ------------------------------------------------------------------------
 
     def is_busy(self) -> bool:
         """Say whether something is under way that the next step would carry on."""
