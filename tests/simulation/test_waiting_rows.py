@@ -90,6 +90,10 @@ def _waiting(shop: Workshop) -> list[bytes]:
     return sorted(key for key in state_of(shop.broker, "shop")[0] if key.startswith(rows.WAITING))
 
 
+def _in_front(shop: Workshop) -> dict[bytes, bytes]:
+    return {key: row for key, row in state_of(shop.broker, "shop")[0].items() if rows.WAITING <= key < FRONT}
+
+
 def _ask_with_a_gap(shop: Workshop, name: str) -> list[Out]:
     """Ask for four tasks, and hide the second and the last for now."""
     before = shop.waiting()
@@ -104,7 +108,7 @@ def _ask_with_a_gap(shop: Workshop, name: str) -> list[Out]:
 
 def _comes_to_the_front(shop: Workshop, worker: Worker, name: str) -> None:
     """Let the third task be held, the first gap close with the fourth behind, and the third begin and not return."""
-    boss, rows_before = shop.workers[0], len(_waiting(shop))
+    boss, rows_before, front_before = shop.workers[0], len(_waiting(shop)), _in_front(shop)
     late = _ask_with_a_gap(shop, name)
     until(lambda: (f"{name}0", 0) in shop.done, boss, worker)
     for out in late:
@@ -112,7 +116,7 @@ def _comes_to_the_front(shop: Workshop, worker: Worker, name: str) -> None:
     until(lambda: len(_waiting(shop)) == rows_before + 2, boss, worker)
     shop.gates.open(f"{name}1")
     until(lambda: shop.gates.entered(f"{name}2"), boss, worker)
-    until(lambda: len(_waiting(shop)) >= rows_before + 2 or _waiting(shop)[0] < FRONT, boss, worker)
+    until(lambda: _in_front(shop) != front_before, boss, worker)
 
 
 FRONT = rows.WAITING + FIRST_ROW.to_bytes(8, "big")
