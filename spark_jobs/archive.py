@@ -28,8 +28,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 from conversations.errors import DeclarationError, LogError
 from conversations.kafka.ends import Extent, Place, extents_of
 from conversations.periods import milliseconds
-from ops.printable import one_line
-from ops.shortened import periods
+from conversations_ops.printable import one_line
+from conversations_ops.shortened import periods
 from spark_jobs import archive_log as log
 from spark_jobs.archived import MESSAGE, newest_commit, read_archived_dialog, read_parts
 from spark_jobs.command_line import Exit, Result, carry_out, kafka_of, parser_of

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, KafkaUnreachable, LoginRefused
 from conversations.protocol.topics import DEFAULT_NAMESPACE
-from ops.log_lines import show_warnings
-from ops.printable import json_line, lines, unstyled
-from ops.settings_file import VARIABLE as SETTINGS
-from ops.settings_file import settings_of_file
+from conversations_ops.host.log_lines import show_warnings
+from conversations_ops.printable import json_line, lines, unstyled
+from conversations_ops.settings_file import VARIABLE as SETTINGS
+from conversations_ops.settings_file import settings_of_file
 from spark_jobs.errors import SparkJobError, explained
 from spark_jobs.progress import shown
 from spark_jobs.session import spark_session
@@ -53,7 +53,7 @@ EXIT_CODES = "Exit codes: 0 fine, 1 needs a person, 2 wrong usage, 3 Kafka unrea
 class Result:
     """What a job has to say: ``data`` as JSON, ``text`` for people, and whether a person is needed.
 
-    The lines of ``text`` are the job's: what is from outside is in one (``ops.printable.one_line``).
+    The lines of ``text`` are the job's: what is from outside is in one (``conversations_ops.printable.one_line``).
     """
 
     data: Mapping[str, object]

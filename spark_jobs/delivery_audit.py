@@ -29,7 +29,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
-from ops.printable import one_line
+from conversations_ops.printable import one_line
 from spark_jobs.audit import numbers, reports, sources, state
 from spark_jobs.audit.directions import COUNTS, directions
 from spark_jobs.audit.inputs import Inputs, read_inputs

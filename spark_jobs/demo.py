@@ -15,8 +15,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
-from ops.demo.messages import FLIGHTS
-from ops.demo.pipeline import STEP
+from conversations_ops.demo.messages import FLIGHTS
+from conversations_ops.demo.pipeline import STEP
 from spark_jobs.archive import Archive
 from spark_jobs.archived import read_archive
 from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 from pyspark.sql.avro.functions import from_avro
 
-import schemas
+from conversations import schemas
 from conversations.protocol.envelope import HEADER_NAME, Kind
 from conversations.protocol.envelope_avro import CURRENT
 from conversations.protocol.limits import KEY_BYTES, NAME, RECORD_BYTES

@@ -43,11 +43,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.errors import DeclarationError
 from conversations.protocol.parked import Parked
-from ops.cli.output import moment
-from ops.printable import one_line
-from ops.queries.waiting import waiting
-from ops.redrive.plan import Care, Plan, freeze, to_json
-from ops.redrive.selection import Selector
+from conversations_ops.cli.output import moment
+from conversations_ops.operate.redrive.plan import Care, Plan, freeze, to_json
+from conversations_ops.operate.redrive.selection import Selector
+from conversations_ops.operate.waiting import waiting
+from conversations_ops.printable import one_line
 from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of
 from spark_jobs.errors import SparkJobError
 

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 from pyspark.sql.avro.functions import from_avro
 
-import schemas
+from conversations import schemas
 from conversations.protocol.registry import HEAD_SIZE, MARKER, fingerprint
 from conversations.protocol.topics import STATE, service_topic
 from spark_jobs.errors import SourceError

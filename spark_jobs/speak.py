@@ -60,7 +60,7 @@ from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import COMMANDS as COMMANDS_TOPIC
 from conversations.protocol.topics import check_name, service_topic
-from ops.shortened import periods
+from conversations_ops.shortened import periods
 from spark_jobs.checkpoints import claim
 from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of
 from spark_jobs.contracts import find_contract

@@ -37,7 +37,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations.protocol.states import State
-from ops.printable import one_line
+from conversations_ops.printable import one_line
 from spark_jobs import rows as state
 from spark_jobs.command_line import Exit, Result, carry_out, kafka_of, parser_of
 from spark_jobs.parked import SIDE, endpoints, parked

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ops.printable import one_line
+from conversations_ops.printable import one_line
 
 WIDE = 200
 

@@ -20,12 +20,12 @@ from conversations import Kafka, WorkerSettings
 from conversations.protocol.command import Action
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.parked import Decision
-from ops.queries.waiting import waiting
-from ops.redrive.drive import Drive, End
-from ops.redrive.journal import Journal
-from ops.redrive.outcomes import Outcome
-from ops.redrive.plan import Care, Plan, freeze
-from ops.redrive.selection import Selector
+from conversations_ops.operate.redrive.drive import Drive, End
+from conversations_ops.operate.redrive.journal import Journal
+from conversations_ops.operate.redrive.outcomes import Outcome
+from conversations_ops.operate.redrive.plan import Care, Plan, freeze
+from conversations_ops.operate.redrive.selection import Selector
+from conversations_ops.operate.waiting import waiting
 
 PER_DIALOG = 100
 LIMIT = 900.0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
-import schemas
+from conversations import schemas
 from conversations.errors import UndecodableRecord
 from conversations.protocol.limits import OPERATIONS
 from conversations.protocol.registry import DEFAULT, Registry, Schema

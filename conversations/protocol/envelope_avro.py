@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import schemas
+from conversations import schemas
 from conversations.errors import UndecodableRecord
 from conversations.protocol.envelope_records import Envelope, Extras, FenceOutcome, Kind, Origin, Prefix, Seal
 from conversations.protocol.limits import SKIPPED

@@ -1,4 +1,4 @@
-"""What an envelope holds: the records of ``schemas/envelope.v1.avsc`` as dataclasses (design decision 0004)."""
+"""What an envelope holds: the records of ``conversations/schemas/envelope.v1.avsc`` as dataclasses (design decision 0004)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import fastavro
 from fastavro.schema import fingerprint as avro_fingerprint
 from fastavro.schema import to_parsing_canonical_form
 
-import schemas
+from conversations import schemas
 from conversations.errors import UndecodableRecord
 from conversations.protocol import strict
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from sys import intern
 from typing import Any
 
-import schemas
+from conversations import schemas
 from conversations.errors import UndecodableRecord
 from conversations.protocol.effects import Failure
 from conversations.protocol.endpoint import NEVER, Endpoint, Kept

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations import Kafka
-from ops.demo.messages import FLIGHTS
+from conversations_ops.demo.messages import FLIGHTS
 from spark_jobs.dialogs import in_order, read_dialogs, read_set_aside
 from spark_jobs.letters import newest, read_letters
 from spark_jobs.session import spark_session

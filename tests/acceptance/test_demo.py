@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ops.demo import check, expected
-from ops.demo.flights import read_flights
-from ops.demo.outcome import Outcome
+from conversations_ops.demo import check, expected
+from conversations_ops.demo.flights import read_flights
+from conversations_ops.demo.outcome import Outcome
 from tests.acceptance.command_line import PROGRAM, alive
 from tests.waiting import until
 

@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 from conversations import Client, Kafka
 from conversations.kafka.admin import apply
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, service_topic
-from ops.queries.letters import open_letters
-from ops.queries.waiting import waiting
+from conversations_ops.operate.letters import open_letters
+from conversations_ops.operate.waiting import waiting
 from tests.acceptance.command_line import Running
 from tests.acceptance.desk import Desk
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile

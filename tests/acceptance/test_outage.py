@@ -10,7 +10,7 @@ from conversations import Kafka
 from conversations.kafka.admin import apply
 from conversations.kafka.embedded import EmbeddedBroker
 from conversations.periods import Periods
-from ops.shortened import VARIABLE
+from conversations_ops.shortened import VARIABLE
 from tests.acceptance.command_line import Running
 from tests.acceptance.services import counting
 from tests.waiting import until

@@ -6,8 +6,8 @@ import pytest
 
 from conversations import Client, Kafka
 from conversations.kafka.admin import apply
-from ops.queries.queues import queues
-from ops.queries.waiting import waiting
+from conversations_ops.operate.queues import queues
+from conversations_ops.operate.waiting import waiting
 from tests.acceptance.command_line import Running
 from tests.acceptance.desk import Desk
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile

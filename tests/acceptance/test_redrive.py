@@ -10,7 +10,7 @@ from conversations import Client, Kafka
 from conversations.kafka.admin import apply
 from conversations.kafka.follow import Follower
 from conversations.protocol.topics import events_topic
-from ops.queries.waiting import waiting
+from conversations_ops.operate.waiting import waiting
 from tests.acceptance.command_line import Running
 from tests.acceptance.desk import Desk
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile

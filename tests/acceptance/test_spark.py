@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from conversations import Kafka
-from ops.cli.spark import JOBS
+from conversations_ops.cli.spark import JOBS
 from tests.acceptance.command_line import PROGRAM, alive
 from tests.spark.queues import Queues
 from tests.spark.unreliable import Unreliable

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("conversations", "schemas", "spark_jobs", "ops")
+PACKAGES = ("conversations", "spark_jobs", "ops/conversations_ops")
 MODULE_LINES, FUNCTION_LINES, PARAMETERS = 450, 80, 8
 TYPE_CHECKING_SHARE = 0.2
 JUNK_DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}

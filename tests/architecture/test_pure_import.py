@@ -24,7 +24,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("module", ["conversations", "conversations.protocol", "schemas"])
+@pytest.mark.parametrize("module", ["conversations", "conversations.protocol", "conversations.schemas"])
 def test_pure_packages_import_without_kafka_or_rocksdb(module: str) -> None:
     """A Spark executor decodes envelopes with the protocol alone; librdkafka is not installed there."""
     done = run(f"{BLOCKED_IMPORT}\nimport {module}")

@@ -18,9 +18,9 @@ from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.kafka.embedded import BrokerError, EmbeddedBroker
 from conversations.kafka.embedded.sockets import free_ports
-from ops.cli.output import Exit
-from ops.demo.screen import Screen
-from ops.foreground import ended_by_sigterm, logged_to
+from conversations_ops.cli.output import Exit
+from conversations_ops.demo.screen import Screen
+from conversations_ops.host.foreground import ended_by_sigterm, logged_to
 from tests.chaos.proof import Proof, audited, prove
 from tests.chaos.run import Chaos, Options, Result, Stalled
 

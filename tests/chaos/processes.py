@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Any
 
 from conversations.config import Kafka, WorkerSettings
-from ops.child import Ended, Spec
+from conversations_ops.host.child import Ended, Spec
 from tests.chaos.services import LEDGER, TELLER
 
 TARGETS = {TELLER: "tests.chaos.services:teller_{}", LEDGER: "tests.chaos.services:ledger_{}"}
@@ -73,7 +73,7 @@ class Process:
         self._reports, theirs = os.pipe()
         os.set_blocking(self._reports, False)
         clock = f"from tests.chaos.clock import shift; shift({self.clock!r}); " if self.clock else ""
-        program = f"{clock}import sys; from ops.child import main; sys.exit(main({theirs}))"
+        program = f"{clock}import sys; from conversations_ops.host.child import main; sys.exit(main({theirs}))"
         with self.log.open("ab") as log:
             self._popen = subprocess.Popen(
                 [sys.executable, "-P", "-c", program], stdin=subprocess.PIPE, stdout=log, stderr=log,

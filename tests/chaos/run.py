@@ -17,7 +17,7 @@ from conversations.kafka.admin import apply
 from conversations.kafka.embedded import EmbeddedBroker
 from conversations.kafka.follow import Place
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
-from ops.demo.screen import Progress, Screen
+from conversations_ops.demo.screen import Progress, Screen
 from tests.chaos.operators import Operators
 from tests.chaos.plan import Injected, Plan
 from tests.chaos.processes import Fleet, Process

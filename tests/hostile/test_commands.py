@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from ops.cli.app import app
+from conversations_ops.cli.app import app
 from tests.hostile.planted import REDRIVE, Planted
 from tests.hostile.texts import forged_in, raw_in
 

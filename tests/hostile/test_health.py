@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ops.child import Spec
-from ops.health import CONNECTIONS, served
-from ops.supervisor import Child, Supervisor
+from conversations_ops.host.child import Spec
+from conversations_ops.host.health import CONNECTIONS, served
+from conversations_ops.host.supervisor import Child, Supervisor
 
 DESCRIPTORS = 64
 SPEC = Spec(
@@ -26,9 +26,9 @@ SPEC = Spec(
 SERVING = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-from ops.health import served
+from conversations_ops.host.health import served
 from tests.hostile.test_health import SPEC, descriptors
-from ops.supervisor import Child
+from conversations_ops.host.supervisor import Child
 with served("127.0.0.1", 0, list, float(sys.argv[1])) as address:
     print(address, flush=True)
     sys.stdin.readline()

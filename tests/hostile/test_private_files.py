@@ -17,10 +17,10 @@ from conversations.kafka.embedded.errors import NotTheBroker
 from conversations.kafka.embedded.named import Record, held
 from conversations.private_files import private_directory, private_file
 from conversations.stores.rocksdb import RocksStores
-from ops.child import Spec
-from ops.cli.app import app
-from ops.settings_file import VARIABLE, settings_of_file
-from ops.slots import take
+from conversations_ops.cli.app import app
+from conversations_ops.host.child import Spec
+from conversations_ops.host.slots import take
+from conversations_ops.settings_file import VARIABLE, settings_of_file
 
 SECRET = "hunter-2"
 

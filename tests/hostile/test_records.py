@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-import schemas
+from conversations import schemas
 from conversations.kafka.catalog import Catalog, schema_record, service_record
 from conversations.memory.record import MemoryRecord
 from conversations.ports import Headers, Out
@@ -16,9 +16,9 @@ from conversations.protocol import rows
 from conversations.protocol.parked import parked
 from conversations.protocol.registry import fingerprint
 from conversations.worker import letters as names
-from ops.queries.events import event_of, understood
-from ops.queries.letters import _letter
-from ops.queries.waiting import parked_in
+from conversations_ops.operate.events import event_of, understood
+from conversations_ops.operate.letters import _letter
+from conversations_ops.operate.waiting import parked_in
 from tests.hostile.texts import HOSTILE
 
 ID = str(uuid4())
@@ -208,9 +208,7 @@ def test_a_warning_is_printed_by_a_command_that_configured_nothing(tmp_path: Pat
     import subprocess
     import sys
 
-    program = (
-        "from ops.log_lines import show_warnings; import logging; show_warnings(); logging.warning('left \\x1b out')"
-    )
+    program = "from conversations_ops.host.log_lines import show_warnings; import logging; show_warnings(); logging.warning('left \\x1b out')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stderr == "warning: left \\x1b out\n"
 

@@ -180,7 +180,7 @@ def test_a_detached_brokers_failure_is_told_to_the_command_that_started_it(own_c
 
 
 def test_ctrl_c_ends_a_foreground_broker_without_a_traceback(own_cache: None) -> None:
-    command = [sys.executable, "-m", "ops.cli.app", "broker", "start", "--foreground", "--json"]
+    command = [sys.executable, "-m", "conversations_ops.cli.app", "broker", "start", "--foreground", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     record = json.loads(process.stdout.readline())

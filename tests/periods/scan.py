@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("conversations", "ops", "spark_jobs")
+PACKAGES = ("conversations", "ops/conversations_ops", "spark_jobs")
 HOME = "conversations/periods.py"
 SHORT = 10.0
 """Seconds up to which a duration needs no setting."""

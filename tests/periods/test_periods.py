@@ -10,7 +10,7 @@ from conversations.errors import DeclarationError
 from conversations.kafka.topic_settings import TIMES, wanted
 from conversations.periods import DAY, SECOND, Periods
 from conversations.protocol.contract import DEFAULT_LIFETIME
-from ops import shortened
+from conversations_ops import shortened
 from tests.periods import document, scan
 from tests.periods.exceptions import EXCEPTIONS
 

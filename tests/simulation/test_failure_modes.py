@@ -22,8 +22,8 @@ from conversations.protocol.command import Action
 from conversations.protocol.topics import DEAD_LETTER, RETRY
 from conversations.testing import Faults, Simulation, reading
 from conversations.testing.reading import visible
-from ops.redrive.plan import Care, freeze
-from ops.redrive.selection import Selector
+from conversations_ops.operate.redrive.plan import Care, freeze
+from conversations_ops.operate.redrive.selection import Selector
 from tests.simulation.services import ECHO, Say
 from tests.simulation.test_braking import Deployed, talk
 from tests.simulation.test_decisions import by_hand

@@ -21,8 +21,8 @@ from conversations.protocol.command import Action
 from conversations.protocol.parked import Parked
 from conversations.protocol.topics import partition_of
 from conversations.testing import Faults, PeerDialog, Simulation
-from ops.redrive.plan import Care, freeze
-from ops.redrive.selection import Selector
+from conversations_ops.operate.redrive.plan import Care, freeze
+from conversations_ops.operate.redrive.selection import Selector
 from tests.simulation import records
 from tests.simulation.services import ECHO, Say
 from tests.simulation.test_decisions import by_hand

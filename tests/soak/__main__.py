@@ -16,10 +16,10 @@ from rich.console import Console
 from conversations.config import Kafka
 from conversations.kafka.embedded import BrokerError, EmbeddedBroker
 from conversations.kafka.embedded.sockets import free_ports
-from ops.cli.output import Exit
-from ops.demo.screen import Screen
-from ops.foreground import ended_by_sigterm, logged_to
-from ops.shortened import VARIABLE
+from conversations_ops.cli.output import Exit
+from conversations_ops.demo.screen import Screen
+from conversations_ops.host.foreground import ended_by_sigterm, logged_to
+from conversations_ops.shortened import VARIABLE
 from tests.soak.broker import settings
 from tests.soak.figures import thirds
 from tests.soak.run import Options, Outcome, Soak

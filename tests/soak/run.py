@@ -24,8 +24,8 @@ from conversations.protocol.command import Tick, decode_command
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.rows import LETTER
 from conversations.protocol.topics import DEAD_LETTER
-from ops.demo.screen import Screen
-from ops.shortened import periods
+from conversations_ops.demo.screen import Screen
+from conversations_ops.shortened import periods
 from tests.chaos.checker.check import check
 from tests.chaos.checker.files import read_notes, read_plan
 from tests.chaos.checker.records import Record

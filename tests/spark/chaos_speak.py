@@ -31,7 +31,7 @@ from conversations.kafka.embedded import EmbeddedBroker
 from conversations.kafka.follow import Follower, Place
 from conversations.protocol import rows
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
-from ops.queries.state import tables
+from conversations_ops.operate.state import tables
 from tests.acceptance.command_line import ROOT
 from tests.spark.killing import SHORT_LIVED
 from tests.spark.listening import LISTENER, READER, Story, commands, heard, refusals, wait_for, working

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-import schemas
+from conversations import schemas
 from conversations.protocol import rows
 from conversations.protocol.envelope import HEADER_NAME, Envelope, decode, encode, header_of, tail_start
 from conversations.protocol.registry import DEFAULT, Schema

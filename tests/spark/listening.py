@@ -18,7 +18,7 @@ from conversations.protocol import rows
 from conversations.protocol.command import Command, Send, decode_command
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, service_topic
 from conversations.worker import letters
-from ops.queries.state import tables
+from conversations_ops.operate.state import tables
 from tests.waiting import until
 
 READER, LISTENER = "reader", "listener"

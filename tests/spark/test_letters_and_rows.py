@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
-from ops.queries.letters import open_letters
-from ops.queries.queues import queues
-from ops.queries.waiting import waiting
+from conversations_ops.operate.letters import open_letters
+from conversations_ops.operate.queues import queues
+from conversations_ops.operate.waiting import waiting
 from spark_jobs import letters
 from spark_jobs.parked import parked
 from spark_jobs.rows import newest, read_history, read_rows, services_of

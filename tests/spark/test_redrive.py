@@ -20,11 +20,11 @@ from conversations.crew import Crew, kafka_worker
 from conversations.kafka.admin import apply
 from conversations.protocol.command import Action, Failed
 from conversations.protocol.parked import Decision, Parked
-from ops.queries.waiting import waiting
-from ops.redrive.drive import Drive, End
-from ops.redrive.journal import Journal
-from ops.redrive.outcomes import Outcome, count
-from ops.redrive.plan import Letter, from_json
+from conversations_ops.operate.redrive.drive import Drive, End
+from conversations_ops.operate.redrive.journal import Journal
+from conversations_ops.operate.redrive.outcomes import Outcome, count
+from conversations_ops.operate.redrive.plan import Letter, from_json
+from conversations_ops.operate.waiting import waiting
 from spark_jobs.redrive import PredicateError, letters_of, main, summary, transform
 from tests.waiting import until
 

@@ -15,9 +15,9 @@ from conversations.kafka.admin import apply
 from conversations.kafka.follow import ends_of, positions_of
 from conversations.protocol import rows
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, service_topic
-from ops.queries.letters import open_letters
-from ops.queries.state import tables
-from ops.queries.waiting import waiting
+from conversations_ops.operate.letters import open_letters
+from conversations_ops.operate.state import tables
+from conversations_ops.operate.waiting import waiting
 from tests.waiting import until
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import fastavro
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
-SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
+SCHEMAS = Path(__file__).resolve().parents[3] / "conversations" / "schemas"
 MARKER = b"\xc3\x01"
 _BROKEN = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError, struct.error)
 
@@ -24,7 +24,7 @@ class Schema:
     """One schema file."""
 
     def __init__(self, name: str) -> None:
-        """Parse ``schemas/<name>.avsc``, with its version; logical types are left out, so that times stay integers."""
+        """Parse ``conversations/schemas/<name>.avsc``, with its version; logical types are left out, so that times stay integers."""
         source = json.loads((SCHEMAS / f"{name}.avsc").read_text(encoding="utf-8"))
         self._parsed: Any = fastavro.parse_schema(_plain(source))
         self.head = MARKER + bytes.fromhex(fingerprint(to_parsing_canonical_form(source), "CRC-64-AVRO"))

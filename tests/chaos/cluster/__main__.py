@@ -15,9 +15,9 @@ from rich.console import Console
 
 from conversations.errors import LogError
 from conversations.kafka.embedded import BrokerError
-from ops.cli.output import Exit
-from ops.demo.screen import Screen
-from ops.foreground import ended_by_sigterm, logged_to
+from conversations_ops.cli.output import Exit
+from conversations_ops.demo.screen import Screen
+from conversations_ops.host.foreground import ended_by_sigterm, logged_to
 from tests.chaos.cluster.faults import Kind
 from tests.chaos.cluster.nodes import Nodes
 from tests.chaos.cluster.proxy import Proxy

@@ -16,7 +16,7 @@ from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.kafka.admin import apply
 from conversations.kafka.embedded import BrokerError
-from ops.demo.screen import Progress, Screen
+from conversations_ops.demo.screen import Progress, Screen
 from tests.chaos.cluster.arrivals import Arrivals
 from tests.chaos.cluster.beside import Beside
 from tests.chaos.cluster.compacting import let_it_be_compacted

@@ -22,7 +22,7 @@ from conversations.periods import HOUR, SECOND, Periods
 from conversations.protocol.topics import STATE, service_topic
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
-from ops.child import condition
+from conversations_ops.host.child import condition
 from tests import waiting
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ops.demo import flights as module
-from ops.demo.expected import Expected, _departure, expected
-from ops.demo.flights import Flight, NoFlights, read_flights
+from conversations_ops.demo import flights as module
+from conversations_ops.demo.expected import Expected, _departure, expected
+from conversations_ops.demo.flights import Flight, NoFlights, read_flights
 
 
 @pytest.fixture(scope="module")

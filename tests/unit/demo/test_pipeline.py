@@ -2,8 +2,8 @@
 
 from datetime import date
 
-from ops.demo.flights import Flight
-from ops.demo.pipeline import differences, utilisation
+from conversations_ops.demo.flights import Flight
+from conversations_ops.demo.pipeline import differences, utilisation
 
 
 def flight(day: int, *, clock: int = 700, departed: bool = True, minutes: int | None = 60) -> Flight:

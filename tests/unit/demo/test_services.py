@@ -24,16 +24,16 @@ from conversations.service import Service
 from conversations.stores.memory import MemoryStores
 from conversations.testing import reading
 from conversations.worker import Worker
-from ops.demo.aircraft_log import aircraft_log
-from ops.demo.check import check
-from ops.demo.expected import expected
-from ops.demo.flights import Flight, read_flights
-from ops.demo.mended import mended
-from ops.demo.mending import ARRIVED, Held
-from ops.demo.messages import Leg
-from ops.demo.operations import operations
-from ops.demo.outcome import Letter, Outcome, letter_of
-from ops.demo.sending import Sender
+from conversations_ops.demo.aircraft_log import aircraft_log
+from conversations_ops.demo.check import check
+from conversations_ops.demo.expected import expected
+from conversations_ops.demo.flights import Flight, read_flights
+from conversations_ops.demo.mended import mended
+from conversations_ops.demo.mending import ARRIVED, Held
+from conversations_ops.demo.messages import Leg
+from conversations_ops.demo.operations import operations
+from conversations_ops.demo.outcome import Letter, Outcome, letter_of
+from conversations_ops.demo.sending import Sender
 
 SERVICES: tuple[Service[Any], ...] = (operations, aircraft_log)
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from conversations.kafka.embedded import named
 from conversations.kafka.embedded.errors import PortTaken
 from conversations.kafka.embedded.named import Record, held, is_held
-from ops.cli.app import app
+from conversations_ops.cli.app import app
 
 RECORD = Record("one", 1, "127.0.0.1:1", "/data", "/log", kept=True, started_at=0.0)
 

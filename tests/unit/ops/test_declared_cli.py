@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ops.cli.app import app
+from conversations_ops.cli.app import app
 
 SERVICES = Path(__file__).parents[2] / "acceptance" / "services"
 

@@ -8,10 +8,10 @@ import pytest
 from conversations import DeclarationError
 from conversations.protocol.command import Failed
 from conversations.protocol.parked import Parked
-from ops.redrive.journal import Entry, Journal
-from ops.redrive.outcomes import Outcome
-from ops.redrive.plan import Care, Letter, Plan, freeze, from_json, to_json
-from ops.redrive.selection import By, Selector, groups
+from conversations_ops.operate.redrive.journal import Entry, Journal
+from conversations_ops.operate.redrive.outcomes import Outcome
+from conversations_ops.operate.redrive.plan import Care, Letter, Plan, freeze, from_json, to_json
+from conversations_ops.operate.redrive.selection import By, Selector, groups
 
 
 def parked(

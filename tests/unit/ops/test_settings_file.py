@@ -7,8 +7,8 @@ import pytest
 import typer
 
 from conversations.errors import DeclarationError
-from ops.cli import kafka_options
-from ops.settings_file import VARIABLE, settings_of_file
+from conversations_ops.cli import kafka_options
+from conversations_ops.settings_file import VARIABLE, settings_of_file
 from spark_jobs import command_line
 
 

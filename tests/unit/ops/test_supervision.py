@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ops.health import served, verdict
-from ops.restarts import Restarts
-from ops.slots import host_name, take
-from ops.supervisor import GOOD, LOADS
+from conversations_ops.host.health import served, verdict
+from conversations_ops.host.restarts import Restarts
+from conversations_ops.host.slots import host_name, take
+from conversations_ops.host.supervisor import GOOD, LOADS
 
 PROGRAM = Path(sys.executable).with_name("conversations")
 SERVICE = "from conversations import Service\n{name} = Service('same')\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conversations.errors import DeclarationError
-from ops.targets import HandlerLoop, TargetError, entered
+from conversations_ops.host.targets import HandlerLoop, TargetError, entered
 
 MODULE = """
 import asyncio
@@ -59,7 +59,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     (tmp_path / "shop" / "kinds.py").write_text(MODULE)
     (tmp_path / "broken.py").write_text("def inner():\n    return 1 / 0\n\ninner()\n")
     (tmp_path / "needy.py").write_text("import not_installed_anywhere\n")
-    (tmp_path / "clash.py").write_text("import schemas.orders\n")
+    (tmp_path / "clash.py").write_text("import spark_jobs.orders\n")
     (tmp_path / "impossible.py").write_text("from conversations import Service\nService('a/b')\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -134,7 +134,7 @@ def test_no_loop_is_made_for_what_needs_none() -> None:
         ("shop.kinds:wrong", ["must yield a Service", "a string"]),
         ("broken:service", ["ZeroDivisionError", "broken.py", "line 2"]),
         ("needy:service", ["not_installed_anywhere", "needy.py"]),
-        ("clash:service", ["schemas.orders", "the package 'schemas' loaded is that of"]),
+        ("clash:service", ["spark_jobs.orders", "the package 'spark_jobs' loaded is that of"]),
     ],
 )
 def test_a_target_that_cannot_be_found_says_what_was_tried(target: str, parts: list[str]) -> None:

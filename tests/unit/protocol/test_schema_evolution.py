@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-import schemas
+from conversations import schemas
 from conversations.errors import UndecodableRecord
 from conversations.protocol import command
 from conversations.protocol.command import Begin, Command, End, Tick, decode_command, encode_command

@@ -1,10 +1,10 @@
-"""Every example under ``schemas/examples`` does what its name says."""
+"""Every example under ``conversations/schemas/examples`` does what its name says."""
 
 from typing import Any
 
 import pytest
 
-import schemas
+from conversations import schemas
 from conversations.errors import UndecodableRecord
 from conversations.protocol import command, envelope, envelope_avro
 from conversations.protocol.registry import DEFAULT, Schema

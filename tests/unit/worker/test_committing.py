@@ -13,7 +13,7 @@ from conversations.periods import SECOND, Periods
 from conversations.ports import Produced
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
-from ops.child import condition
+from conversations_ops.host.child import condition
 from tests.waiting import until
 
 

@@ -1,0 +1,54 @@
+"""Avro schemas of the records on the wire, by name and version, and their examples."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+Schema = dict[str, Any]
+
+VERSIONS: dict[str, tuple[int, ...]] = {
+    "envelope": (1,),
+    "command": (1, 2),
+    "endpoint": (1, 2),
+    "tombstone": (1,),
+    "group": (1,),
+    "waiting": (1,),
+    "park": (1,),
+    "partition": (1, 2),
+}
+"""Every schema of this package with its versions, oldest first."""
+
+
+def load(name: str, version: int) -> Schema:
+    """Return the schema ``name`` of ``version`` as written in its ``.avsc`` file.
+
+    Raises:
+        KeyError: there is no such schema or version.
+    """
+    if version not in VERSIONS[name]:
+        raise KeyError(f"{name}.v{version}")
+    text = files(__name__).joinpath(f"{name}.v{version}.avsc").read_text(encoding="utf-8")
+    schema: Schema = json.loads(text)
+    return schema
+
+
+def newest(name: str) -> int:
+    """Return the newest version of the schema ``name``: the one this code writes.
+
+    Raises:
+        KeyError: there is no such schema.
+    """
+    return VERSIONS[name][-1]
+
+
+def examples(name: str, version: int) -> dict[str, Any]:
+    """Return the example records of one schema version: file name to what the file holds.
+
+    Names begin with ``good-`` (a record that must encode and decode to itself) or ``bad-`` (one that must be
+    refused); their format is described in the README beside them.
+    """
+    folder = files(__name__).joinpath("examples", name, str(version))
+    found = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".json")), key=lambda entry: entry.name)
+    return {entry.name: json.loads(entry.read_text(encoding="utf-8")) for entry in found}

@@ -1,1 +1,0 @@
-"""What operators do: each action is a command to the owner of what it is about."""

@@ -1,0 +1,64 @@
+"""The top of the command line; each group of commands has its own module."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from conversations_ops.cli import broker, dead_letters, declared, demo, queue, redrive, spark
+from conversations_ops.cli import run as running
+from conversations_ops.cli.output import EXIT_CODES, Exit
+from conversations_ops.host import log_lines
+from conversations_ops.printable import unstyled
+
+app = typer.Typer(
+    name="conversations",
+    help="Exactly-once, in-order dialogs on Apache Kafka: run services, and see what they are doing.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(running.app)
+app.add_typer(declared.app)
+app.add_typer(broker.app, name="broker")
+app.add_typer(dead_letters.app, name="dead-letters")
+app.add_typer(dead_letters.retries, name="retries")
+app.add_typer(queue.app, name="queue")
+app.add_typer(redrive.app, name="redrive")
+app.add_typer(spark.app, name="spark")
+app.command("demo")(demo.demo)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and end."""
+    if wanted:
+        typer.echo(f"kafka-dialogs {version('kafka-dialogs')}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of every command."""
+    log_lines.show_warnings()
+
+
+def main() -> None:
+    """Entry point of ``conversations`` and ``conv``. Ctrl-C ends any command with code 130 and no traceback."""
+    try:
+        app()
+    except Exception:  # noqa: BLE001 - a mistake of ours; its text may be somebody's who wants to steer the terminal
+        sys.stderr.write(unstyled(traceback.format_exc()))
+        sys.exit(Exit.HUMAN)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""``conversations broker``: a Kafka broker on this machine, without Docker."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from conversations.kafka.embedded import named
+from conversations.kafka.embedded.broker import serves
+from conversations.kafka.embedded.named import Record
+from conversations_ops.cli.output import EXIT_CODES, Exit, Json, failures, show
+from conversations_ops.printable import one_line
+
+app = typer.Typer(
+    help="A Kafka broker on this machine: needs Java 17 or newer, no Docker, and the network once (45 MB).",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+)
+DEFAULT_NAME = "default"
+Name = Annotated[str, typer.Argument(help="Which broker.")]
+
+
+@app.command(epilog=EXIT_CODES)
+def start(
+    name: Annotated[str, typer.Option(help="What to call it; several brokers may run at once.")] = DEFAULT_NAME,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port on 127.0.0.1; a free one if left out.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Keep the data here; thrown away at the stop if left out.")
+    ] = None,
+    foreground: Annotated[bool, typer.Option("--foreground", help="Stay attached; Ctrl-C stops the broker.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Start a broker in the background and print its address.
+
+    The broker listens on 127.0.0.1 only and runs until `conversations broker stop`. With --foreground it ends with the
+    command.
+
+    \b
+    Examples:
+      conversations broker start                  thrown away at the stop
+      conversations broker start --data ./kafka   topics survive a stop
+      conversations broker start --name two --port 9192
+      conversations broker start --json | jq -r .bootstrap
+    """
+
+    def ready(record: Record) -> None:
+        kept = f"data kept in {record.data}" if record.kept else "data thrown away at the stop"
+        hint = "Ctrl-C stops it" if foreground else f"conversations broker stop{suffix(name)}"
+        text = f"Kafka is ready at {record.bootstrap}  ({kept})\n  log   {record.log}\n  stop  {hint}"
+        show(dataclasses.asdict(record), text, as_json=as_json)
+
+    with failures(as_json=as_json):
+        if foreground:
+            named.serve(name, data, port, ready)
+        else:
+            ready(named.start_detached(name, data, port))
+
+
+@app.command(epilog=EXIT_CODES)
+def stop(name: Name = DEFAULT_NAME, as_json: Json = False) -> None:
+    """Stop a broker in order and wait until it is gone."""
+    with failures(as_json=as_json):
+        record = named.stop(name)
+        kept = f"; its data stays in {record.data}" if record.kept else ""
+        show(
+            dataclasses.asdict(record), one_line(f"Stopped {record.name} at {record.bootstrap}{kept}"), as_json=as_json
+        )
+
+
+@app.command(epilog=EXIT_CODES)
+def status(
+    name: Annotated[str | None, typer.Argument(help="Which broker; every one if left out.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the brokers started by name, and whether they answer.
+
+    Ends with 3 when none is there or one does not answer, so that scripts can write
+    `conversations broker status || conversations broker start`.
+    """
+    with failures(as_json=as_json):
+        rows = [(record, state(record, alive)) for record, alive in named.find_all() if name in {None, record.name}]
+        data = {"brokers": [dataclasses.asdict(record) | {"state": word} for record, word in rows]}
+        which = "No broker is running" if name is None else f"No broker named {name!r} is running"
+        text = "\n".join(one_line(line(record, word)) for record, word in rows)
+        show(data, text or f"{which}. Start one: conversations broker start{option(name)}", as_json=as_json)
+        if not rows or any(word != "running" for _, word in rows):
+            raise typer.Exit(Exit.UNREACHABLE)
+
+
+def state(record: Record, alive: bool) -> str:
+    """One word for how a broker is."""
+    if not alive:
+        return "crashed"
+    return "running" if serves(record.bootstrap) else "silent"
+
+
+def line(record: Record, word: str) -> str:
+    """A broker's line, with what to look at."""
+    minutes = (time.time() - record.started_at) / 60
+    kept = record.data if record.kept else "thrown away at the stop"
+    return f"{record.name:12} {word:8} {record.bootstrap:16} up {minutes:.0f} min  data: {kept}  log: {record.log}"
+
+
+def suffix(name: str | None) -> str:
+    """Argument that names a broker in a suggested command; none for the default one."""
+    return "" if name in {None, DEFAULT_NAME} else f" {name}"
+
+
+def option(name: str | None) -> str:
+    """Option that names a broker to be started; none for the default one."""
+    return f" --name{suffix(name)}" if suffix(name) else ""

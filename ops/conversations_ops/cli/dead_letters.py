@@ -1,0 +1,387 @@
+"""``conversations dead-letters`` and ``conversations retries``: what failed, and deciding about it."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from conversations.config import Kafka
+from conversations.protocol.command import Action
+from conversations.protocol.parked import Decision, Parked
+from conversations_ops.cli import settling
+from conversations_ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
+from conversations_ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
+from conversations_ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, show, show_error
+from conversations_ops.operate.redrive.selection import By, Group, groups
+from conversations_ops.printable import lines as indented
+from conversations_ops.printable import one_line
+
+app = typer.Typer(
+    help="Messages that were given up on and that their dialogs wait behind, until somebody decides.",
+    no_args_is_help=True,
+    epilog=EXIT_CODES,
+)
+retries = typer.Typer(
+    help="Messages that failed and are tried again by themselves.", no_args_is_help=True, epilog=EXIT_CODES
+)
+
+app.add_typer(settling.app)
+
+Letter = Annotated[str, typer.Argument(metavar="LETTER", help="As `list` shows it, e.g. orders.queue-3-17.")]
+Service = Annotated[str, typer.Argument(metavar="[SERVICE]", help="Only of this service; default: of all.")]
+
+
+@app.command("list", epilog=EXIT_CODES)
+def list_letters(
+    service: Service = "",
+    over: Annotated[bool, typer.Option("--over", help="Those that no dialog waits for.")] = False,
+    by: Annotated[By | None, typer.Option(help="Count them in groups of what they have in common.")] = None,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """List what was given up on and waits for a decision, with what waits behind it.
+
+    Letters of dialogs that are over, and of records that were set aside, are shown with --over: nothing waits for them.
+
+    \b
+    Examples:
+      conversations dead-letters list --bootstrap localhost:9092
+      conversations dead-letters list orders --json | jq '.letters[].letter'
+      conversations dead-letters list --by exception
+
+    Exit codes: 0 nothing waits, 1 something waits for a person, 2 no such service, 3 Kafka unreachable.
+    """
+    kafka = kafka_of(bootstrap, namespace, setting)
+    found: Sequence[object]
+    if over:
+        found = settling.list_over(kafka, service, as_json)
+    elif by is None:
+        found = _list(kafka, service, _is_letter, "letters", as_json)
+    else:
+        found = _list_groups(kafka, service, by, as_json)
+    if found:
+        raise typer.Exit(Exit.HUMAN)
+
+
+@retries.command("list", epilog=EXIT_CODES)
+def list_retries(
+    service: Service = "",
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """List what failed and is tried again by itself, and when.
+
+    \b
+    Examples:
+      conversations retries list --bootstrap localhost:9092
+      conversations retries list orders --json | jq '.retries[].due'
+    """
+    _list(
+        kafka_of(bootstrap, namespace, setting),
+        service,
+        lambda it: not it.held and not it.queue_off,
+        "retries",
+        as_json,
+    )
+
+
+@app.command("show", epilog=EXIT_CODES)
+def show_letter(
+    letter: Letter,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Show one failed message: its dialog, its body, what its handler raised, and what to do next."""
+    with _answering(as_json):
+        it = _find(kafka_of(bootstrap, namespace, setting), letter)
+        show(_plain(it), _described(it), as_json=as_json)
+
+
+@app.command("retry", epilog=EXIT_CODES)
+def retry(
+    letter: Letter,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    wait: Wait = 30.0,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Run the handler once more, now, in its place; if it succeeds what waits behind it follows.
+
+    \b
+    Example:
+      conversations dead-letters retry orders.queue-3-17 --reason "bureau is back"
+    """
+    kafka, decision = kafka_of(bootstrap, namespace, setting), _decision(Action.RETRY, reason, dry_run)
+    with _answering(as_json):
+        _decide(kafka, _find(kafka, letter), decision, wait, dry_run, as_json)
+
+
+@app.command("edit", epilog=EXIT_CODES)
+def edit(
+    letter: Letter,
+    body: Annotated[
+        str, typer.Option(metavar="FILE", help="The new body; - is standard input. Default: your editor.")
+    ] = "",
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    wait: Wait = 30.0,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Give the message another body and retry it. The owner checks it against the message type; the old one is kept.
+
+    \b
+    Examples:
+      conversations dead-letters edit orders.queue-3-17 --reason "typo in the amount"
+      conversations dead-letters edit orders.queue-3-17 --body mended.json --reason INC-4711
+    """
+    kafka = kafka_of(bootstrap, namespace, setting)
+    with _answering(as_json):
+        it = _find(kafka, letter)
+        decision = _decision(Action.EDIT, reason, dry_run)._replace(body=_new_body(it, body))
+        _decide(kafka, it, decision, wait, dry_run, as_json)
+
+
+@app.command("skip", epilog=EXIT_CODES)
+def skip(
+    letter: Letter,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    wait: Wait = 30.0,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Go on without the message: its bytes stay in the dead-letter topic, and the peer is told.
+
+    \b
+    Example:
+      conversations dead-letters skip orders.queue-3-17 --reason "customer withdrew"
+    """
+    kafka, decision = kafka_of(bootstrap, namespace, setting), _decision(Action.SKIP, reason, dry_run)
+    with _answering(as_json):
+        _decide(kafka, _find(kafka, letter), decision, wait, dry_run, as_json)
+
+
+@app.command("end", epilog=EXIT_CODES)
+def end(
+    letter: Letter,
+    code: Annotated[int, typer.Option(min=1, help="Error the peer gets.")] = 500,
+    description: Annotated[str, typer.Option(help="Its description.")] = "Unable to process message.",
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    wait: Wait = 30.0,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """End the dialog with an error: the message and all behind it become dead letters, and the peer is told.
+
+    \b
+    Example:
+      conversations dead-letters end orders.queue-3-17 --code 1404 --description "Unknown customer." --reason INC-4711
+    """
+    kafka, decision = kafka_of(bootstrap, namespace, setting), _decision(Action.END, reason, dry_run)
+    decision = decision._replace(code=code, description=description)
+    with _answering(as_json):
+        _decide(kafka, _find(kafka, letter), decision, wait, dry_run, as_json)
+
+
+# -- deciding ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _answering(as_json: bool) -> Iterator[None]:
+    """Turn what an operator may run into a message and an exit code."""
+    with failures(as_json=as_json), refusals("the owner of the dialog", as_json=as_json):
+        try:
+            yield
+        except LookupError as error:
+            show_error(str(error), "NotWaiting", as_json=as_json)
+            raise typer.Exit(Exit.USAGE) from error
+
+
+def _decision(action: Action, reason: str, dry_run: bool) -> Decision:
+    check_reason(reason, dry_run=dry_run)
+    return Decision(action, getpass.getuser(), reason)
+
+
+def _find(kafka: Kafka, letter: str) -> Parked:
+    from conversations_ops.operate.waiting import find
+
+    return find(kafka, letter)
+
+
+def _decide(kafka: Kafka, it: Parked, decision: Decision, wait: float, dry_run: bool, as_json: bool) -> None:
+    from conversations_ops.operate.deciding import decide
+
+    effect = _effect(it, decision)
+    if not dry_run:
+        decide(kafka, it, decision, wait)
+    data = {"letter": it.letter, "action": decision.action.lower(), "behind": it.behind, "done": not dry_run}
+    show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
+
+
+def _effect(it: Parked, decision: Decision) -> str:
+    behind = f"{it.behind} behind it" if it.behind else "nothing behind it"
+    what = f"{it.what}{'' if it.number < 0 else f' #{it.number}'} of {it.conversation}"
+    return {
+        Action.RETRY: f"retry {what}, {behind}",
+        Action.EDIT: f"retry {what} with a body of {len(decision.body)} bytes, {behind}",
+        Action.SKIP: f"skip {what} and release what waits: {behind}",
+        Action.END: f"end {it.conversation} with error {decision.code} and dead-letter {what}, {behind}",
+    }[decision.action]
+
+
+def _new_body(it: Parked, file: str) -> bytes:
+    if file == "-":
+        return sys.stdin.buffer.read()
+    if file:
+        try:
+            return Path(file).read_bytes()
+        except OSError as error:
+            raise typer.BadParameter(f"--body {file}: {error.strerror}") from error
+    try:
+        text = it.body.decode()
+    except UnicodeDecodeError:
+        raise typer.BadParameter("the body is not text: give the new one with --body FILE") from None
+    edited = click.edit(text, extension=".json", require_save=True)
+    if edited is None or edited == text:
+        raise typer.BadParameter("the body was not changed")
+    return edited.encode()
+
+
+# -- showing -------------------------------------------------------------------------------------------------------------
+
+
+def _list(kafka: Kafka, service: str, wanted: Callable[[Parked], bool], name: str, as_json: bool) -> list[Parked]:
+    from conversations_ops.operate.waiting import waiting
+
+    with failures(as_json=as_json):
+        found = [it for it in waiting(kafka, service) if wanted(it)]
+        if as_json:
+            show({name: [_plain(it) for it in found]}, "", as_json=True)
+        elif found:
+            Console().print(_table(found))
+        else:
+            show(
+                {},
+                "nothing waits for a decision" if name == "letters" else "nothing is to be tried again",
+                as_json=False,
+            )
+        return found
+
+
+def _list_groups(kafka: Kafka, service: str, by: By, as_json: bool) -> list[Group]:
+    from conversations_ops.operate.waiting import waiting
+
+    with failures(as_json=as_json):
+        found = groups([it for it in waiting(kafka, service) if _is_letter(it)], by)
+    if as_json:
+        plain = [{**it._asdict(), "first": moment(it.first), "last": moment(it.last)} for it in found]
+        show({"by": by.value, "groups": plain}, "", as_json=True)
+        return found
+    table = Table(box=None, header_style="bold")
+    for column in (by.value.upper(), "LETTERS", "BEHIND", "FIRST", "LAST", "WHAT"):
+        table.add_column(column, overflow="fold")
+    for it in found:
+        cells = (it.name, str(it.letters), str(it.behind), moment(it.first), moment(it.last), it.what)
+        table.add_row(*(Text(one_line(cell)) for cell in cells))
+    Console().print(table)
+    return found
+
+
+def _is_letter(it: Parked) -> bool:
+    """Held, or what its policy turned the queue off for."""
+    return it.held or bool(it.queue_off and it.failure)
+
+
+def _table(found: list[Parked]) -> Table:
+    table = Table(box=None, header_style="bold")
+    for column in ("LETTER", "MESSAGE", "FROM", "FAILED", "BEHIND", "WAITS", "NEXT", "WHAT"):
+        table.add_column(column, overflow="fold", no_wrap=column in ("BEHIND", "WAITS", "NEXT"))
+    for it in found:
+        message = f"{it.what} #{it.number}" if it.number >= 0 else it.what.lower()
+        cells = (it.letter, message, it.peer, f"{it.attempts}x", str(it.behind), _age(it), _next(it), it.failure)
+        table.add_row(*(Text(one_line(cell)) for cell in cells))
+    return table
+
+
+def _age(it: Parked) -> str:
+    return _short(time.time() - it.since / 1_000_000)
+
+
+def _next(it: Parked) -> str:
+    if it.queue_off:
+        return "queue is off"
+    return "you decide" if it.due is None else f"in {_short(it.due / 1_000_000 - time.time())}"
+
+
+def _short(seconds: float) -> str:
+    try:
+        return str(timedelta(seconds=max(0, round(seconds))))
+    except OverflowError:
+        return f"{round(seconds)} s"
+
+
+def _described(it: Parked) -> str:
+    message = f"{it.what} #{it.number}" if it.number >= 0 else f"none: the handler of {it.what.lower()}s"
+    lines = [
+        f"letter        {one_line(it.letter)}",
+        f"dialog        {one_line(f'{it.conversation} ({_side(it)}), {it.contract}, with {it.peer}')}",
+        f"message       {one_line(message)}",
+        f"failed        {it.attempts} times since {moment(it.since)}: {one_line(it.failure)}",
+        f"behind it     {it.behind} records, {it.size} bytes with it",
+        f"next attempt  {_when(it)}",
+    ]
+    if it.number >= 0:
+        lines.append(indented(f"body\n{it.body.decode('utf-8', 'backslashreplace')}"))
+    lines.append(f"next: conversations dead-letters retry {one_line(it.letter)} --reason WHY   (or edit, skip, end)")
+    return "\n".join(lines)
+
+
+def _side(it: Parked) -> str:
+    return "initiator" if it.initiator else "target"
+
+
+def _when(it: Parked) -> str:
+    if it.queue_off:
+        return "when its queue is on"
+    return "when an operator decides" if it.due is None else moment(it.due)
+
+
+def _plain(it: Parked) -> dict[str, Any]:
+    fields = {**it._asdict(), "held": it.held, "since": moment(it.since)}
+    fields["due"] = None if it.due is None else moment(it.due)
+    try:
+        fields["body"] = it.body.decode()
+    except UnicodeDecodeError:
+        fields["body"] = None
+        fields["body_base64"] = b64encode(it.body).decode()
+    return fields

@@ -1,0 +1,134 @@
+"""``conversations check`` and ``conversations apply``: what services declare, and making Kafka ready for it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from conversations.handlers import Handler, Side
+from conversations.service import Service
+from conversations_ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
+from conversations_ops.cli.output import EXIT_CODES, Json, failures, show
+from conversations_ops.host.search_path import search_here
+from conversations_ops.host.targets import HandlerLoop, entered
+from conversations_ops.shortened import periods
+
+app = typer.Typer()
+Targets = Annotated[
+    list[str], typer.Argument(metavar="TARGET...", help="Services as module:attribute, e.g. shop.orders:service.")
+]
+
+
+@app.command(epilog=EXIT_CODES)
+def check(targets: Targets, as_json: Json = False) -> None:
+    """Check that services can handle all they may receive, and print what they declare. Needs no Kafka.
+
+    TARGET is what `conversations run` takes; a block is entered and left again.
+
+    \b
+    Examples:
+      conversations check shop.orders:service
+      conversations check shop.orders:service --json | jq '.services[].contracts'
+
+    Exit codes: 0 complete, 2 a handler is missing or the target cannot be found.
+    """
+    with failures(as_json=as_json), _services(targets) as services:
+        found = [_summary(service) for service in services]
+        show({"services": found}, "\n".join(_text(summary) for summary in found), as_json=as_json)
+
+
+@app.command(epilog=EXIT_CODES)
+def apply(
+    targets: Targets,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    partitions: Annotated[int, typer.Option(min=1, help="Of each topic of a service; fixed from its creation.")] = 12,
+    replication: Annotated[int, typer.Option(min=-1, help="Copies of each topic; -1 is the broker's default.")] = -1,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Create the topics of services, bring those that are there to the settings they need, and write the services to the catalog.
+
+    A setting that is safer than needed stays, and so does every record. Each change is a line.
+
+    \b
+    Examples:
+      conversations apply shop.orders:service --bootstrap localhost:9092
+      conversations apply shop.orders:service shop.billing:service --partitions 24 --replication 3
+
+    Exit codes: 0 done, 1 Kafka refused, 2 incomplete, or created with another partition count, 3 Kafka unreachable.
+    """
+    kafka = kafka_of(bootstrap, namespace, setting)
+    with failures(as_json=as_json), _services(targets) as services:
+        from conversations.kafka import admin
+
+        for service in services:
+            service.check()
+        changes = admin.apply(
+            kafka, [service.declaration() for service in services], partitions, replication, periods=periods()
+        )
+        names = ", ".join(service.name for service in services)
+        show(
+            {"services": [service.name for service in services], "changes": changes},
+            "\n".join(changes) or f"Nothing to do: {names} is as declared",
+            as_json=as_json,
+        )
+
+
+@contextlib.contextmanager
+def _services(targets: list[str]) -> Iterator[list[Service[Any]]]:
+    search_here()
+    with HandlerLoop() as loop, contextlib.ExitStack() as stack:
+        yield [stack.enter_context(entered(target, loop)) for target in targets]
+
+
+# -- what a service declares ---------------------------------------------------------------------------------
+
+
+def _summary(service: Service[Any]) -> dict[str, Any]:
+    sides = service.check().values()
+    return {
+        "service": service.name,
+        "state_version": service.state.version,
+        "accepts": [_contract(side) for side in sides if not side.initiator],
+        "initiates": [_contract(side) for side in sides if side.initiator],
+    }
+
+
+def _contract(side: Side) -> dict[str, Any]:
+    events = {"on_end": side.on_end, "on_error": side.on_error, "on_timer": side.on_timer}
+    return {
+        "contract": side.contract.name,
+        "sends": sorted(side.contract.sendable(side.initiator)),
+        "receives": {name: _handler(handler) for name, (_, handler) in sorted(side.receivers.items())},
+        "events": {name: _handler(handler) for name, handler in events.items() if handler is not None},
+    }
+
+
+def _handler(handler: Handler | None) -> dict[str, Any] | None:
+    """A handler as plain data; None when what arrives is ignored by declaration."""
+    if handler is None:
+        return None
+    return {"handler": handler.name, "async": handler.is_async, "time_limit_seconds": handler.time_limit}
+
+
+def _text(summary: dict[str, Any]) -> str:
+    version = summary["state_version"]
+    lines = [f"{summary['service']}: complete" + (f", state version {version}" if version > 1 else "")]
+    for verb in ("accepts", "initiates"):
+        for contract in summary[verb]:
+            lines.append(f"  {verb} {contract['contract']}")
+            lines += [f"    sends     {name}" for name in contract["sends"]]
+            lines += [f"    receives  {name:24} {_named(handler)}" for name, handler in contract["receives"].items()]
+            lines += [f"    {name:33} {_named(handler)}" for name, handler in contract["events"].items()]
+    return "\n".join(lines)
+
+
+def _named(handler: dict[str, Any] | None) -> str:
+    if handler is None:
+        return "ignored"
+    kind = "async def" if handler["async"] else "def"
+    return f"{kind} {handler['handler']}, at most {handler['time_limit_seconds']:g} s"

@@ -1,0 +1,129 @@
+"""``conversations queue``: which queues are off, and turning them off and on."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from conversations.config import Kafka
+from conversations.protocol.command import Switch
+from conversations_ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
+from conversations_ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
+from conversations_ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, show
+from conversations_ops.operate.queues import Queue, queues
+from conversations_ops.printable import one_line
+
+app = typer.Typer(
+    help="Queues: off, they take messages and handle none, until somebody turns them on again.",
+    no_args_is_help=True,
+    epilog=EXIT_CODES,
+)
+
+Service = Annotated[str, typer.Argument(metavar="SERVICE", help="Whose queue; all its partitions.")]
+AnyService = Annotated[str, typer.Argument(metavar="[SERVICE]", help="Only of this service; default: of all.")]
+
+
+@app.command("show", epilog=EXIT_CODES)
+def show_queues(
+    service: AnyService = "",
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Show which queues are on, which are off, why, and what waits for them.
+
+    \b
+    Examples:
+      conversations queue show --bootstrap localhost:9092
+      conversations queue show orders --json | jq '.queues[] | select(.off != "")'
+
+    Exit codes: 0 all are on, 1 one is off, 2 no such service, 3 Kafka unreachable.
+    """
+    with failures(as_json=as_json):
+        found = queues(kafka_of(bootstrap, namespace, setting), service)
+    if as_json:
+        show({"queues": [_plain(it) for it in found]}, "", as_json=True)
+    else:
+        Console().print(_table(found))
+    if any(it.off for it in found):
+        raise typer.Exit(Exit.HUMAN)
+
+
+@app.command("off", epilog=EXIT_CODES)
+def turn_off(
+    service: Service,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    wait: Wait = 30.0,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Let a service handle nothing more: what arrives waits, in order; no sender gets an error.
+
+    Acknowledgements, errors, commands and lifetimes take effect meanwhile.
+
+    \b
+    Example:
+      conversations queue off orders --reason INC-4711
+    """
+    _turn(kafka_of(bootstrap, namespace, setting), service, Switch(False, reason), wait, dry_run, as_json)
+
+
+@app.command("on", epilog=EXIT_CODES)
+def turn_on(
+    service: Service,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    wait: Wait = 30.0,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Let a service go on: everything that waited is handled, in order.
+
+    \b
+    Example:
+      conversations queue on orders --reason "mended in release 12"
+    """
+    _turn(kafka_of(bootstrap, namespace, setting), service, Switch(True, reason), wait, dry_run, as_json)
+
+
+def _turn(kafka: Kafka, service: str, operation: Switch, wait: float, dry_run: bool, as_json: bool) -> None:
+    from conversations_ops.operate.switching import turn
+
+    check_reason(operation.reason, dry_run=dry_run)
+    with failures(as_json=as_json), refusals("the owner of a partition", as_json=as_json):
+        found = queues(kafka, service)
+        answers = [] if dry_run else turn(kafka, service, operation, getpass.getuser(), wait)
+    changed = sum(bool(it.off) == operation.on for it in found)
+    word, waits = "on" if operation.on else "off", sum(it.messages for it in found)
+    effect = f"turn the queue of {service} {word} in {changed} of {len(found)} partitions; {waits} messages wait for it"
+    data = {
+        "service": service, "on": operation.on, "partitions": len(found), "changed": changed, "answered": len(answers),
+        "waiting": waits, "done": not dry_run,
+    }  # fmt: skip
+    show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
+
+
+def _table(found: list[Queue]) -> Table:
+    table = Table(box=None, header_style="bold")
+    for column in ("SERVICE", "PARTITION", "QUEUE", "SINCE", "BY", "WHY", "DIALOGS", "MESSAGES"):
+        table.add_column(column, overflow="fold")
+    for it in found:
+        since = moment(it.since) if it.off else ""
+        cells = (it.service, str(it.partition), "OFF" if it.off else "on", since, it.by, it.reason)
+        table.add_row(*(Text(one_line(cell)) for cell in (*cells, str(it.dialogs), str(it.messages))))
+    return table
+
+
+def _plain(it: Queue) -> dict[str, Any]:
+    return {**it._asdict(), "since": moment(it.since) if it.off else None}

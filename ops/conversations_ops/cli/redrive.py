@@ -1,0 +1,264 @@
+"""``conversations redrive``: giving many failed messages back to their handlers, carefully."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from conversations.config import Kafka
+from conversations.errors import DeclarationError
+from conversations.protocol.command import Action
+from conversations.protocol.parked import Decision
+from conversations_ops.cli.changing import DryRun, Reason, check_reason
+from conversations_ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
+from conversations_ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, show
+from conversations_ops.operate.redrive.journal import Journal
+from conversations_ops.operate.redrive.outcomes import Outcome, count
+from conversations_ops.operate.redrive.plan import Care, Plan, freeze, from_json, to_json
+from conversations_ops.operate.redrive.selection import Selector
+from conversations_ops.printable import one_line
+
+app = typer.Typer(
+    help="Give many failed messages back to their handlers: a frozen plan, a few of it first, then the rest at a rate.",
+    no_args_is_help=True,
+    epilog=EXIT_CODES,
+)
+
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The file `redrive plan` wrote.")]
+Name = Annotated[str, typer.Argument(metavar="REDRIVE", help="Its name, e.g. rd-1f3a9c20.")]
+
+
+def _time(text: str) -> int:
+    """Read a time in UTC, as microseconds since 1970; empty is 0."""
+    if not text:
+        return 0
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no time: write it as 2026-11-21T03:00:00, in UTC") from None
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+
+
+@app.command("plan", epilog=EXIT_CODES)
+def plan(
+    service: Annotated[str, typer.Option(help="Only letters of this service.")] = "",
+    exception: Annotated[str, typer.Option(help="Only of this class, without its module, e.g. KeyError.")] = "",
+    type_: Annotated[str, typer.Option("--type", help="Only of this message type.")] = "",
+    contract: Annotated[str, typer.Option(help="Only of dialogs under this contract.")] = "",
+    peer: Annotated[str, typer.Option(help="Only of dialogs with this service.")] = "",
+    conversation: Annotated[str, typer.Option(help="Only of this dialog.")] = "",
+    since: Annotated[str, typer.Option(metavar="TIME", help="Only what failed first then or later, UTC.")] = "",
+    until: Annotated[str, typer.Option(metavar="TIME", help="Only what failed first before then, UTC.")] = "",
+    canary: Annotated[
+        int, typer.Option(min=0, help="So many first, one by one; if one fails nothing more is tried.")
+    ] = 3,
+    rate: Annotated[float, typer.Option(min=0.01, help="Letters a second after that.")] = 20.0,
+    max_returns: Annotated[int, typer.Option(min=1, help="Leave out what was given back so often already.")] = 3,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Default: its name, .json.")] = None,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Freeze what would be given back now. Later letters are not included, and nothing is changed.
+
+    \b
+    Examples:
+      conversations redrive plan --service credit --exception KeyError
+      conversations redrive plan --type credit.Check --since 2026-11-21T02:50:00 --canary 5 --rate 50 -o rd.json
+    """
+    selector = Selector(service, exception, type_, contract, peer, conversation, _time(since), _time(until))
+    kafka = kafka_of(bootstrap, namespace, setting)
+    with failures(as_json=as_json):
+        made = _made(kafka, selector, Care(canary, rate, max_returns))
+        path = out or Path(f"{made.redrive}.json")
+        if made.letters:
+            try:
+                path.write_text(to_json(made), encoding="utf-8")
+            except OSError as error:
+                raise typer.BadParameter(f"--out {path}: {error.strerror}") from error
+    data = {
+        "redrive": made.redrive, "plan": str(path) if made.letters else None, "letters": len(made.letters),
+        "behind": made.behind, "left_out": made.left_out,
+    }  # fmt: skip
+    show(data, _described(made, path), as_json=as_json)
+
+
+def _made(kafka: Kafka, selector: Selector, care: Care) -> Plan:
+    from conversations_ops.operate.waiting import waiting
+
+    letters, left_out = freeze(waiting(kafka, selector.service), selector, care)
+    name = f"rd-{os.urandom(4).hex()}"
+    now = moment(time.time_ns() // 1_000)
+    return Plan(name, kafka.namespace, now, getpass.getuser(), selector, care, letters, left_out)
+
+
+def _described(made: Plan, path: Path) -> str:
+    out = f"; {made.left_out} left out, given back {made.care.max_returns} times already" if made.left_out else ""
+    if not made.letters:
+        return f"no letter matches{out}"
+    return (
+        f"{made.redrive}: {len(made.letters)} letters frozen as of {one_line(made.made_at)} (later ones are not included){out}; "
+        f"canary: the {min(made.care.canary, len(made.letters))} oldest; would release {made.behind} that wait behind them\n"
+        f"nothing is changed yet; next: conversations redrive start {path} --reason WHY"
+    )
+
+
+@app.command("start", epilog=EXIT_CODES)
+def start(
+    file: PlanFile,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Carry a plan out. Ctrl-C, or `redrive stop` from anywhere, stops it; `redrive resume` goes on.
+
+    Exit codes: 0 all were handled or left alone, 1 some came back or it was stopped, 2 no such plan, 3 Kafka unreachable.
+    """
+    kafka = kafka_of(bootstrap, namespace, setting)
+    with failures(as_json=as_json):
+        made = _read(file, kafka)
+        if Journal(file, made.redrive).exists:
+            raise DeclarationError(f"{file} was started already: conversations redrive resume {file}")
+        if dry_run:
+            show(
+                {"redrive": made.redrive, "letters": len(made.letters), "done": False},
+                _described(made, file),
+                as_json=as_json,
+            )
+            return
+        _drive(kafka, made, file, reason, as_json)
+
+
+@app.command("resume", epilog=EXIT_CODES)
+def resume(
+    file: PlanFile,
+    reason: Reason = "",
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Go on with a plan that was stopped, with the letters that are left; what failed in it stays where it is."""
+    kafka = kafka_of(bootstrap, namespace, setting)
+    with failures(as_json=as_json):
+        made = _read(file, kafka)
+        if not Journal(file, made.redrive).exists:
+            raise DeclarationError(f"{file} was not started yet: conversations redrive start {file}")
+        _drive(kafka, made, file, reason, as_json)
+
+
+@app.command("stop", epilog=EXIT_CODES)
+def stop(
+    name: Name,
+    reason: Reason = "",
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Stop a redrive, wherever it runs: what was given back is handled, the rest stays."""
+    from conversations_ops.operate.redrive.drive import stop as ask_to_stop
+
+    kafka = kafka_of(bootstrap, namespace, setting)
+    check_reason(reason)
+    with failures(as_json=as_json):
+        ask_to_stop(kafka, name, getpass.getuser(), reason)
+    show({"redrive": name, "asked": True}, f"{name} was asked to stop", as_json=as_json)
+
+
+@app.command("watch", epilog=EXIT_CODES)
+def watch(
+    name: Name,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Tell how far a redrive is, until it ends; with --json once."""
+    from conversations_ops.operate.redrive.drive import ENDED, events_of
+
+    kafka = kafka_of(bootstrap, namespace, setting)
+    with failures(as_json=as_json):
+        while True:
+            found = [event for event in events_of(kafka, name) if "outcomes" in event]
+            if not found:
+                raise DeclarationError(f"nothing is known of a redrive {name!r} in namespace {kafka.namespace!r}")
+            last = found[-1]
+            over = last["event"] == ENDED
+            data = {"redrive": name, "by": last["by"], "outcomes": last["outcomes"], "end": last.get("end")}
+            show(
+                data,
+                _counted(last["outcomes"]) + (f"; ended: {one_line(last['end'])}" if over else ""),
+                as_json=as_json,
+            )
+            if over or as_json:
+                return
+            time.sleep(1)  # a person's pace, not a wait for something
+
+
+# -- carrying out --------------------------------------------------------------------------------------------------------
+
+
+def _read(file: Path, kafka: Kafka) -> Plan:
+    try:
+        made = from_json(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DeclarationError(f"{file}: {error.strerror}") from error
+    if made.namespace != kafka.namespace:
+        raise DeclarationError(f"the plan is of namespace {made.namespace!r}, not {kafka.namespace!r}: say --namespace")
+    return made
+
+
+def _drive(kafka: Kafka, made: Plan, file: Path, reason: str, as_json: bool) -> None:
+    from conversations_ops.operate.redrive.drive import Drive, End
+
+    check_reason(reason)
+    journal = Journal(file, made.redrive)
+    journal.begin()
+    shown = Progress(
+        TextColumn(made.redrive), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}"), TimeElapsedColumn(),
+        console=Console(stderr=True), transient=as_json,
+    )  # fmt: skip
+    with shown:
+        task = shown.add_task("", total=len(made.letters), told="")
+
+        def tell(counts: dict[str, int]) -> None:
+            over = sum(number for name, number in counts.items() if Outcome(name).final)
+            shown.update(task, completed=over, told=_counted(counts))
+
+        drive = Drive(kafka, made, journal, Decision(Action.RETRY, getpass.getuser(), reason), tell)
+        end = drive.run()
+    counts = count(drive.outcomes)
+    data: dict[str, Any] = {"redrive": made.redrive, "end": end.value, "outcomes": counts}
+    show(
+        data,
+        f"{made.redrive} {_END[end.value].format(plan=file)}: {_counted(counts)}",
+        as_json=as_json,
+    )
+    if end is not End.DONE or counts[Outcome.BACK]:
+        raise typer.Exit(Exit.HUMAN)
+
+
+_END = {
+    "done": "is done",
+    "stopped": "was stopped (conversations redrive resume {plan})",
+    "canary failed": "ended: one of the first came back, nothing more was tried",
+    "no news": "ended: nothing was heard of what was given back; does its service run, and is its queue on? "
+    "(conversations redrive resume {plan})",
+}
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return one_line(", ".join(f"{number} {name}" for name, number in counts.items() if number))

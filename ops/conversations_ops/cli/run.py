@@ -1,0 +1,142 @@
+"""``conversations run``: services in supervised processes."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from conversations.config import WorkerSettings
+from conversations.kafka.embedded.cache import cache_directory
+from conversations.protocol.topics import check_name
+from conversations_ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
+from conversations_ops.cli.output import EXIT_CODES, Exit, Json, failures, show, show_error
+from conversations_ops.host import log_lines
+from conversations_ops.host.child import Ended, Spec, grace
+from conversations_ops.host.health import TIMEOUT, served
+from conversations_ops.host.slots import host_name
+from conversations_ops.host.supervisor import Supervisor, Verdict
+
+CODES = {Ended.STOPPED: Exit.FINE, Ended.DECLARATION: Exit.USAGE, Ended.UNREACHABLE: Exit.UNREACHABLE}
+START_ONE = " To start one on this machine: conversations broker start"
+
+app = typer.Typer()
+
+
+@app.command(epilog=EXIT_CODES)
+def run(
+    targets: Annotated[
+        list[str],
+        typer.Argument(metavar="TARGET...", help="What to run, as module:attribute, e.g. shop.orders:service."),
+    ],
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    workers: Annotated[int, typer.Option(min=1, help="Processes per service.")] = 1,
+    concurrency: Annotated[
+        int, typer.Option(min=1, help="Handlers per process that may run at the same time.")
+    ] = WorkerSettings().concurrency,
+    state_dir: Annotated[
+        Path | None,
+        typer.Option(
+            file_okay=False, help="Local copies of state go to DIR/SERVICE/SLOT; a cache directory if left out."
+        ),
+    ] = None,
+    memory_state: Annotated[
+        bool, typer.Option("--memory-state", help="Keep the copies in memory, rebuilt from Kafka at every start.")
+    ] = False,
+    slot: Annotated[
+        str, typer.Option(help="Name of this machine's workers, kept across restarts; the host's name if left out.")
+    ] = "",
+    health: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Serve GET /health, /ready and /live here; 0 is a free port.")
+    ] = None,
+    health_host: Annotated[str, typer.Option(help="Address the health page listens at.")] = "127.0.0.1",
+    health_timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds a connection to the health page may take.")
+    ] = TIMEOUT,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    log_level: Annotated[str, typer.Option(help=f"One of {', '.join(log_lines.LEVELS)}.")] = "info",
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log lines are JSON objects.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run services until Ctrl-C or SIGTERM.
+
+    TARGET names a Service, a function returning one, or a block that yields one: a (sync or async) context manager
+    or generator function, entered in each process, for what handlers need. The current directory is searched behind Python's own modules and
+    before installed packages.
+
+    Each service gets its own processes. One that dies is started again, under the same slot, after 0.2 s to 10 s. The
+    first signal lets running handlers finish (5 s), commits, and leaves (10 s), or the process is killed; the second
+    kills at once. The topics must exist, with the settings that workers need: conversations apply TARGET.
+
+    \b
+    Examples:
+      conversations run hello:greeter --bootstrap localhost:9092
+      conversations run shop.orders:service shop.billing:service --workers 4 --concurrency 32
+      conversations run shop.orders:service --health 8080    # curl localhost:8080/health
+      CONVERSATIONS_BOOTSTRAP=kafka:9092 conversations run shop.orders:service --slot "$HOSTNAME" --log-json
+
+    Exit codes: 0 stopped in order, 1 failed, or refused by Kafka (login, rights, topics), 2 wrong usage or an incomplete
+    service, 3 Kafka unreachable at the start.
+    """
+    kafka = kafka_of(bootstrap, namespace, setting)
+    if log_level.lower() not in log_lines.LEVELS:
+        raise typer.BadParameter(f"--log-level {log_level}: one of {', '.join(log_lines.LEVELS)}")
+    if memory_state and state_dir is not None:
+        raise typer.BadParameter("--memory-state and --state-dir exclude each other")
+    with failures(as_json=as_json):
+        check_name("slot", slot or host_name())
+        check_name("namespace", namespace)
+    cache = cache_directory()
+    state = None if memory_state else str(state_dir.resolve() if state_dir else cache / "state" / namespace)
+    specs = [
+        Spec(
+            target=target, bootstrap=kafka.bootstrap, namespace=namespace, settings=dict(kafka.settings),
+            concurrency=concurrency, state=state, slots=str(cache / "slots" / namespace), base=slot or host_name(),
+            log_level=log_level, log_json=log_json,
+        )
+        for target in targets
+    ]  # fmt: skip
+    log_lines.configure("run", level=log_level, as_json=log_json)
+    verdict = _supervise(specs, workers, (health_host, health, health_timeout), as_json=as_json)
+    if verdict.kind != Ended.STOPPED:
+        text = verdict.text + (START_ONE if verdict.kind == Ended.UNREACHABLE else "")
+        show_error(text, verdict.kind, as_json=as_json)
+        raise typer.Exit(CODES.get(verdict.kind, Exit.HUMAN))
+
+
+def _supervise(specs: list[Spec], workers: int, health: tuple[str, int | None, float], *, as_json: bool) -> Verdict:
+    host, port, timeout = health
+    page: list[str] = []
+    supervisor = Supervisor(
+        specs, workers, grace(WorkerSettings().revocation), lambda: _tell(supervisor, specs[0], page, as_json=as_json)
+    )
+    with contextlib.ExitStack() as stack:
+        if port is not None:
+            try:
+                page.append(stack.enter_context(served(host, port, supervisor.services, timeout)))
+            except OSError as error:
+                raise typer.BadParameter(f"--health {port}: {error.strerror}") from error
+        return supervisor.run()
+
+
+def _tell(supervisor: Supervisor, spec: Spec, page: list[str], *, as_json: bool) -> None:
+    services = supervisor.services()
+    lines = [
+        f"starting {found['service']}: {', '.join(worker['slot'] for worker in found['workers'])}" for found in services
+    ]
+    lines.append(f"  Kafka   {spec.bootstrap}, namespace {spec.namespace}")
+    lines += [f"  health  {address}" for address in page]
+    named = [
+        {"service": found["service"], "workers": [{"slot": w["slot"], "pid": w["pid"]} for w in found["workers"]]}
+        for found in services
+    ]
+    data = {
+        "services": named,
+        "bootstrap": spec.bootstrap,
+        "namespace": spec.namespace,
+        "health": page[0] if page else None,
+    }
+    show(data, "\n".join(lines), as_json=as_json)

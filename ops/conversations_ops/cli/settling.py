@@ -1,0 +1,150 @@
+"""``conversations dead-letters list --over``, ``discard`` and ``resubmit``: letters that no dialog waits for."""
+
+from __future__ import annotations
+
+import getpass
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from conversations.config import Kafka
+from conversations.errors import DeclarationError
+from conversations_ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
+from conversations_ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
+from conversations_ops.cli.output import EXIT_CODES, Json, failures, moment, show
+from conversations_ops.operate.letters import Letter, open_letters
+from conversations_ops.printable import one_line
+
+app = typer.Typer()
+Letters = Annotated[list[str], typer.Argument(metavar="LETTER...", help="As `list --over` shows them.")]
+One = Annotated[str, typer.Argument(metavar="LETTER", help="As `list --over` shows it; all of its dialog are sent.")]
+
+
+@app.command("discard", epilog=EXIT_CODES)
+def discard(
+    letters: Letters,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    wait: Wait = 30.0,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Close letters that no dialog waits for: nothing more is to be done about them. Their bytes stay in the topic.
+
+    \b
+    Example:
+      conversations dead-letters discard orders.queue-3-17 orders.queue-3-18 --reason "test data"
+    """
+    from conversations_ops.operate.settling import Request, settle
+
+    kafka = kafka_of(bootstrap, namespace, setting)
+    check_reason(reason, dry_run=dry_run)
+    with failures(as_json=as_json), refusals("an owner", as_json=as_json):
+        found = _find(kafka, letters)
+        if not dry_run:
+            settle(kafka, found, "discarded", Request(getpass.getuser(), reason, wait))
+        effect = f"discard {len(found)} letters"
+        data = {"letters": [it.letter for it in found], "done": not dry_run}
+        show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
+
+
+@app.command("resubmit", epilog=EXIT_CODES)
+def resubmit(
+    letter: One,
+    end: Annotated[bool, typer.Option("--end", help="End the new dialog behind the last message.")] = False,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    wait: Wait = 30.0,
+    bootstrap: Bootstrap = "",
+    namespace: Namespace = NO_NAMESPACE,
+    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    as_json: Json = False,
+) -> None:
+    """Send the dead-lettered messages of a dialog that is over again, in their order, on a new dialog.
+
+    The new dialog is the initiator's, with the same keys: answers arrive at its service. Doing it again after a time-out goes on
+    with what was begun: no message is sent twice.
+
+    \b
+    Example:
+      conversations dead-letters resubmit orders.queue-3-17 --reason "credit bureau is back"
+    """
+    from conversations_ops.operate.settling import Request, resubmission, sequence
+    from conversations_ops.operate.settling import resubmit as send_again
+
+    kafka = kafka_of(bootstrap, namespace, setting)
+    check_reason(reason, dry_run=dry_run)
+    with failures(as_json=as_json), refusals("an owner", as_json=as_json):
+        everything = open_letters(kafka, letter.rpartition(".")[0])
+        (chosen,) = _chosen(everything, [letter])
+        made = resubmission(sequence(everything, chosen) or [chosen])
+        name = "a new dialog"
+        if not dry_run:
+            name = send_again(kafka, made, Request(getpass.getuser(), reason, wait), end=end)
+        effect = f"send {len(made.letters)} messages of {chosen.conversation} again on {name}"
+        data = {
+            "letters": [it.letter for it in made.letters], "dialog": None if dry_run else name, "service": made.service,
+            "done": not dry_run,
+        }  # fmt: skip
+        show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
+
+
+def list_over(kafka: Kafka, service: str, as_json: bool) -> Sequence[Letter]:
+    """Show the open letters that no dialog waits for."""
+    with failures(as_json=as_json):
+        found = open_letters(kafka, service)
+    if as_json:
+        show({"letters": [_plain(it) for it in found]}, "", as_json=True)
+        return found
+    if not found:
+        show({}, "no letter is open that no dialog waits for", as_json=False)
+        return found
+    table = Table(box=None, header_style="bold")
+    for column in ("LETTER", "MESSAGE", "DIALOG", "REASON", "AT", "WHAT"):
+        table.add_column(column, overflow="fold")
+    for it in found:
+        message = f"{it.what} #{it.number}" if it.number >= 0 else ""
+        reason = f"of {it.foreign}" if it.foreign else it.reason
+        what = f"{it.exception.rpartition('.')[2]}: {it.message}" if it.exception else it.message
+        cells = (it.letter, message, it.conversation, reason, moment(it.at), what[:200])
+        table.add_row(*(Text(one_line(cell)) for cell in cells))
+    Console().print(table)
+    return found
+
+
+def _find(kafka: Kafka, letters: Sequence[str]) -> list[Letter]:
+    of = {letter.rpartition(".")[0] for letter in letters}
+    return _chosen([it for service in sorted(of) for it in open_letters(kafka, service)], letters)
+
+
+def _chosen(found: Sequence[Letter], letters: Sequence[str]) -> list[Letter]:
+    named = {it.letter: it for it in found}
+    if missing := [letter for letter in letters if letter not in named]:
+        raise DeclarationError(
+            f"{missing[0]} is not open, or a dialog waits for it: 'conversations dead-letters list --over' shows what is open, "
+            "'conversations dead-letters list' what dialogs wait for"
+        )
+    if foreign := [named[letter] for letter in letters if named[letter].foreign]:
+        raise DeclarationError(
+            f"{foreign[0].letter} was written by {foreign[0].foreign}: it is of no dialog, and nothing here knows what to do about it"
+        )
+    return [named[letter] for letter in dict.fromkeys(letters)]
+
+
+def _plain(it: Letter) -> dict[str, Any]:
+    fields = {**it._asdict(), "at": moment(it.at)}
+    for name in ("key", "value"):
+        fields[f"{name}_base64"] = b64encode(fields.pop(name)).decode()
+    envelope = it.envelope()
+    try:
+        fields["body"] = None if envelope is None else envelope.body.decode()
+    except UnicodeDecodeError:
+        fields["body"] = None
+    return fields

@@ -1,0 +1,50 @@
+"""``conversations spark``: the jobs of ``spark_jobs``, each in the place of this process."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+
+import typer
+
+from conversations_ops.cli.output import Exit, show_error
+
+JOBS = {
+    "archive": "Keep every message of every dialog in Parquet files, once, by service and day.",
+    "dialog-metrics": "Count dialogs, messages, errors and reply times by minute, service and contract.",
+    "dead-letter-triage": "Group dead letters by what went wrong, and flag what is new.",
+    "stuck-dialogs": "List dialogs that are parked, wait for a peer, or are open longer than expected.",
+    "delivery-audit": "Prove from the topics that nothing was lost, nothing came twice, nothing out of order.",
+    "redrive": "Choose dead letters by any SQL predicate, and freeze a redrive plan of them.",
+    "speak": "Let the rows of a DataFrame hold dialogs.",
+}
+"""What each job does, in the order in which people meet them."""
+
+app = typer.Typer(
+    help="Run a Spark job on this machine; docs/spark.md says how on a cluster.",
+    no_args_is_help=True,
+    epilog="Each job has its own --help, e.g.: conversations spark archive --help",
+)
+
+
+def _add(job: str, help_: str) -> None:
+    passed = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+    @app.command(job, help=help_, context_settings=passed, add_help_option=False)
+    def run(context: typer.Context) -> None:
+        start(job, context.args)
+
+
+def start(job: str, arguments: list[str]) -> None:
+    """Become the job: its options, output, signals and exit code are this command's."""
+    if importlib.util.find_spec("pyspark") is None:
+        show_error("PySpark is not installed: pip install 'kafka-dialogs[spark]'", "SparkUnavailable", as_json=False)
+        raise typer.Exit(Exit.USAGE)
+    module = f"spark_jobs.{job.replace('-', '_')}"
+    # -P: no module of the current directory may take the place of one of Python's.
+    os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])  # noqa: S606 - no shell is wanted
+
+
+for _job, _help in JOBS.items():
+    _add(_job, _help)

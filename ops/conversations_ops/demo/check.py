@@ -1,0 +1,81 @@
+"""Compares what is in Kafka with what plain code expects; every difference is one mismatch, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from conversations.worker import letters
+from conversations_ops.demo.expected import Expected
+from conversations_ops.demo.outcome import Letter, Outcome
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the check found."""
+
+    equal: int
+    """Summaries that equal the file's."""
+    mismatches: list[str]
+
+
+def check(expected: Mapping[str, Expected], outcome: Outcome) -> Verdict:
+    """Compare every aircraft, then what was held, then every dead letter."""
+    mismatches: list[str] = []
+    equal = 0
+    for aircraft, wanted in expected.items():
+        found = list(_summary(aircraft, wanted, outcome))
+        equal += not found
+        mismatches += found
+        mismatches += _replies(aircraft, wanted, outcome)
+    unknown = sorted(outcome.desks.aircraft - expected.keys())
+    mismatches += [f"{aircraft}: no flight of the file has this aircraft" for aircraft in unknown]
+    mismatches += _held(expected, outcome)
+    mismatches += _letters(expected, outcome.letters)
+    return Verdict(equal, mismatches)
+
+
+def _summary(aircraft: str, wanted: Expected, outcome: Outcome) -> Iterator[str]:
+    summaries = outcome.desks.of(aircraft).summaries
+    if len(summaries) != 1:
+        yield f"{aircraft}: {len(summaries)} summaries instead of 1"
+        return
+    found = summaries[0].model_dump()
+    if found != wanted.summary:
+        differing = [
+            f"{name} is {found.get(name)!r} and should be {value!r}"
+            for name, value in wanted.summary.items()
+            if found.get(name) != value
+        ]
+        yield f"{aircraft}: " + ", ".join(differing)
+
+
+def _replies(aircraft: str, wanted: Expected, outcome: Outcome) -> Iterator[str]:
+    desk = outcome.desks.of(aircraft)
+    if desk.replies != len(wanted.logged):
+        yield f"{aircraft}: {desk.replies} replies to {len(wanted.logged)} legs"
+    if desk.out_of_order:
+        yield f"{aircraft}: {desk.out_of_order} replies out of order"
+
+
+def _held(expected: Mapping[str, Expected], outcome: Outcome) -> Iterator[str]:
+    """The first flight of an aircraft that never arrived was held, no other was, and none is now."""
+    wanted = {aircraft: each.held.row for aircraft, each in expected.items() if each.held is not None}
+    found = {held.aircraft: held.leg.row for held in outcome.held}
+    for aircraft in sorted(wanted.keys() | found.keys()):
+        if wanted.get(aircraft) != found.get(aircraft):
+            yield f"{aircraft}: row {found.get(aircraft)} was held, not row {wanted.get(aircraft)}"
+    if outcome.waiting:
+        yield f"{outcome.waiting} flights are held still"
+
+
+def _letters(expected: Mapping[str, Expected], found: list[Letter]) -> Iterator[str]:
+    """Every flight that was held is in one dead letter, in one more with its old bytes if it was edited; nothing else is."""
+    held = {each.held.row: each.edited for each in expected.values() if each.held is not None}
+    wanted = Counter({(row, letters.HANDLER_FAILED): 1 for row in held})
+    wanted.update((row, letters.EDITED) for row, edited in held.items() if edited)
+    seen = Counter((letter.leg.row if letter.leg is not None else 0, letter.reason) for letter in found)
+    for row, reason in sorted(wanted.keys() | seen.keys()):
+        if wanted[row, reason] != seen[row, reason]:
+            yield f"row {row}: {seen[row, reason]} dead letters {reason} instead of {wanted[row, reason]}"

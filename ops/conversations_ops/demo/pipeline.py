@@ -1,0 +1,122 @@
+"""The demo's last part, by Spark, in a process of its own: archive, audit, and the minutes each aircraft flew on each day."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Timer
+from typing import Any
+
+from conversations_ops.demo.flights import Flight
+from conversations_ops.demo.workers import DemoFailed
+
+PATIENCE = 300
+"""Seconds Spark may take; a session alone takes about ten on a slow machine."""
+LEFT_OUT = "SparkUnavailable"
+STEP = "step: "
+"""What lines on stderr begin with that tell how far it is."""
+
+Day = tuple[str, str]
+"""Tail number of an aircraft, and a day."""
+Flown = tuple[int, int]
+"""Flights, and their minutes in the air."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """What Spark found, or why it did not look."""
+
+    left_out: str = ""
+    archived: int = 0
+    """Messages."""
+    audit: dict[str, Any] = field(default_factory=dict)
+    """What ``conversations spark delivery-audit --json`` says."""
+    begun: int = 0
+    ended: int = 0
+    """Dialogs, by the metrics."""
+    days: int = 0
+    """Days of aircraft that were added up."""
+    mismatches: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+def run_pipeline(bootstrap: str, directory: Path, flights: Iterable[Flight], say: Callable[[str], None]) -> Pipeline:
+    """Let Spark read what is in Kafka, and compare what it adds up with the file; ``say`` is told how far it is.
+
+    Raises:
+        DemoFailed: it failed, or took too long.
+    """
+    command = [sys.executable, "-P", "-m", "spark_jobs.demo", str(directory), "--bootstrap", bootstrap, "--json"]
+    # The result is longer than a pipe holds, and is written while stderr is still being read: it goes to a file.
+    with (
+        TemporaryFile("w+", encoding="utf-8") as result,
+        subprocess.Popen(command, stdout=result, stderr=subprocess.PIPE, text=True) as process,
+    ):
+        late = Timer(PATIENCE, process.kill)
+        late.start()
+        try:
+            rest = _relayed(process, say)
+            process.wait()
+            result.seek(0)
+            found = _read(result.read(), rest)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            late.cancel()
+    if found.get("kind") == LEFT_OUT:
+        return Pipeline(left_out=found["error"])
+    if "error" in found:
+        raise DemoFailed(f"Spark's part failed, or took more than {PATIENCE} s: {found['error']}\nWithout: --no-spark")
+    flown = {(aircraft, day): (legs, minutes) for aircraft, day, legs, minutes in found["utilisation"]}
+    return Pipeline(
+        archived=found["archived"], audit=found["audit"], begun=_sum(found, "begun"), ended=_sum(found, "ended"), days=len(flown),
+        mismatches=tuple(differences(flown, utilisation(flights))), seconds=found["seconds"],
+    )  # fmt: skip
+
+
+def _sum(found: dict[str, Any], name: str) -> int:
+    return sum(row[name] for row in found["metrics"])
+
+
+def _relayed(process: subprocess.Popen[str], say: Callable[[str], None]) -> str:
+    """Tell what the process says of how far it is; return the rest of what it says beside its result."""
+    rest = []
+    for line in process.stderr or ():
+        if line.startswith(STEP):
+            say(line.removeprefix(STEP).rstrip())
+        else:
+            rest.append(line)
+    return "".join(rest[-20:])
+
+
+def _read(result: str, rest: str) -> dict[str, Any]:
+    if "No module named 'pyspark'" in rest:
+        return {"kind": LEFT_OUT, "error": "PySpark is not installed: pip install 'kafka-dialogs[spark]'"}
+    try:
+        return dict(json.loads(result.splitlines()[-1]))
+    except (IndexError, ValueError):
+        return {"error": rest, "kind": ""}
+
+
+def utilisation(flights: Iterable[Flight]) -> dict[Day, Flown]:
+    """Add up by plain code, over the rows of the file, what each aircraft flew on each day."""
+    found: dict[Day, Flown] = {}
+    for flight in flights:
+        if not flight.cancelled:
+            day = flight.aircraft, flight.scheduled.date().isoformat()
+            legs, minutes = found.get(day, (0, 0))
+            found[day] = legs + 1, minutes + (flight.air_minutes or 0)
+    return found
+
+
+def differences(found: dict[Day, Flown], wanted: dict[Day, Flown]) -> Iterator[str]:
+    """Say in words what Spark added up otherwise than the file."""
+    for day in sorted(found.keys() | wanted.keys()):
+        if found.get(day) != wanted.get(day):
+            yield f"{day[0]} on {day[1]}: Spark has {found.get(day)}, the file {wanted.get(day)} (flights, minutes)"

@@ -1,0 +1,361 @@
+"""Carries the demo out: a broker, both services, the flights, the faults, and reading back what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from conversations import Client, Kafka
+from conversations.kafka.admin import apply
+from conversations.kafka.embedded import EmbeddedBroker
+from conversations.kafka.follow import Follower, Place, positions_of
+from conversations.kafka.replay import Replayer
+from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, service_topic
+from conversations_ops.demo.aircraft_log import aircraft_log
+from conversations_ops.demo.check import Verdict, check
+from conversations_ops.demo.expected import Expected, expected
+from conversations_ops.demo.flights import Flight, data_file, read_flights
+from conversations_ops.demo.mending import Held, Operator
+from conversations_ops.demo.operations import operations
+from conversations_ops.demo.outcome import Outcome, letter_of
+from conversations_ops.demo.pipeline import Pipeline, run_pipeline
+from conversations_ops.demo.screen import Progress, Screen
+from conversations_ops.demo.sending import Sender
+from conversations_ops.demo.workers import DemoFailed, Worker, Workers
+from conversations_ops.host.foreground import logged_to
+
+SERVICES = (operations.name, aircraft_log.name)
+PARTITIONS = 4
+WORKERS = 2
+DUPLICATED = 0.02
+"""Share of the records on the wire that are appended a second time."""
+KILL_AT = 0.4
+"""Share of the replies after which a worker is killed."""
+STANDSTILL = 60.0
+"""Seconds without any progress after which the demo gives up."""
+SETTLING = 60.0
+"""Seconds the workers may take for what is left on the wire at the end."""
+LOOK_EVERY = 0.3
+"""Seconds between two looks at how the workers are."""
+
+
+@dataclass
+class Faults:
+    """What was done to the services, and what came of it."""
+
+    duplicates: list[tuple[Place, int]] = field(default_factory=list)
+    """Where the records appended a second time are."""
+    read: int = 0
+    """How many of them the services have read and committed."""
+    killed: Worker | None = None
+    killed_after: int = 0
+    """Replies there were when the worker was killed."""
+    back_after: float | None = None
+    """Seconds until a new process was at work in its place."""
+    crashes: int = 0
+    """Processes the supervisor had to start again."""
+    counted: int = 0
+    """Duplicates the worker processes that still live have counted themselves."""
+
+
+@dataclass
+class Mending:
+    """What an operator did about the flights that were held."""
+
+    edited: Held
+    redriven: dict[str, int]
+    """How many letters of the redrive had which outcome."""
+    seconds: float
+    """From the edit to the end of the redrive, the new release included."""
+
+
+@dataclass
+class Result:
+    """Everything the report tells."""
+
+    flights: Sequence[Flight]
+    expected: dict[str, Expected]
+    outcome: Outcome
+    faults: Faults
+    mending: Mending
+    verdict: Verdict
+    pipeline: Pipeline
+    seconds: float
+    """From the first flight sent to the last summary received."""
+    kept: Path | None
+
+
+def demonstrate(screen: Screen, *, faults: bool, keep: bool, spark: bool = True) -> Result:
+    """Run the demo on a broker of its own.
+
+    Raises:
+        NoFlights: the data are not installed.
+        BrokerError, LogError, DemoFailed: it could not be carried out.
+    """
+    data = data_file()  # what is missing is said before anything starts
+    with ThreadPoolExecutor(1) as pool, _directory(screen, keep=keep) as directory, logged_to(directory / "demo.log"):
+        reading = pool.submit(_read, data)
+        screen.say("Starting Kafka ...")
+        with EmbeddedBroker(directory / "kafka" if keep else None) as broker:
+            flights, wanted = reading.result()
+            screen.say(f"Kafka is ready at {broker.bootstrap}; starting the workers ...")
+            kafka = Kafka(broker.bootstrap)
+            apply(kafka, [operations.declaration(), aircraft_log.declaration()], PARTITIONS, 1)
+            with _workers(kafka, directory, keep=keep) as workers:
+                screen.say(f"{WORKERS} worker processes run {SERVICES[0]}, {WORKERS} more run {SERVICES[1]}")
+                operator = Operator(kafka, directory, screen.say)
+                demo = Demo(kafka, workers, flights, wanted, screen, operator)
+                seconds = demo.run(faults=faults)
+            demo.faults.crashes, demo.faults.counted = workers.restarts, workers.duplicates
+            pipeline = Pipeline(left_out="--no-spark was given")
+            if spark:
+                screen.say("The workers have stopped; Spark archives what was said, audits it, and adds flights up ...")
+                pipeline = run_pipeline(broker.bootstrap, directory / "archive", flights, screen.say)
+        return Result(
+            flights, wanted, demo.outcome, demo.faults, demo.mending, check(wanted, demo.outcome), pipeline, seconds,
+            directory if keep else None,
+        )  # fmt: skip
+
+
+def _read(data: Path) -> tuple[list[Flight], dict[str, Expected]]:
+    flights = read_flights(data)
+    return flights, expected(flights)
+
+
+@contextlib.contextmanager
+def _directory(screen: Screen, *, keep: bool) -> Iterator[Path]:
+    if keep:
+        directory = Path(tempfile.mkdtemp(prefix="conversations-demo-"))
+        screen.say(f"Everything is kept in {directory}")
+        yield directory
+        return
+    with tempfile.TemporaryDirectory(prefix="conversations-demo-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+@contextlib.contextmanager
+def _workers(kafka: Kafka, directory: Path, *, keep: bool) -> Iterator[Workers]:
+    workers = Workers(kafka, directory, WORKERS, keep=keep)
+    try:
+        workers.await_health()
+        yield workers
+    finally:
+        try:
+            workers.stop()  # in order also after a failure: without Kafka they would take much longer to leave
+        except BaseException:
+            workers.kill()
+            raise
+
+
+class Demo:
+    """One run over a broker and workers that are up."""
+
+    mending: Mending
+
+    def __init__(
+        self, kafka: Kafka, workers: Workers, flights: Sequence[Flight], wanted: dict[str, Expected], screen: Screen,
+        operator: Operator,
+    ) -> None:  # fmt: skip
+        self.outcome = Outcome()
+        self.faults = Faults()
+        self._kafka, self._workers, self._screen, self._operator = kafka, workers, screen, operator
+        self._flights = flights
+        self._aircraft = len(wanted)
+        self._held = {aircraft for aircraft, each in wanted.items() if each.held is not None}
+        self._edited = next(aircraft for aircraft, each in wanted.items() if each.edited)
+        self._replies = sum(len(each.logged) for each in wanted.values())
+        self._killed_at = self._look_at = 0.0
+
+    def run(self, *, faults: bool) -> float:
+        """Send, watch, do harm, wait for the end; return the seconds it took.
+
+        Raises:
+            LogError, DemoFailed: it could not be carried out.
+        """
+        queues = [service_topic(self._kafka.namespace, service, QUEUE) for service in SERVICES]
+        replayer = Replayer(self._kafka, queues, DUPLICATED if faults else 0.0, Random(2013))
+        states = [service_topic(self._kafka.namespace, operations.name, STATE)]
+        with (
+            Follower(self._kafka, states) as desks,
+            _stopped(replayer),
+            _sending(self._kafka, self._flights) as sending,
+        ):
+            if faults:
+                replayer.start()
+            started = time.monotonic()
+            sending.start()
+            self._watch(desks, sending, self._aircraft - len(self._held), faults=faults)
+            self._await_worker()
+            self._mend()
+            self._watch(desks, sending, self._aircraft, faults=False)
+            seconds = time.monotonic() - started
+            if faults:
+                self._settle(replayer)
+            self.outcome.desks.take(desks.to_the_end(SETTLING))
+        self._read_letters()
+        self.outcome.waiting = len(self._operator.held())
+        return seconds
+
+    def _mend(self) -> None:
+        """Do what an operator would: look at what is held, edit one flight, and redrive the rest once they can be handled."""
+        self.outcome.held = held = self._await_held()
+        self._screen.say(
+            f"{len(held)} aircraft wait behind a flight that departed and never arrived, {sum(it.behind for it in held)} flights "
+            "behind those; all others are done. The arrival of one flight is found, and entered:"
+        )
+        started = time.monotonic()
+        edited = next(it for it in held if it.aircraft == self._edited)
+        self._operator.edit(edited)
+        self._screen.say(
+            "The next release of aircraft-log takes such flights for diverted. Its workers are started, and then:"
+        )
+        self._workers.replace()
+        ended = self._operator.redrive()
+        self.mending = Mending(edited, ended["outcomes"], time.monotonic() - started)
+
+    def _await_held(self) -> list[Held]:
+        """Wait until every flight that is going to be held has had its last attempt."""
+        deadline = time.monotonic() + STANDSTILL
+        while len(held := self._operator.held()) < len(self._held):
+            self._workers.check()
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"{len(held)} of {len(self._held)} flights are held.{self._workers.last_words()}")
+        return held
+
+    def _watch(self, follower: Follower, sending: Sending, aircraft: int, *, faults: bool) -> None:
+        """Follow the state of operations until so many aircraft have their summary."""
+        desks = self.outcome.desks
+        title = f"{len(self._flights):,} flights of {self._aircraft:,} aircraft, answered:"
+        moved_at, seen = time.monotonic(), (0, 0)
+        with self._screen.progress(title, self._replies) as progress:
+            while desks.finished < aircraft:
+                desks.take(follower.poll(0.1))
+                sending.check()
+                self._workers.check()
+                progress.at(desks.replies, f"{desks.finished:,} summaries")
+                if faults:
+                    self._harm(progress)
+                now = (desks.replies, desks.finished)
+                if now != seen:
+                    moved_at, seen = time.monotonic(), now
+                elif time.monotonic() - moved_at > STANDSTILL:
+                    raise DemoFailed(
+                        f"Nothing has moved for {STANDSTILL:g} s: {desks.replies:,} replies, {desks.finished:,} summaries."
+                        + self._workers.last_words()
+                    )
+
+    def _harm(self, progress: Progress) -> None:
+        """Kill a worker once enough is answered, and look when another is in its place."""
+        faults, desks = self.faults, self.outcome.desks
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + LOOK_EVERY
+        if faults.killed is None:
+            if desks.replies >= KILL_AT * self._replies:
+                faults.killed = self._workers.kill_one(aircraft_log.name)
+                faults.killed_after = desks.replies
+                self._killed_at = time.monotonic()
+                progress.at(desks.replies, "a worker was killed")
+        else:
+            self._look_for_another(faults.killed)
+
+    def _look_for_another(self, killed: Worker) -> None:
+        """Look whether another process is at work in the place of the killed one."""
+        if self.faults.back_after is None and any(
+            worker.slot == killed.slot and worker.service == killed.service
+            and worker.pid != killed.pid and worker.state == "running"
+            for worker in self._workers.look()
+        ):  # fmt: skip
+            self.faults.back_after = time.monotonic() - self._killed_at
+
+    def _settle(self, replayer: Replayer) -> None:
+        """Append the late duplicates, and wait until the services have read every duplicate there is."""
+        replayer.finish()
+        self.faults.duplicates = replayer.places
+        deadline = time.monotonic() + SETTLING
+        while self.faults.read < len(replayer.places) or self._is_down():
+            if time.monotonic() > deadline:
+                raise DemoFailed(
+                    f"{len(replayer.places) - self.faults.read} duplicates were not read within {SETTLING:g} s."
+                    + self._workers.last_words()
+                )
+            time.sleep(0.1)
+            taken = {place: at for service in SERVICES for place, at in positions_of(self._kafka, service).items()}
+            self.faults.read = sum(offset < taken.get(place, 0) for place, offset in replayer.places)
+
+    def _await_worker(self) -> None:
+        """Wait until another process is at work in the place of the killed one."""
+        deadline = time.monotonic() + STANDSTILL
+        while self._is_down():
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"No worker took the killed one's place.{self._workers.last_words()}")
+            time.sleep(LOOK_EVERY)
+
+    def _is_down(self) -> bool:
+        if self.faults.killed is not None:
+            self._look_for_another(self.faults.killed)
+        return self.faults.killed is not None and self.faults.back_after is None
+
+    def _read_letters(self) -> None:
+        for service in SERVICES:
+            with Follower(self._kafka, [service_topic(self._kafka.namespace, service, DEAD_LETTER)]) as follower:
+                self.outcome.letters += [letter_of(service, record) for record in follower.to_the_end(SETTLING)]
+
+
+class Sending:
+    """The client's side, in a thread with an event loop."""
+
+    def __init__(self, kafka: Kafka, flights: Sequence[Flight]) -> None:
+        self._kafka, self._flights = kafka, flights
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sending", daemon=True)
+        self._failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._stopping.set()
+
+    def check(self) -> None:
+        """Check that all goes well.
+
+        Raises:
+            DemoFailed: Kafka did not take a flight.
+        """
+        if self._failure is not None:
+            raise DemoFailed(f"The flights could not be sent: {self._failure!r}") from self._failure
+
+    def _run(self) -> None:
+        try:
+            with Client(operations, self._kafka) as client:
+                asyncio.run(Sender(client, self._flights).send_all(self._stopping.is_set))
+        except BaseException as error:  # noqa: BLE001 - carried to the thread that waits
+            self._failure = error
+
+
+@contextlib.contextmanager
+def _sending(kafka: Kafka, flights: Sequence[Flight]) -> Iterator[Sending]:
+    sending = Sending(kafka, flights)
+    try:
+        yield sending
+    finally:
+        sending.stop()
+
+
+@contextlib.contextmanager
+def _stopped(replayer: Replayer) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        replayer.stop()

@@ -1,0 +1,76 @@
+"""Sends every flight on its aircraft's dialog: a client's blocks, many under way at once, in the order of the schedule."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from conversations import Client, ClientDialog
+from conversations_ops.demo.aircraft_log import aircraft_log
+from conversations_ops.demo.flights import Flight
+from conversations_ops.demo.messages import FLIGHTS, Leg
+
+UNDER_WAY = 1_000
+"""Blocks that wait for Kafka's confirmation at the same time."""
+
+
+def leg_of(flight: Flight, *, last: bool) -> Leg:
+    """Make the message of a flight."""
+    return Leg(
+        row=flight.row,
+        flight=flight.name,
+        origin=flight.origin,
+        destination=flight.destination,
+        scheduled=flight.scheduled,
+        delay=flight.departure_delay,
+        arrival=flight.arrival_clock,
+        air_minutes=flight.air_minutes,
+        last=last,
+    )
+
+
+class Sender:
+    """Begins a dialog with an aircraft's first flight; ``operations`` ends it when the last one is answered."""
+
+    def __init__(self, client: Client, flights: Sequence[Flight]) -> None:
+        self._client = client
+        self._flights = flights
+        self.begun = 0
+        """Flights whose block was begun: those after it are sent when ``send_all`` is called again."""
+        self._left = Counter(flight.aircraft for flight in flights)
+        self._dialogs: dict[str, str] = {}
+        self.sent = 0
+        """Flights whose block Kafka has confirmed."""
+
+    async def send_all(self, stopped: Callable[[], bool]) -> None:
+        """Send until all is confirmed, or ``stopped`` says so.
+
+        Raises:
+            ExceptionGroup: Kafka did not take a block.
+        """
+        room = asyncio.Semaphore(UNDER_WAY)
+        async with asyncio.TaskGroup() as blocks:
+            while self.begun < len(self._flights):
+                await room.acquire()
+                if stopped():
+                    return
+                flight = self._flights[self.begun]
+                self.begun += 1
+                # Tasks start in the order they are made, and a block is appended before it first waits: so the
+                # commands of a dialog are in the order of the flights, however many wait for their confirmation.
+                blocks.create_task(self._send(flight)).add_done_callback(lambda _: room.release())
+
+    async def _send(self, flight: Flight) -> None:
+        async with self._dialog(flight.aircraft) as dialog:
+            self._left[flight.aircraft] -= 1
+            dialog.send(leg_of(flight, last=not self._left[flight.aircraft]))
+        self.sent += 1
+
+    def _dialog(self, aircraft: str) -> ClientDialog:
+        known = self._dialogs.get(aircraft)
+        if known is not None:
+            return self._client.dialog(known)
+        dialog = self._client.begin_dialog(aircraft_log.name, FLIGHTS, group=aircraft)
+        self._dialogs[aircraft] = dialog.id
+        return dialog

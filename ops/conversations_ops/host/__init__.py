@@ -1,0 +1,1 @@
+"""Hosting services: a supervisor, its worker processes, their slots and the health page."""

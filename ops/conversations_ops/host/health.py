@@ -1,0 +1,132 @@
+"""The health page of `conversations run`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from conversations_ops.host.supervisor import GOOD
+
+Services = Callable[[], list[dict[str, Any]]]
+
+TIMEOUT = 5.0
+"""Seconds a connection may take, from its beginning to its end."""
+CONNECTIONS = 16
+"""Open at a time; for one more the oldest is closed."""
+
+
+def verdict(services: list[dict[str, Any]]) -> tuple[int, dict[str, Any]]:
+    """Status and body of the page: 200 when every worker process is up and works, else 503.
+
+    A worker works when it has open partitions (``running``), or has been in its group for half a minute and got none
+    (``idle``: there are more workers than partitions). It does not when it is ``down`` (waiting to be started again),
+    ``starting``, ``joining``, ``restoring``, ``stopping``, ``silent`` (no report for 10 s), ``stuck`` (no step for
+    60 s) or ``unreachable``: nobody of its Kafka has answered for ``Periods.unreachable_after``; ``kafka`` says what it tries.
+    """
+    healthy = all(worker["state"] in GOOD for service in services for worker in service["workers"])
+    return 200 if healthy else 503, {"healthy": healthy, "services": services}
+
+
+@dataclass
+class _Connection:
+    """One connection, and the thread that serves it."""
+
+    socket: socket.socket
+    thread: threading.Thread
+    until: float
+
+
+class _Server(ThreadingHTTPServer):
+    """Serves each connection in a thread, a bounded number of them for a bounded time.
+
+    Whoever connects and says nothing, or little by little, costs neither descriptors nor threads of the supervisor, and
+    keeps nobody else from asking.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], page: type[BaseHTTPRequestHandler], timeout: float) -> None:
+        self._seconds = timeout
+        self._open: list[_Connection] = []
+        """Oldest first; of the thread that accepts."""
+        super().__init__(address, page)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread, once there is room for it."""
+        self._forget()
+        while len(self._open) >= CONNECTIONS:
+            self._end(self._open.pop(0))
+        thread = threading.Thread(target=self.process_request_thread, args=(request, client_address), daemon=True)
+        self._open.append(_Connection(request, thread, time.monotonic() + self._seconds))
+        thread.start()
+
+    def service_actions(self) -> None:
+        """End connections whose time is over; called twice a second."""
+        self._forget()
+        while self._open and self._open[0].until <= time.monotonic():
+            self._end(self._open.pop(0))
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: whoever asks may go away in the middle of it."""
+
+    def _forget(self) -> None:
+        self._open = [it for it in self._open if it.thread.is_alive()]
+
+    def _end(self, connection: _Connection) -> None:
+        with contextlib.suppress(OSError):  # it may just have ended
+            connection.socket.shutdown(socket.SHUT_RDWR)
+        connection.thread.join()
+
+
+@contextlib.contextmanager
+def served(host: str, port: int, services: Services, timeout: float = TIMEOUT) -> Iterator[str]:
+    """Serve ``GET /health`` in a thread, and yield its address.
+
+    ``/ready`` is the same page. ``/live`` is 200 as long as anybody is there to answer: workers that die are started
+    again, and to start everything again because Kafka is away would help nobody.
+
+    Args:
+        host: which of the machine's addresses.
+        port: 0 is a free one.
+        services: how the workers are.
+        timeout: seconds a connection may take.
+
+    Raises:
+        OSError: the port is taken.
+    """
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = self.path.partition("?")[0]
+            if asked == "/live":
+                self._answer(200, {"alive": True})
+            elif asked in {"/health", "/ready"}:
+                self._answer(*verdict(services()))
+            else:
+                self._answer(404, {"error": "there are /health, which is also /ready, and /live"})
+
+        def _answer(self, status: int, data: dict[str, Any]) -> None:
+            body = json.dumps(data).encode() + b"\n"
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's word
+            """Probes come every second: nothing to tell."""
+
+    server = _Server((host, port), Page, timeout)
+    threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
+    try:
+        yield f"http://{host}:{server.server_port}/health"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,79 @@
+"""What `conversations run` prints of the log: lines for people, or JSON for programs."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+
+from conversations.logs import ConversationFilter
+from conversations_ops.printable import json_line
+from conversations_ops.printable import lines as indented
+
+LEVELS = ("debug", "info", "warning", "error")
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "conversation"}
+
+
+class TextLines(logging.Formatter):
+    """Time, level, worker, conversation, logger, message."""
+
+    def __init__(self, worker: str) -> None:
+        super().__init__()
+        self._worker = worker
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """Make the first line."""
+        at = datetime.fromtimestamp(record.created).astimezone().isoformat(" ", "milliseconds")[:23]
+        conversation = getattr(record, "conversation", "")
+        who = f"{self._worker} {conversation}" if conversation else self._worker
+        return f"{at} {record.levelname:7} [{who}] {record.name}: {record.message}"
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Make the line; further ones, of the message or a traceback, are indented, so that none looks like a record."""
+        return indented(super().format(record))
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per record, with whatever ``extra`` it was given."""
+
+    def __init__(self, worker: str) -> None:
+        super().__init__()
+        self._worker = worker
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Make the line."""
+        data: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "worker": self._worker,
+            "conversation": getattr(record, "conversation", ""),
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            data["exception"] = self.formatException(record.exc_info)
+        data |= {name: value for name, value in vars(record).items() if name not in _STANDARD and name not in data}
+        return json_line(data)
+
+
+class Warnings(logging.Handler):
+    """Shows warnings of a command on stderr, for people."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one."""
+        sys.stderr.write(indented(f"{record.levelname.lower()}: {record.getMessage()}") + "\n")
+
+
+def show_warnings() -> None:
+    """Let a command that is no worker show warnings; what was configured stays."""
+    if not logging.getLogger().handlers:
+        logging.basicConfig(level=logging.WARNING, handlers=[Warnings()])
+
+
+def configure(worker: str, *, level: str, as_json: bool) -> None:
+    """Send every log record of this process to stderr, each with its conversation; replaces what was configured."""
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(JsonLines(worker) if as_json else TextLines(worker))
+    lines.addFilter(ConversationFilter())
+    logging.basicConfig(level=level.upper(), handlers=[lines], force=True)
+    logging.captureWarnings(capture=True)

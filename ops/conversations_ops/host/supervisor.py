@@ -1,0 +1,364 @@
+"""Keeps the worker processes of `conversations run` alive, and ends them together."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from conversations_ops.host.child import Ended, Spec
+from conversations_ops.host.restarts import Restarts
+
+log = logging.getLogger("conversations.run")
+
+SILENT = 10.0
+"""Seconds without a report after which a worker process does not count as well."""
+STUCK = 60.0
+"""Seconds without a step after which a worker does not count as well."""
+ALONE = 30.0
+"""Seconds after which a worker without partitions is believed to be a spare one."""
+GOOD = frozenset({"running", "idle"})
+LOADS = 5
+"""Times in a row that a process may be killed while it loads its target; then its target is to blame."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """How a run ended: a word of ``Ended``, and what to tell people."""
+
+    kind: str
+    text: str = ""
+
+
+class Child:
+    """One worker process, and those that take its place when it dies."""
+
+    def __init__(self, spec: Spec, number: int) -> None:
+        self.spec = spec
+        self.slot = f"{spec.base}-{number}"
+        """Preferred at first, then what it got."""
+        self.service = ""
+        self.restarts = 0
+        self.process: subprocess.Popen[bytes] | None = None
+        self.restart_at = 0.0
+        self.started = False
+        """Has its slot, in this life."""
+        self.ever_joined = False
+        self.ended: Verdict | None = None
+        """What the present process said about its end."""
+        self._restarts = Restarts()
+        self._reports = -1
+        self._partial = b""
+        self._born = 0.0
+        self._heard = 0.0
+        self._joined_at = 0.0
+        self._status: dict[str, Any] = {}
+
+    @property
+    def name(self) -> str:
+        """What log lines call it."""
+        return f"worker {self.slot} of {self.service or self.spec.target}"
+
+    def spawn(self) -> int:
+        """Start a process; return the descriptor its reports arrive at.
+
+        Raises:
+            OSError: there is no room for another process, or no descriptor is left: nothing was started.
+        """
+        self._born = self._heard = time.monotonic()
+        self._reports, theirs = os.pipe()
+        os.set_blocking(self._reports, False)
+        # -P and not the script's path: neither the current directory nor ours may shadow a module of Python's.
+        program = f"import sys; from conversations_ops.host.child import main; sys.exit(main({theirs}))"
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", program],
+                stdin=subprocess.PIPE,
+                pass_fds=(theirs,),
+                process_group=0,  # Ctrl-C reaches the supervisor alone, who passes it on in order
+            )
+        except OSError:
+            os.close(self._reports)
+            raise
+        finally:
+            os.close(theirs)
+        self.started, self.ended, self._status, self._partial = False, None, {}, b""
+        self._joined_at = 0.0
+        self.order(dataclasses.asdict(self.spec))
+        return self._reports
+
+    def order(self, order: dict[str, Any]) -> None:
+        """Tell the process something; one that is gone hears nothing."""
+        process = self.process
+        if process is not None and process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(order).encode() + b"\n")
+                process.stdin.flush()
+
+    def reports(self) -> Iterator[dict[str, Any]]:
+        """Yield what the process has reported since the last time."""
+        while True:
+            try:
+                data = os.read(self._reports, 1 << 16)
+            except BlockingIOError:
+                return
+            if not data:
+                return
+            *lines, self._partial = (self._partial + data).split(b"\n")
+            for line in lines:
+                self._heard = time.monotonic()
+                yield json.loads(line)
+
+    def note(self, status: dict[str, Any]) -> None:
+        """Keep how the worker is."""
+        self._status = status
+        if status["joined"]:
+            self.ever_joined = True
+            self._joined_at = self._joined_at or time.monotonic()
+
+    def died(self) -> int | None:
+        """Say how the process ended, None while it lives; afterwards it is gone for good."""
+        process = self.process
+        if process is None or process.poll() is None:
+            return None
+        if process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+        os.close(self._reports)
+        self.process, self._status = None, {}
+        return process.returncode
+
+    def restart_later(self) -> float:
+        """Plan a restart; return in how many seconds."""
+        wait = self._restarts.after(time.monotonic() - self._born)
+        self.restart_at = time.monotonic() + wait
+        self.restarts += 1
+        return wait
+
+    def kill(self) -> None:
+        """End the process at once."""
+        if self.process is not None:
+            self.process.kill()
+
+    # -- how it is ----------------------------------------------------------------------------------
+
+    def state(self) -> str:
+        """One word for how the worker is; those in ``GOOD`` are well."""
+        now, status = time.monotonic(), self._status
+        if self.process is None:
+            return "down"
+        if not status:
+            return "starting"
+        if status["stopping"]:
+            return "stopping"
+        if (kafka := status.get("kafka")) is not None and kafka["unreachable"]:
+            return "unreachable"
+        if not status["joined"]:
+            return "starting"
+        if now - self._heard > SILENT:
+            return "silent"
+        if status["idle_seconds"] > STUCK:
+            return "stuck"
+        if status["partitions"]:
+            return "running"
+        return "restoring" if status["restoring"] else "idle" if now - self._joined_at > ALONE else "joining"
+
+    def condition(self) -> dict[str, Any]:
+        """How the worker is, for the health page."""
+        process, status = self.process, self._status
+        return {
+            "slot": self.slot,
+            "pid": None if process is None else process.pid,
+            "state": self.state(),
+            "restarts": self.restarts,
+            "kafka": status.get("kafka"),
+            "clock_off_seconds": status.get("clock_off_seconds"),
+            "brake_on": status.get("brake_on"),
+            "partitions": status.get("partitions", []),
+            "counts": status.get("counts", {}),
+        }
+
+
+class Supervisor:
+    """Starts worker processes, restarts those that die, and stops all of them in order.
+
+    Args:
+        specs: one per target.
+        workers: processes per target.
+        grace: seconds a process may take to stop before it is killed.
+        on_started: called once, when every process has loaded its target and has its slot.
+    """
+
+    def __init__(
+        self, specs: Sequence[Spec], workers: int, grace: float, on_started: Callable[[], None] = lambda: None
+    ) -> None:
+        self.children = [Child(spec, number) for spec in specs for number in range(1, workers + 1)]
+        self._grace = grace
+        self._on_started = on_started
+        self._selector = selectors.DefaultSelector()
+        self._all_loaded = self._all_started = False
+        self._verdict: Verdict | None = None
+        self._kill_at = 0.0
+
+    def services(self) -> list[dict[str, Any]]:
+        """How every worker is, by service; may be called from any thread."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for child in self.children:
+            found.setdefault(child.service or child.spec.target, []).append(child.condition())
+        return [{"service": service, "workers": workers} for service, workers in found.items()]
+
+    def run(self) -> Verdict:
+        """Keep the workers running until a signal, or until one of them can never work; wait for all to end.
+
+        A second signal kills them.
+        """
+        with _wakened(self._selector) as wakeup:
+            for child in self.children:
+                self._spawn(child)
+            while self._verdict is None or any(child.process for child in self.children):
+                self._wait()
+                self._heed(wakeup)
+                for child in self.children:
+                    self._look_after(child)
+            return self._verdict
+
+    def _wait(self) -> None:
+        times = [child.restart_at for child in self.children if child.process is None and self._verdict is None]
+        if self._kill_at:
+            times.append(self._kill_at)
+        timeout = max(0.0, min(times) - time.monotonic()) if times else None
+        self._selector.select(timeout)
+
+    def _heed(self, wakeup: int) -> None:
+        """Act on the signals that arrived, and on time that passed."""
+        with contextlib.suppress(BlockingIOError):
+            for number in os.read(wakeup, 1024):
+                if number in {signal.SIGTERM, signal.SIGINT}:
+                    self._asked_to_stop()
+        if self._kill_at and time.monotonic() >= self._kill_at:
+            late = ", ".join(child.name for child in self.children if child.process is not None)
+            self._kill(f"killed because they did not stop in {self._grace:g} s: {late}")
+
+    def _asked_to_stop(self) -> None:
+        if self._verdict is None:
+            log.info("stopping; a second signal kills")
+            self._stop(Verdict(Ended.STOPPED))
+        else:
+            self._kill("killed at a second signal")
+
+    def _stop(self, verdict: Verdict) -> None:
+        if self._verdict is not None:
+            return
+        self._verdict = verdict
+        self._kill_at = time.monotonic() + self._grace
+        for child in self.children:
+            child.order({"stop": True})
+
+    def _kill(self, why: str) -> None:
+        self._kill_at = 0.0
+        alive = [child for child in self.children if child.process is not None]
+        for child in alive:
+            child.kill()
+        if alive and self._verdict == Verdict(Ended.STOPPED):
+            self._verdict = Verdict(Ended.FAILED, why)
+
+    # -- one child ----------------------------------------------------------------------------------
+
+    def _spawn(self, child: Child) -> None:
+        try:
+            reports = child.spawn()
+        except OSError as error:
+            wait = child.restart_later()
+            log.warning("%s cannot be started (%s), trying it again in %.1f s", child.name, error, wait)
+        else:
+            self._selector.register(reports, selectors.EVENT_READ)
+
+    def _look_after(self, child: Child) -> None:
+        if child.process is None:
+            if self._verdict is None and time.monotonic() >= child.restart_at:
+                self._spawn(child)
+            return
+        gone = child.process.poll() is not None  # before the last reports are read
+        for report in child.reports():
+            self._take(child, report)
+        if gone:
+            self._selector.unregister(child._reports)  # noqa: SLF001 - same module
+            code = child.died()
+            if code is not None and self._verdict is None:
+                self._mourn(child, code)
+
+    def _take(self, child: Child, report: dict[str, Any]) -> None:
+        event = report.pop("event")
+        if event == "status":
+            child.note(report)
+        elif event == "loaded":
+            child.service = report["service"]
+            self._loaded(child)
+        elif event == "started":
+            child.slot, child.started = report["slot"], True
+            if not self._all_started and all(other.started for other in self.children):
+                self._all_started = True
+                self._on_started()
+        else:
+            child.ended = Verdict(report["kind"], report["text"])
+
+    def _loaded(self, child: Child) -> None:
+        if self._all_loaded:
+            child.order({"start": child.slot})
+            return
+        targets = dict.fromkeys(other.spec.target for other in self.children if other.service == child.service)
+        if len(targets) > 1:
+            self._stop(Verdict(Ended.DECLARATION, f"{' and '.join(targets)} are both service {child.service!r}"))
+        elif all(other.service for other in self.children):
+            self._all_loaded = True  # and only now may anybody connect
+            for other in self.children:
+                other.order({"start": other.slot})
+
+    def _mourn(self, child: Child, code: int) -> None:
+        """Decide what a death means: the end of all, or a restart."""
+        ended = child.ended
+        hopeless = ended is not None and ended.kind in {Ended.DECLARATION, Ended.STATE}
+        never = ended is not None and ended.kind in {Ended.UNREACHABLE, Ended.REFUSED}
+        if ended is not None and (hopeless or (never and not any(other.ever_joined for other in self.children))):
+            self._stop(ended)
+        elif not self._all_loaded and (ended is not None or code >= 0 or child.restarts + 1 >= LOADS):
+            why = ended.text if ended is not None else _how(code)
+            self._stop(Verdict(Ended.FAILED, f"{child.name} ended before it was ready: {why}"))
+        else:
+            wait = child.restart_later()
+            why = ended.text or ended.kind if ended is not None else _how(code)
+            log.warning("%s ended (%s), starting it again in %.1f s", child.name, why, wait)
+
+
+def _how(code: int) -> str:
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+
+
+@contextlib.contextmanager
+def _wakened(selector: selectors.BaseSelector) -> Iterator[int]:
+    """Let signals wake the selector: yields the descriptor at which their numbers can be read."""
+    reads, writes = os.pipe()
+    os.set_blocking(reads, False)
+    os.set_blocking(writes, False)
+    selector.register(reads, selectors.EVENT_READ)
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
+    wakeup = signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
+    try:
+        yield reads
+    finally:
+        signal.set_wakeup_fd(wakeup)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        selector.close()
+        os.close(reads)
+        os.close(writes)

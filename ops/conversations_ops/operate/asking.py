@@ -1,0 +1,71 @@
+"""Asking the owners of dialogs and queues for something: commands, and their answers from the events topic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from conversations.config import Kafka
+from conversations.errors import LogError, NotAccepted
+from conversations.kafka.commands import CommandProducer
+from conversations.kafka.follow import Follower, ends_of, partitions_of
+from conversations.protocol.command import Command, encode_command
+from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.topics import events_topic
+from conversations_ops.operate.events import understood
+
+ANSWERS = ("RESOLVED", "SETTLED", "COMMAND_DONE", "QUEUE_DISABLED", "QUEUE_ENABLED", "COMMAND_REFUSED")
+
+
+class Refused(Exception):
+    """The owner did not do what it was asked to; says why."""
+
+
+def ask(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) -> list[dict[str, Any]]:
+    """Append commands and return the events that answer them, once their owners have committed all.
+
+    Raises:
+        Refused: an owner refused one.
+        LogError: Kafka did not take the commands, or not all were answered within ``wait`` seconds.
+    """
+    found = answers(kafka, service, commands, wait)
+    for answer in found:
+        if answer["event"] == "COMMAND_REFUSED":
+            raise Refused(answer["why"])
+    return found
+
+
+def answers(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) -> list[dict[str, Any]]:
+    """Do the same, but return refusals too.
+
+    Raises:
+        LogError: Kafka did not take the commands, or not all were answered within ``wait`` seconds.
+    """
+    events = events_topic(kafka.namespace)
+    producer = CommandProducer(kafka, service)
+    with Follower(kafka, [events], since=ends_of(kafka, partitions_of(kafka, [events]))) as follower:
+        try:
+            for command in commands:
+                producer.append(command.key.encode(), encode_command(command))
+        except NotAccepted as error:
+            raise LogError(str(error)) from error
+        finally:
+            producer.close()
+        found = _answers(follower, {uuid_text(command.command_id) for command in commands}, wait)
+    if len(found) < len(commands):
+        missing = len(commands) - len(found)
+        what = "the command is" if len(commands) == 1 else f"{missing} of {len(commands)} commands are"
+        raise LogError(f"{what} kept, but no worker of {service!r} carried it out within {wait:g} s: is it running?")
+    return found
+
+
+def _answers(follower: Follower, waited_for: set[str], wait: float) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    deadline = time.monotonic() + wait
+    while waited_for and time.monotonic() < deadline:
+        for event in understood(follower.poll(0.2)):
+            if event.get("command") in waited_for and event["event"] in ANSWERS:
+                waited_for.discard(event["command"])
+                found.append(event)
+    return found

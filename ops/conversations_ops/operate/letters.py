@@ -1,0 +1,124 @@
+"""Dead letters that no dialog waits for: of dialogs that are over, and of records that were set aside."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from conversations.config import Kafka
+from conversations.errors import UndecodableRecord
+from conversations.headers import read_headers
+from conversations.kafka.follow import Follower
+from conversations.ports import Record
+from conversations.protocol import rows
+from conversations.protocol.envelope import Envelope, Kind, decode
+from conversations.protocol.parked import letter_of
+from conversations.protocol.topics import DEAD_LETTER, service_topic
+from conversations.worker import letters as names
+from conversations_ops.operate.state import PATIENCE, services, tables
+
+FOREIGN = {
+    "kafka_dlt-": "Spring Kafka",
+    "__dlq.errors.": "Kafka Connect or Kafka Streams",
+    "__connect.errors.": "Kafka Connect",
+}
+"""Prefixes of the headers by which letters of other tools are known."""
+
+
+class Letter(NamedTuple):
+    """One open letter."""
+
+    letter: str
+    service: str
+    partition: int
+    topic: str
+    """Where its record came from: ``queue`` or ``commands``; ``dead-letter`` when another tool wrote it."""
+    offset: int
+    reason: str
+    exception: str
+    message: str
+    conversation: str
+    from_initiator: bool
+    number: int
+    what: str
+    """Message type."""
+    at: int
+    """When it was given up on, microseconds since 1970."""
+    key: bytes
+    value: bytes
+    foreign: str = ""
+    """The tool that wrote it, if it was another."""
+
+    def envelope(self) -> Envelope | None:
+        """Return the message it is of, None when it is of none."""
+        try:
+            envelope = decode(self.value)
+        except UndecodableRecord:
+            return None
+        return envelope if envelope.kind is Kind.MESSAGE else None
+
+
+def open_letters(kafka: Kafka, service: str = "") -> list[Letter]:
+    """List open letters, oldest first, and behind them those of other tools.
+
+    Args:
+        kafka: where.
+        service: of this one only; empty: of all in the catalog.
+
+    Raises:
+        DeclarationError: there is no such service.
+        LogError: a topic cannot be read.
+    """
+    found = [it for name in services(kafka, service) for it in _of(kafka, name)]
+    return sorted(found, key=lambda it: (bool(it.foreign), it.at, it.letter))
+
+
+def _of(kafka: Kafka, service: str) -> list[Letter]:
+    with Follower(kafka, [service_topic(kafka.namespace, service, DEAD_LETTER)]) as follower:
+        records = follower.to_the_end(PATIENCE)
+    # The rows after the records: a letter is open from the moment its record is there.
+    is_open = {
+        (partition, *rows.letter_source(key))
+        for partition, table in tables(kafka, service, (rows.LETTER,)).items()
+        for key in table
+    }
+    # The last of several of one source is how it ended; parts of a large one are one.
+    found = {(it.partition, it.topic, it.offset): it for it in (_letter(service, record) for record in records)}
+    return [it for place, it in found.items() if it.foreign or place in is_open]
+
+
+def _letter(service: str, record: Record) -> Letter:
+    headers = _headers(record)
+    partition = record.partition() or 0
+    key, value = record.key() or b"", record.value() or b""
+    if names.REASON not in headers or not all(it.fullmatch(headers.get(name, b"")) for name, it in _NUMBERS.items()):
+        offset, at = record.offset() or 0, record.timestamp()[1] * 1_000
+        name = letter_of(service, DEAD_LETTER, partition, offset)
+        return Letter(
+            name, service, partition, DEAD_LETTER, offset, "foreign", "", "", "", False, -1, "", at, key, value,
+            _tool(list(headers)),
+        )  # fmt: skip
+
+    def text(name: str, default: str = "") -> str:
+        return headers.get(name, default.encode()).decode("utf-8", "backslashreplace")
+
+    topic, offset = text(names.SOURCE_TOPIC).rpartition(".")[2], int(text(names.SOURCE_OFFSET))
+    return Letter(
+        letter_of(service, topic, partition, offset), service, partition, topic, offset, text(names.REASON), text(names.EXCEPTION),
+        text(names.EXCEPTION_MESSAGE), text(names.CONVERSATION), text(names.FROM_INITIATOR) == "true", int(text(names.SEQUENCE) or "-1"),
+        text(names.MESSAGE_TYPE), int(text(names.FAILED_AT)), key, value,
+    )  # fmt: skip
+
+
+_COUNTED = re.compile(rb"[0-9]{1,18}")
+_NUMBERS = {names.SOURCE_OFFSET: _COUNTED, names.FAILED_AT: _COUNTED, names.SEQUENCE: re.compile(rb"(-?[0-9]{1,18})?")}
+"""Headers of our letters that are numbers, and how those look."""
+
+
+def _headers(record: Record) -> dict[str, bytes]:
+    return {name: value or b"" for name, value in read_headers(record) or ()}
+
+
+def _tool(headers: list[str]) -> str:
+    found = (tool for prefix, tool in FOREIGN.items() if any(name.startswith(prefix) for name in headers))
+    return next(found, "another program")

@@ -1,0 +1,74 @@
+"""Which queues are off, and what waits for them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from conversations.config import Kafka
+from conversations.kafka.catalog import read_catalog
+from conversations.protocol import rows
+from conversations.protocol.parked import NEEDED
+from conversations.protocol.topics import STATE, service_topic
+from conversations_ops.operate.left_out import LeftOut
+from conversations_ops.operate.state import services, tables
+from conversations_ops.operate.waiting import parked_in
+
+
+class Queue(NamedTuple):
+    """The queue of one partition of a service."""
+
+    service: str
+    partition: int
+    off: str
+    """Why it is off: ``operator``, ``policy`` or ``rollbacks``; empty while it is on."""
+    since: int
+    """When it went off, microseconds since 1970; 0 while it is on."""
+    by: str
+    reason: str
+    rollbacks: int
+    """Steps in a row that failed outside a handler."""
+    dialogs: int
+    """Dialogs that wait for it to be on."""
+    messages: int
+    """Records of theirs."""
+
+
+def queues(kafka: Kafka, service: str = "") -> list[Queue]:
+    """List the queue of every partition, in order.
+
+    Args:
+        kafka: where.
+        service: of this one only; empty: of all in the catalog.
+
+    Raises:
+        DeclarationError: there is no such service.
+        LogError: a topic cannot be read.
+    """
+    catalog = read_catalog(kafka)
+    return [queue for name in services(kafka, service) for queue in _of(kafka, name, catalog.partitions(name) or 0)]
+
+
+def _of(kafka: Kafka, service: str, count: int) -> list[Queue]:
+    found = tables(kafka, service, (rows.PARTITION, *NEEDED))
+    return [_queue(kafka, found.get(number, {}), service, number) for number in range(count)]
+
+
+def _queue(kafka: Kafka, table: dict[bytes, bytes], service: str, number: int) -> Queue:
+    row = _row(kafka, table.get(rows.PARTITION), service, number)
+    waits = [it for it in parked_in(table, kafka, service, number) if it.queue_off]
+    return Queue(
+        service, number, row.off, row.off_since, row.off_by, row.off_reason, row.rollbacks,
+        len(waits), sum(it.behind + (it.number >= 0) for it in waits),
+    )  # fmt: skip
+
+
+def _row(kafka: Kafka, data: bytes | None, service: str, number: int) -> rows.PartitionRow:
+    if data is None:
+        return rows.PartitionRow()
+    try:
+        return rows.decode_partition(data)
+    except (ValueError, LookupError) as error:
+        left_out = LeftOut(service_topic(kafka.namespace, service, STATE))
+        left_out.add(f"the row of partition {number}", error)
+        left_out.tell()
+        return rows.PartitionRow(off="unreadable")

@@ -1,0 +1,245 @@
+"""Carrying out a redrive plan: through the owners of the dialogs, a few letters first, then the rest at a rate."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from enum import StrEnum
+from typing import Any
+
+from conversations.config import Kafka
+from conversations.errors import LogError, NotAccepted
+from conversations.kafka.appending import append
+from conversations.kafka.commands import CommandProducer
+from conversations.kafka.follow import Follower, ends_of, partitions_of
+from conversations.protocol.command import Action, encode_command
+from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.parked import NEEDED, Decision, Parked, resolution
+from conversations.protocol.topics import events_topic
+from conversations_ops.operate.events import understood
+from conversations_ops.operate.redrive.journal import Entry, Journal
+from conversations_ops.operate.redrive.outcomes import OF_EVENT, Outcome, count
+from conversations_ops.operate.redrive.plan import Letter, Plan
+from conversations_ops.operate.state import PATIENCE as READING
+from conversations_ops.operate.state import tables
+from conversations_ops.operate.waiting import parked_in
+
+PATIENCE = 60.0
+"""Seconds without any news of what was given back after which nobody seems to be there."""
+PROGRESS = 2.0
+"""Seconds between two events that tell how far it is."""
+STARTED, PROGRESSED, STOP, ENDED = "REDRIVE_STARTED", "REDRIVE_PROGRESS", "REDRIVE_STOP", "REDRIVE_ENDED"
+
+
+class End(StrEnum):
+    """How a redrive ended."""
+
+    DONE = "done"
+    STOPPED = "stopped"
+    CANARY_FAILED = "canary failed"
+    NO_NEWS = "no news"
+    """Nothing is heard of what was given back: its service does not run, its queue is off, or it asked to be called later."""
+
+
+class Drive:
+    """One run of a plan.
+
+    Args:
+        kafka: where.
+        plan: what.
+        journal: what became of its letters before; goes on being written.
+        decision: who asked for it, and why.
+        tell: called with the counts whenever there is something new.
+    """
+
+    def __init__(
+        self, kafka: Kafka, plan: Plan, journal: Journal, decision: Decision, tell: Callable[[dict[str, int]], None]
+    ) -> None:
+        self.kafka, self.plan, self.decision = kafka, plan, decision
+        self._journal, self._tell = journal, tell
+        done = journal.read()
+        known = {it.letter: done.get(it.letter, Entry(Outcome.OPEN)) for it in plan.letters}
+        self.outcomes = {letter: entry.outcome for letter, entry in known.items()}
+        self._known = dict(self.outcomes)
+        self._commands = {entry.command: letter for letter, entry in known.items() if entry.command}
+        """Letters by the command that gave them back."""
+        self._found: dict[str, Parked] = {}
+        self._stopped = False
+        self._news = self._told = time.monotonic()
+
+    def run(self) -> End:
+        """Carry the plan out as far as it goes.
+
+        Raises:
+            LogError: Kafka cannot be read or written.
+        """
+        services = sorted({it.service for it in self.plan.letters})
+        events = events_topic(self.kafka.namespace)
+        with ExitStack() as stack:
+            # What was given back by an earlier run may have been told of since.
+            since = None if self._commands else ends_of(self.kafka, partitions_of(self.kafka, [events]))
+            self._follower = stack.enter_context(Follower(self.kafka, [events], since=since))
+            self._producers = {service: CommandProducer(self.kafka, service) for service in services}
+            for producer in self._producers.values():
+                stack.callback(producer.close)
+            if self._commands:
+                self._take(understood(self._follower.to_the_end(READING)), stops=False)
+            self._find(services)
+            self._publish(STARTED, letters=len(self.plan.letters))
+            end = End.STOPPED
+            try:
+                end = self._drive()
+            finally:
+                self._publish(ENDED, end=end.value)
+        return end
+
+    def _drive(self) -> End:
+        if not self._await_sent():
+            return End.CANARY_FAILED
+        left = iter([it for it in self.plan.letters if self.outcomes[it.letter] is Outcome.OPEN])
+        proven = sum(it is Outcome.HANDLED for it in self.outcomes.values())
+        for it in left:
+            if proven >= self.plan.care.canary:
+                return self._rest([it, *left])
+            outcome = self._try_one(it)
+            if self._stopped:
+                return End.STOPPED
+            if outcome is Outcome.BACK:
+                return End.CANARY_FAILED
+            if not outcome.final:
+                return End.NO_NEWS
+            proven += outcome is Outcome.HANDLED
+        return self._rest([])
+
+    def _await_sent(self) -> bool:
+        """Wait for what an earlier run gave back and did not hear of; False when a canary turns out to have failed."""
+        before = sum(it is Outcome.BACK for it in self._known.values())
+        while any(it is Outcome.SENT for it in self.outcomes.values()) and not self._stopped and self._has_news():
+            self._look(0.1)
+        failed = sum(it is Outcome.BACK for it in self.outcomes.values()) - before
+        return not failed or sum(it is Outcome.HANDLED for it in self.outcomes.values()) >= self.plan.care.canary
+
+    def _try_one(self, letter: Letter) -> Outcome:
+        self._give(letter)
+        while not self.outcomes[letter.letter].final and not self._stopped and self._has_news():
+            self._look(0.1)
+        return self.outcomes[letter.letter]
+
+    def _rest(self, letters: Sequence[Letter]) -> End:
+        pause, due = 1 / self.plan.care.rate, time.monotonic()
+        for letter in letters:
+            while (wait := due - time.monotonic()) > 0 and not self._stopped:
+                self._look(min(wait, 0.1))
+            if self._stopped:
+                return End.STOPPED
+            due = max(due, time.monotonic()) + pause
+            self._give(letter)
+            self._look(0)
+        while any(it is Outcome.SENT for it in self.outcomes.values()) and not self._stopped:
+            if not self._has_news():
+                return End.NO_NEWS
+            self._look(0.1)
+        return End.STOPPED if self._stopped else End.DONE
+
+    def _has_news(self) -> bool:
+        return time.monotonic() - self._news < PATIENCE
+
+    # -- giving back -------------------------------------------------------------------------------------------------
+
+    def _find(self, services: Iterable[str]) -> None:
+        """Look what is there now; letters that changed since the plan was made are left alone."""
+        for service in services:
+            for number, table in tables(self.kafka, service, NEEDED).items():
+                self._found |= {it.letter: it for it in parked_in(table, self.kafka, service, number)}
+        for letter in self.plan.letters:
+            it = self._found.get(letter.letter)
+            changed = it is None or not it.held or it.ticket != letter.ticket
+            if changed and self.outcomes[letter.letter] is Outcome.OPEN:
+                self._settle(letter.letter, Outcome.CHANGED)
+            elif not changed and self.outcomes[letter.letter] is Outcome.SENT:
+                # It never arrived, or will be refused: the ticket lets only one of two take effect.
+                self.outcomes[letter.letter] = Outcome.OPEN
+
+    def _give(self, letter: Letter) -> None:
+        it = self._found.get(letter.letter)
+        if it is None or self.outcomes[letter.letter] is not Outcome.OPEN:
+            return
+        command = resolution(it, self.decision, os.urandom(16), time.time_ns() // 1_000)
+        name = uuid_text(command.command_id)
+        self._commands[name] = letter.letter
+        self.outcomes[letter.letter] = Outcome.SENT
+        self._journal.note(letter.letter, Outcome.SENT, name)
+        try:
+            self._producers[it.service].append(it.key.encode(), encode_command(command))
+        except NotAccepted as error:
+            self._journal.note(letter.letter, Outcome.OPEN)
+            raise LogError(str(error)) from error
+        self._news = time.monotonic()
+
+    # -- what came of it ---------------------------------------------------------------------------------------------
+
+    def _look(self, timeout: float) -> None:
+        self._take(understood(self._follower.poll(timeout)), stops=True)
+        if time.monotonic() - self._told >= PROGRESS:
+            self._publish(PROGRESSED)
+
+    def _take(self, events: Iterable[dict[str, Any]], *, stops: bool) -> None:
+        for event in events:
+            name, letter = event.get("event"), self._commands.get(str(event.get("command")))
+            if name == STOP and event.get("redrive") == self.plan.redrive:
+                self._stopped = stops
+            elif letter is None or self.outcomes[letter].final:
+                continue
+            elif name == "RETURNED" and (outcome := OF_EVENT.get(event["outcome"])) is not None:
+                self._settle(letter, outcome)
+            elif name == "COMMAND_REFUSED":
+                self._settle(letter, Outcome.CHANGED)
+
+    def _settle(self, letter: str, outcome: Outcome) -> None:
+        self.outcomes[letter] = outcome
+        self._journal.note(letter, outcome)
+        self._news = time.monotonic()
+        self._tell(count(self.outcomes))
+
+    def _publish(self, name: str, **facts: object) -> None:
+        self._told = time.monotonic()
+        publish(self.kafka, name, self.plan.redrive, self.decision, outcomes=count(self.outcomes), **facts)
+
+
+def publish(kafka: Kafka, name: str, redrive: str, decision: Decision, **facts: object) -> None:
+    """Report something about a redrive to the events topic.
+
+    Raises:
+        LogError: Kafka did not take it.
+    """
+    content = {
+        "event": name, "redrive": redrive, "at": time.time_ns() // 1_000, "by": decision.by, "reason": decision.reason,
+        **facts,
+    }  # fmt: skip
+    append(kafka, events_topic(kafka.namespace), [(redrive.encode(), json.dumps(content).encode())])
+
+
+def stop(kafka: Kafka, redrive: str, by: str, reason: str) -> None:
+    """Ask a redrive to stop, wherever it runs.
+
+    Raises:
+        LogError: Kafka did not take it, or no such redrive runs.
+    """
+    last = next(iter(events_of(kafka, redrive)[-1:]), None)
+    if last is None or last["event"] == ENDED:
+        raise LogError(f"{redrive} does not run" if last is not None else f"nothing is known of {redrive}")
+    publish(kafka, STOP, redrive, Decision(Action.RETRY, by, reason))
+
+
+def events_of(kafka: Kafka, redrive: str) -> list[dict[str, Any]]:
+    """Return what was reported about a redrive so far.
+
+    Raises:
+        LogError: the events cannot be read.
+    """
+    with Follower(kafka, [events_topic(kafka.namespace)]) as follower:
+        found = understood(follower.to_the_end(PATIENCE))
+    return [event for event in found if event.get("redrive") == redrive]

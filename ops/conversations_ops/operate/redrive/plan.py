@@ -1,0 +1,120 @@
+"""A redrive plan: which letters, frozen at one moment, and how carefully. A file people can read before they start it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple, get_origin, get_type_hints
+
+from conversations.errors import DeclarationError
+from conversations.protocol.parked import Parked
+from conversations_ops.operate.redrive.selection import Selector
+
+VERSION = 1
+_NAME = re.compile(r"rd-[0-9a-f]{1,16}")
+
+
+class Letter(NamedTuple):
+    """One failed message as it was when the plan was made; whatever changed since is left alone."""
+
+    letter: str
+    service: str
+    ticket: int
+    failure: str
+    behind: int
+
+
+class Care(NamedTuple):
+    """How carefully a plan is carried out."""
+
+    canary: int = 3
+    """So many first, one after the other; if one fails nothing more is tried."""
+    rate: float = 20.0
+    """Letters a second after that."""
+    max_returns: int = 3
+    """A letter that was given back so often is left out."""
+
+
+class Plan(NamedTuple):
+    """What a redrive is to do."""
+
+    redrive: str
+    """Its name, e.g. "rd-1f3a9c20"."""
+    namespace: str
+    made_at: str
+    made_by: str
+    selector: Selector
+    care: Care
+    letters: tuple[Letter, ...]
+    """Longest waiting first."""
+    left_out: int = 0
+    """Letters that were given back too often."""
+
+    @property
+    def behind(self) -> int:
+        """Records that wait behind the letters."""
+        return sum(it.behind for it in self.letters)
+
+
+def freeze(waiting: Iterable[Parked], selector: Selector, care: Care) -> tuple[tuple[Letter, ...], int]:
+    """Choose letters that are held now; return them, and how many were given back too often."""
+    held = sorted((it for it in waiting if it.held and selector.matches(it)), key=lambda it: (it.since, it.letter))
+    chosen = [it for it in held if it.returns < care.max_returns]
+    letters = tuple(Letter(it.letter, it.service, it.ticket, it.failure, it.behind) for it in chosen)
+    return letters, len(held) - len(chosen)
+
+
+def to_json(plan: Plan) -> str:
+    """Write a plan down."""
+    return json.dumps({"version": VERSION, **_plain(plan)}, indent=2) + "\n"
+
+
+def _plain(plan: Plan) -> dict[str, Any]:
+    return {
+        **plan._asdict(), "selector": plan.selector._asdict(), "care": plan.care._asdict(),
+        "letters": [it._asdict() for it in plan.letters],
+    }  # fmt: skip
+
+
+def _check(plan: Plan) -> None:
+    """Refuse what somebody who edited the file may have got wrong."""
+    care = plan.care
+    parts: tuple[Plan | Selector | Care | Letter, ...] = (plan, plan.selector, care, *plan.letters)
+    for part in parts:
+        _check_types(part)
+    if not _NAME.fullmatch(plan.redrive):
+        raise ValueError(f"redrive is {plan.redrive!r}")
+    if not 0 < care.rate < float("inf") or care.canary < 0 or care.max_returns < 1:
+        raise ValueError(f"care is {care}")
+
+
+def _check_types(part: Plan | Selector | Care | Letter) -> None:
+    """Refuse fields of other types than they are declared with, so that nothing fails in the middle of a redrive."""
+    for name, declared in get_type_hints(type(part)).items():
+        value, fits = getattr(part, name), get_origin(declared) or declared
+        # In JSON 20 is a rate as good as 20.0; but true is no number.
+        if type(value) is not fits and not (fits is float and type(value) is int):
+            raise ValueError(f"{name} is {value!r:.80}")
+
+
+def from_json(text: str) -> Plan:
+    """Read a plan.
+
+    Raises:
+        DeclarationError: it is none, or of another version.
+    """
+    try:
+        fields = json.loads(text)
+        if fields.pop("version") != VERSION:
+            raise DeclarationError("the plan is of another version of this program: make it again")
+        letters = tuple(Letter(**it) for it in fields.pop("letters"))
+        plan = Plan(
+            selector=Selector(**fields.pop("selector")), care=Care(**fields.pop("care")), letters=letters, **fields
+        )
+        _check(plan)
+        return plan
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DeclarationError(f"this is no redrive plan: {error!r:.500}") from error
+    except RecursionError:
+        raise DeclarationError("this is no redrive plan: it is nested too deeply") from None

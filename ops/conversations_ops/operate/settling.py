@@ -1,0 +1,176 @@
+"""Closing letters that no dialog waits for: discarding them, or sending their messages again on a new dialog."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from conversations.config import Kafka
+from conversations.errors import DeclarationError
+from conversations.kafka.appending import append
+from conversations.kafka.catalog import read_catalog
+from conversations.kafka.follow import Follower
+from conversations.protocol.command import Begin, Command, End, Operation, Report, Send, Settle, Source, to_partition
+from conversations.protocol.envelope import Prefix
+from conversations.protocol.identifiers import RANDOM_BITS, uuid7, uuid_text
+from conversations.protocol.sequencing import NONE
+from conversations.protocol.topics import events_topic
+from conversations_ops.operate.asking import Refused, answers, ask
+from conversations_ops.operate.events import understood
+from conversations_ops.operate.letters import Letter
+from conversations_ops.operate.state import PATIENCE
+from conversations_ops.shortened import periods
+
+RESUBMITTING = "RESUBMITTING"
+TOGETHER = 500
+"""Letters closed by one command."""
+
+
+class Request(NamedTuple):
+    """Who asks, why, and how long to wait for the owners, in seconds."""
+
+    by: str
+    reason: str
+    wait: float
+
+
+def settle(kafka: Kafka, letters: Sequence[Letter], outcome: str, request: Request) -> None:
+    """Close open letters, also of several partitions and services.
+
+    Raises:
+        Refused: one is not open any more; those of its partition stay as they are.
+        LogError: Kafka did not take a command, or no owner answered in time.
+    """
+    places: dict[str, dict[int, list[Source]]] = defaultdict(lambda: defaultdict(list))
+    for it in letters:
+        places[it.service][it.partition].append(Source(it.topic.upper(), it.offset))
+    catalog, now = read_catalog(kafka), time.time_ns() // 1_000
+    for service, partitions in places.items():
+        count = catalog.partitions(service) or 0
+        commands = [
+            to_partition((number, count), Settle(tuple(sources[at : at + TOGETHER]), outcome, request.reason), request.by, os.urandom(16), now)
+            for number, sources in partitions.items()
+            for at in range(0, len(sources), TOGETHER)
+        ]  # fmt: skip
+        ask(kafka, service, commands, request.wait)
+
+
+class Resubmission(NamedTuple):
+    """A dead-lettered sequence that is to go on a new dialog."""
+
+    letters: tuple[Letter, ...]
+    """In the order of their numbers."""
+    first: Prefix
+    """What the envelopes of the old dialog began with."""
+    target_key: str
+
+    @property
+    def service(self) -> str:
+        """Whose dialog it is."""
+        return self.first.from_service
+
+    def commands(self, conversation: bytes, by: str, *, end: bool, now: int) -> list[Command]:
+        """Make the commands: one begins, one for each message, known by its number so that it happens once, one ends."""
+        begin = Begin(self.first.to_service, self.first.contract, 0, self.target_key)
+        sends = [
+            (f"{it.number}", Send(e.message_type, e.content_type, e.body))
+            for it in self.letters
+            if (e := it.envelope())
+        ]
+        steps: list[tuple[str, Operation]] = [("begin", begin), *sends, *([("end", End())] if end else [])]
+        return [
+            Command(
+                os.urandom(16), conversation, True, self.first.reply_key, f"resubmit-{name}", by, now, (operation, Report())
+            )
+            for name, operation in steps
+        ]  # fmt: skip
+
+
+def resubmission(letters: Sequence[Letter]) -> Resubmission:
+    """Check that letters can be sent again on a new dialog.
+
+    Raises:
+        DeclarationError: they are not the initiator's messages of one dialog.
+    """
+    ordered = sorted(letters, key=lambda it: it.number)
+    envelopes = [envelope for it in ordered if (envelope := it.envelope()) is not None]
+    if len(envelopes) != len(ordered) or not envelopes:
+        raise DeclarationError("only messages of a dialog can be sent again; what cannot be read can be discarded")
+    first = envelopes[0].prefix
+    if not first.from_initiator:
+        raise DeclarationError(
+            f"{ordered[0].letter} was sent by the target of its dialog, which cannot begin a new one: let the initiator ask again"
+        )
+    if len({envelope.prefix.conversation_id for envelope in envelopes}) > 1:
+        raise DeclarationError("these letters are of several dialogs: send those of one at a time")
+    try:
+        key = ordered[0].key.decode()
+    except UnicodeDecodeError:
+        raise DeclarationError(f"{ordered[0].letter} has a key that is no text: it can be discarded") from None
+    return Resubmission(tuple(ordered), first, key)
+
+
+def resubmit(kafka: Kafka, made: Resubmission, request: Request, *, end: bool) -> str:
+    """Send a dead-lettered sequence again, then close its letters; ``end``: and then END. Return the new dialog's id.
+
+    What was begun before, by somebody whose answer never came, is gone on with: no message is sent twice.
+
+    Raises:
+        DeclarationError: it was begun more than half a day ago, and nobody knows any more what took effect.
+        Refused: an owner refused a message; those before it were sent, and their letters closed.
+        LogError: Kafka did not take a command, or no owner answered in time: doing it again goes on with it.
+    """
+    now = time.time_ns() // 1_000
+    conversation = _begun(kafka, made, request, now)
+    name = uuid_text(conversation)
+    commands = made.commands(conversation, request.by, end=end, now=now)
+    done = {
+        event["command"]
+        for event in answers(kafka, made.service, commands, request.wait)
+        if event["event"] == "COMMAND_DONE"
+    }
+    sent = [
+        it for it, command in zip(made.letters, commands[1:], strict=False) if uuid_text(command.command_id) in done
+    ]
+    settle(kafka, sent, f"sent again on {name}", request)
+    if len(sent) < len(made.letters):
+        raise Refused(
+            f"{len(sent)} of {len(made.letters)} messages were sent again on {name}, and their letters closed"
+        )
+    return name
+
+
+def _begun(kafka: Kafka, made: Resubmission, request: Request, now: int) -> bytes:
+    """Return the id of the new dialog, told to the events before anything is sent: of two runs both use the same."""
+    topic, old = events_topic(kafka.namespace), uuid_text(made.first.conversation_id)
+    with Follower(kafka, [topic]) as follower:
+        found = understood(follower.to_the_end(PATIENCE))
+    before = [event for event in found if event["event"] == RESUBMITTING and event["conversation"] == old]
+    open_still = {it.letter for it in made.letters}
+    for event in before:
+        if not open_still & set(event["letters"]):
+            continue  # of other letters of that dialog
+        if now - event["at"] > periods().command_life // 2:
+            raise DeclarationError(
+                f"it was begun on {event['dialog']} more than half a day ago: look there, and discard what is left"
+            )
+        return bytes.fromhex(event["dialog"].replace("-", ""))
+    conversation = uuid7(now, int.from_bytes(os.urandom(16)) >> (128 - RANDOM_BITS)).bytes
+    content = {
+        "event": RESUBMITTING, "service": made.service, "at": now, "conversation": old, "dialog": uuid_text(conversation),
+        "letters": [it.letter for it in made.letters], "by": request.by, "reason": request.reason,
+    }  # fmt: skip
+    append(kafka, topic, [(made.service.encode(), json.dumps(content).encode())])
+    return conversation
+
+
+def sequence(letters: Sequence[Letter], of: Letter) -> list[Letter]:
+    """Return the open letters of the same dialog and direction."""
+    return [
+        it for it in letters
+        if (it.service, it.conversation, it.from_initiator) == (of.service, of.conversation, of.from_initiator) and it.number != NONE
+    ]  # fmt: skip

@@ -1,0 +1,63 @@
+"""Which messages failed and wait, of which services."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from conversations.config import Kafka
+from conversations.errors import DeclarationError
+from conversations.protocol.parked import NEEDED, Parked, parked
+from conversations.protocol.topics import STATE, service_topic
+from conversations_ops.operate.left_out import LeftOut
+from conversations_ops.operate.state import services, tables
+
+
+def waiting(kafka: Kafka, service: str = "") -> list[Parked]:
+    """List what waits for its next attempt, or for an operator, longest waiting first.
+
+    Args:
+        kafka: where.
+        service: of this one only; empty: of all in the catalog.
+
+    Raises:
+        DeclarationError: there is no such service.
+        LogError: a topic cannot be read.
+    """
+    found = [it for name in services(kafka, service) for it in _of(kafka, name)]
+    return sorted(found, key=lambda it: (it.since, it.letter))
+
+
+def find(kafka: Kafka, letter: str) -> Parked:
+    """Return the one that operators call so.
+
+    Raises:
+        LookupError: nothing of this name waits (any more).
+        LogError: a topic cannot be read.
+    """
+    service = letter.rpartition(".")[0]
+    try:
+        candidates = waiting(kafka, service) if service else []
+    except DeclarationError as error:
+        raise LookupError(str(error)) from error
+    found = next((it for it in candidates if it.letter == letter), None)
+    if found is None:
+        raise LookupError(
+            f"{letter} does not wait, or not any more: 'conversations dead-letters list' shows what does, "
+            "'conversations retries list' what is tried again by itself"
+        )
+    return found
+
+
+def _of(kafka: Kafka, service: str) -> list[Parked]:
+    found = tables(kafka, service, NEEDED)
+    return [it for number, table in found.items() for it in parked_in(table, kafka, service, number)]
+
+
+def parked_in(table: Mapping[bytes, bytes], kafka: Kafka, service: str, partition: int) -> list[Parked]:
+    """List what waits in a partition, from its rows; a row that is not understood is left out with a warning."""
+    left_out = LeftOut(service_topic(kafka.namespace, service, STATE))
+    found = parked(
+        table, service, partition, lambda key, why: left_out.add(f"partition {partition} row {key.hex()}", why)
+    )
+    left_out.tell()
+    return found
