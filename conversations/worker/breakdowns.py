@@ -37,7 +37,7 @@ def failed(partition: Partition, item: Item | None, failure: BaseException) -> N
     if isinstance(failure, Exception) and not isinstance(failure, NOT_A_RECORDS):
         owner.breakdowns.blame(partition, item, failure)
     else:
-        owner.fail(failure, partition.number)
+        owner.breakdowns.fail(failure, partition.number)
 
 
 def verdict(partition: Partition, item: Item) -> Condemned | None:

@@ -140,7 +140,7 @@ class Letters:
     def event(self, name: str, **facts: object) -> None:
         """Report something to the events topic, in the next transaction; to the log while that cannot be written to."""
         record = self.event_record(name, **facts)
-        if self._owner.events_topic in self._owner.destinations.blocked:
+        if self._owner.topics.events in self._owner.destinations.blocked:
             log.warning("an event could not be published: %s", (record[3] or b"").decode())
             return
         self._outbox.produce(record)
@@ -150,7 +150,7 @@ class Letters:
         owner = self._owner
         short = {fact: what[:TEXT_LIMIT] if isinstance(what, str) else what for fact, what in facts.items()}
         content = {"event": name, "service": owner.name, "partition": self._number, "at": owner.now, **short}
-        return owner.events_topic, 0, owner.name.encode(), json.dumps(content).encode(), None
+        return owner.topics.events, 0, owner.name.encode(), json.dumps(content).encode(), None
 
     def _source(self, topic: str, offset: int, reason: str) -> Headers:
         return [

@@ -160,7 +160,7 @@ class Parking:
     def _show(self, item: Item, found: Park) -> None:
         """Let others see the wait, on the topic of the longest declared delay that is not longer."""
         wait = found.row.due - self._owner.now
-        topic = next((topic for delay, topic in self._owner.retry_topics if delay <= wait), None)
+        topic = next((topic for delay, topic in self._owner.topics.retries if delay <= wait), None)
         if topic is not None and found.wakes != NEVER:
             self._outbox.produce(
                 (topic, self._number, item.key, item.value, self._letters.retry_headers(item, found.row))
