@@ -71,3 +71,11 @@ def test_guarantees_name_tests_and_mutations_that_exist() -> None:
     assert cited
     assert not [f"{file}::{name}" for file, name in cited if f"def {name}(" not in (ROOT / file).read_text()]
     assert set(re.findall(r"\[(\d{2,3})\]", page)) == {mutation.patch.partition("-")[0] for mutation in MUTATIONS}
+
+
+def test_files_that_the_architecture_names_are_there() -> None:
+    named = re.findall(
+        r"`((?:conversations|ops|spark_jobs|tests)/[\w./]+)`", (ROOT / "docs" / "architecture.md").read_text()
+    )
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / name).exists()] == []
