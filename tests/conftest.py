@@ -24,12 +24,14 @@ SHARED = {
 """Tests of which only one process has any, when several share the work: one Spark, and one run that takes the whole machine."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)  # xdist looks at the groups in a hook of this name: this one is before
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
     """Keep the tests of a file, and those of ``SHARED``, in one process: they share fixtures, or the machine."""
     for item in items:
         file = item.nodeid.partition("::")[0]
         group = next((name for place, name in SHARED.items() if file.startswith(place)), file)
         item.add_marker(pytest.mark.xdist_group(group))
+    yield
 
 
 @pytest.hookimpl(wrapper=True)
