@@ -20,8 +20,8 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
+from conversations.protocol import letters as names
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE, service_topic
-from conversations.worker import letters as names
 from spark_jobs.envelopes import decode, writer_schemas
 from spark_jobs.wire import Moment, Wire
 

@@ -9,6 +9,7 @@ from conversations.protocol import rows
 from conversations.protocol.command import Action, Command, Failed, Resolve
 from conversations.protocol.envelope import Kind, decode
 from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.letters import letter_of
 from conversations.protocol.sequencing import NONE
 
 NEEDED = (rows.ENDPOINT, rows.PARK, rows.PARKED, rows.RETRY)
@@ -63,11 +64,6 @@ class Parked(NamedTuple):
     def held(self) -> bool:
         """It was given up on, and an operator must decide."""
         return self.due is None and not self.queue_off
-
-
-def letter_of(service: str, topic: str, partition: int, offset: int) -> str:
-    """Name a letter by where its record came from: "orders.queue-3-17"."""
-    return f"{service}.{topic.rpartition('.')[2]}-{partition}-{offset}"
 
 
 def parked(

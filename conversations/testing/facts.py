@@ -10,7 +10,7 @@ from typing import NamedTuple
 from conversations.errors import UndecodableRecord
 from conversations.handlers import Side
 from conversations.memory.record import MemoryRecord
-from conversations.protocol import rows
+from conversations.protocol import letters, rows
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, decode, split_header
 from conversations.protocol.identifiers import uuid_text
@@ -18,7 +18,6 @@ from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, service_topic
 from conversations.testing.broker import FaultyBroker
 from conversations.testing.reading import endpoints_of, state_of, visible
-from conversations.worker import letters
 
 Sides = Mapping[str, Mapping[tuple[str, bool], Side]]
 Direction = tuple[bytes, bool]

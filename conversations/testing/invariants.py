@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from conversations.memory.record import MemoryRecord
-from conversations.protocol import rows
+from conversations.protocol import letters, rows
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import Kind
 from conversations.protocol.sequencing import NONE
@@ -22,7 +22,6 @@ from conversations.protocol.topics import STATE, service_topic
 from conversations.testing.broker import FaultyBroker
 from conversations.testing.facts import Direction, Facts, Sent, Sides, name_of, partition_row
 from conversations.testing.reading import state_of
-from conversations.worker import letters
 
 __all__ = ["Invariants", "name_of"]
 

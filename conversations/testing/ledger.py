@@ -10,9 +10,9 @@ from uuid import UUID
 from conversations.errors import UndecodableRecord
 from conversations.memory.record import MemoryRecord
 from conversations.ports import Headers
+from conversations.protocol import letters
 from conversations.protocol.envelope import HEADER_NAME, split_header
 from conversations.protocol.sequencing import NONE
-from conversations.worker import letters
 
 
 class Handled(NamedTuple):

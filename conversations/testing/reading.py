@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.record import MemoryRecord
-from conversations.protocol import rows
+from conversations.protocol import letters, rows
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.topics import DEAD_LETTER, STATE, service_topic
-from conversations.worker import letters
 
 
 @dataclass(frozen=True, slots=True)

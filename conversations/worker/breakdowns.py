@@ -16,8 +16,8 @@ from conversations.errors import (
     StateDamaged,
     StateUpgradeError,
 )
+from conversations.protocol import letters
 from conversations.protocol.identifiers import uuid_text
-from conversations.worker import letters
 from conversations.worker.active import Item
 from conversations.worker.condemned import Condemned
 from conversations.worker.partition import Partition
@@ -37,7 +37,7 @@ def failed(partition: Partition, item: Item | None, failure: BaseException) -> N
     if isinstance(failure, Exception) and not isinstance(failure, NOT_A_RECORDS):
         owner.breakdowns.blame(partition, item, failure)
     else:
-        owner.fail(failure, partition.number)
+        owner.breakdowns.fail(failure, partition.number)
 
 
 def verdict(partition: Partition, item: Item) -> Condemned | None:

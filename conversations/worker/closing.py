@@ -21,14 +21,14 @@ def collect(partition: Partition) -> bool:
     try:
         collected = collecting.collect(partition)
     except StateDamaged as error:
-        owner.fail(error, owner.failed_in)  # not raised before the others are committed, which are collected already
+        owner.breakdowns.fail(error)  # not raised before the others are committed, which are collected already
         return False
     except NOT_A_RECORDS:
         raise
     except Exception as error:  # noqa: BLE001 - it is a record's, which is to be found
         if partition.number in owner.breakdowns.careful and partition.outbox.at_work is None:
             damage = StateDamaged(partition.number, f"it cannot be committed: {text_of(error)}")
-            owner.fail(damage, owner.failed_in)
+            owner.breakdowns.fail(damage)
         else:
             owner.breakdowns.blame_collected(partition, error)
         return False

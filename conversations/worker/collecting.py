@@ -204,7 +204,7 @@ def _tick(partition: Partition) -> None:
         return
     key = key_in(partition.number, owner.destinations.partitions(owner.name) or 1)
     command = Command(owner.new_conversation(), bytes(16), True, key, "", owner.name, now, (Tick(),))
-    partition.outbox.produce((owner.commands_topic, partition.number, key.encode(), encode_command(command), None))
+    partition.outbox.produce((owner.topics.commands, partition.number, key.encode(), encode_command(command), None))
 
 
 def _pass_bound(partition: Partition) -> None:
@@ -212,34 +212,3 @@ def _pass_bound(partition: Partition) -> None:
     if partition.progress.row.unclean_starts and partition.settled():
         partition.progress.leave_the_past()
         partition.work.trust()
-
-
-def make_room(partition: Partition, limit: int, *, committed: bool) -> None:
-    """Keep so many endpoints in memory at most, as far as they may leave it.
-
-    Also where a step committed nothing: it may have looked at endpoints that are only in rows, as for a destination that is still not
-    there. Nothing can leave that could not before, so without a commit it is only tried when there are more.
-    """
-    partition.work.forget_large()
-    partition.left_in_memory = min(partition.left_in_memory, len(partition.actives))
-    if len(partition.actives) <= limit or partition.gone:
-        return
-    if not committed and len(partition.actives) == partition.left_in_memory:
-        return
-    lanes: dict[Lane, list[bytes]] = {}
-    busy = {*partition.work.regrouped}
-    for peer, active in partition.actives.items():
-        lanes.setdefault(active.lane, []).append(peer)
-        if active.dirty or (active.exists and active.endpoint.ack_at < 1 << 61):
-            busy.add(active.lane)
-    for lane, peers in lanes.items():
-        if len(partition.actives) <= limit * 3 // 4:
-            break
-        # A group leaves memory as a whole: two lanes for one group would handle it twice at a time.
-        if lane in busy or lane.items or lane.run is not None:
-            continue
-        for peer in peers:
-            del partition.actives[peer]
-        lane.forget_group()
-        partition.work.forget(lane)
-    partition.left_in_memory = len(partition.actives)

@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from conversations.protocol.sequencing import NONE
 from conversations.worker.suspicion import name_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ class Condemned:
     times: int = 1
     """How often; a second time also when it was only given up on."""
 
+    def again(self, failure: Exception) -> None:
+        """Our code failed with it once more."""
+        self.failure = failure
+        self.times += 1
+
 
 class Breakdowns:
     """The broken partitions of one worker, and the records that broke them. Guarded by the owner's lock."""
@@ -37,6 +43,20 @@ class Breakdowns:
         """Partitions of which nothing in memory is to be committed."""
         self.careful: dict[int, int] = {}
         """Partitions that go on one item at a time, and for how many steps."""
+        self.failure: BaseException | None = None
+        """What no record is to blame for: the polling thread raises it."""
+        self.failed_in = NONE
+        """The partition whose lane it was raised in, if it was in one."""
+
+    def fail(self, failure: BaseException, partition: int | None = None) -> None:
+        """Note what the polling thread is to raise, and whose lane raised it, if a lane did."""
+        self.failure = failure
+        if partition is not None:
+            self.failed_in = partition
+
+    def forgive(self) -> None:
+        """What failed is mended."""
+        self.failure = None
 
     def blame(self, partition: Partition, item: Item | None, failure: Exception) -> None:
         """A step of a partition failed while this item was at work."""
@@ -49,7 +69,7 @@ class Breakdowns:
             return
         found = self.condemned.get((number, what))
         if found is not None:
-            found.failure, found.times = failure, found.times + 1
+            found.again(failure)
         elif len(self.condemned) < MOST:
             self.condemned[number, what] = Condemned(failure)
 

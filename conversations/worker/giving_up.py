@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from conversations.bodies import said
 from conversations.poison import End, Then
-from conversations.protocol import rows
+from conversations.protocol import letters, rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import OPEN_STATES
-from conversations.worker import letters, parking, receiving, speaking, switching
+from conversations.worker import parking, receiving, speaking, switching
 from conversations.worker.active import Item
 from conversations.worker.partition import Partition
 from conversations.worker.receiving import Task

@@ -80,7 +80,7 @@ def set_untaken_aside(partition: Partition, record: Record, why: str) -> None:
     """Keep a record that processes died of without looking into it: not even its headers are asked for."""
     offset = record.offset()
     log.error("a record of %s at %d is not taken: %s", record.topic(), offset, why)
-    if record.topic() == partition.owner.queue_topic:
+    if record.topic() == partition.owner.topics.queue:
         partition.progress.skip(offset)
     else:
         partition.progress.take_command(offset)
@@ -203,7 +203,7 @@ def _into_lane(partition: Partition, record: Record, command: Command, key: byte
     count = owner.destinations.partitions(owner.name)
     if count is not None and partition_of(key, count) != partition.number:
         # Without its headers: a command has none, and these may be too large, or have names that nobody can write.
-        partition.outbox.produce((owner.commands_topic, partition_of(key, count), key, value, None))
+        partition.outbox.produce((owner.topics.commands, partition_of(key, count), key, value, None))
         return
     peer = rows.identity(command.conversation_id, not command.from_initiator)
     active = partition.find(peer, command.key, "")
@@ -228,7 +228,7 @@ def restore_waiting(partition: Partition) -> None:
 def _waiting_item(partition: Partition, row: rows.WaitingRow) -> Item:
     text = row.key.decode()
     common = (row.topic, row.offset, row.log_time, row.key, row.header, row.value, row.accepted, row.attempts)
-    if row.topic == partition.owner.commands_topic:
+    if row.topic == partition.owner.topics.commands:
         command = decode_command(row.value)
         active = partition.find(rows.identity(command.conversation_id, not command.from_initiator), text, "")
         return Item(active, None, command, False, *common)

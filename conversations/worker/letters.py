@@ -10,6 +10,35 @@ from conversations.bodies import said
 from conversations.ports import Headers, Produced, Record
 from conversations.protocol import rows
 from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.letters import (
+    ATTEMPTS,
+    CODE,
+    COMMAND_REFUSED,
+    CONVERSATION,
+    DUE,
+    EXCEPTION,
+    EXCEPTION_MESSAGE,
+    FAILED_AT,
+    FROM_INITIATOR,
+    HELD,
+    MESSAGE_TYPE,
+    ORIGINAL,
+    PART,
+    PART_OF,
+    REASON,
+    SEQUENCE,
+    SET_ASIDE,
+    SIZE,
+    SKIPPED,
+    SOURCE_OFFSET,
+    SOURCE_PARTITION,
+    SOURCE_TOPIC,
+    STACK,
+    STACK_LIMIT,
+    TEXT_LIMIT,
+    UNDELIVERABLE,
+    WAITS,
+)
 from conversations.protocol.limits import KEY_BYTES, RECORD_BYTES, sendable
 from conversations.protocol.rows import ParkRow
 from conversations.worker.active import Item, Leftover
@@ -20,59 +49,13 @@ from conversations.worker.schedule import Schedule
 
 log = logging.getLogger("conversations.worker")
 
-STACK_LIMIT = 8_192
-TEXT_LIMIT = 1_000
-"""Characters of a text from outside that is repeated in a header or an event."""
 HEADERS_LIMIT = 16_384
 """Bytes of a record's own headers that its letter repeats."""
 PART_BYTES = 1_000_000
 """Size of the parts that a letter too large for its topic is divided into."""
 
-# Names of the headers of a dead letter.
-REASON = "dl.reason"
-EXCEPTION = "dl.exception"
-EXCEPTION_MESSAGE = "dl.exception-message"
-STACK = "dl.stack"
-ATTEMPTS = "dl.attempts"
-FAILED_AT = "dl.failed-at"
-SOURCE_TOPIC = "dl.source-topic"
-SOURCE_PARTITION = "dl.source-partition"
-SOURCE_OFFSET = "dl.source-offset"
-CONVERSATION = "dl.conversation"
-FROM_INITIATOR = "dl.from-initiator"
-SEQUENCE = "dl.sequence"
-MESSAGE_TYPE = "dl.message-type"
-CODE = "dl.code"
-HELD = "dl.held"
-"""The letter is open: its message is still the head of its dialog, which waits until an operator decides."""
-DUE = "dl.due"
-"""On a retry topic: when it is tried again, microseconds since 1970."""
 KEPT_BYTES = 256_000_000
 """Most that is kept of one record, or its letter would not fit a transaction; ``dl.size`` tells what it was."""
-PART = "dl.part"
-"""``number/count`` of a letter in parts, from 1: a record too large for one; all have the same source offset."""
-PART_OF = "dl.part-of"
-"""What the part is of: ``key`` or ``value``."""
-SIZE = "dl.size"
-"""Bytes of the whole key or value that the part is of."""
-ORIGINAL = "dl.header."
-"""Prefix of the headers that a record set aside had itself."""
-
-# Why a record became a dead letter.
-HANDLER_FAILED = "handler-failed"
-AFTER_END = "after-end"
-HELD_AT_END = "held-at-end"
-PARKED_AT_END = "parked-at-end"
-SKIPPED = "skipped"
-EDITED = "edited"
-BREACH = "breach"
-REFUSED = "refused"
-COMMAND_REFUSED = "command-refused"
-WAITS = "waits"
-"""On a retry topic: it is tried again."""
-SET_ASIDE = "set-aside"
-UNDELIVERABLE = "undeliverable"
-"""What this side said, and its peer's topic refused for good."""
 
 
 class Letters:
@@ -157,7 +140,7 @@ class Letters:
     def event(self, name: str, **facts: object) -> None:
         """Report something to the events topic, in the next transaction; to the log while that cannot be written to."""
         record = self.event_record(name, **facts)
-        if self._owner.events_topic in self._owner.destinations.blocked:
+        if self._owner.topics.events in self._owner.destinations.blocked:
             log.warning("an event could not be published: %s", (record[3] or b"").decode())
             return
         self._outbox.produce(record)
@@ -167,7 +150,7 @@ class Letters:
         owner = self._owner
         short = {fact: what[:TEXT_LIMIT] if isinstance(what, str) else what for fact, what in facts.items()}
         content = {"event": name, "service": owner.name, "partition": self._number, "at": owner.now, **short}
-        return owner.events_topic, 0, owner.name.encode(), json.dumps(content).encode(), None
+        return owner.topics.events, 0, owner.name.encode(), json.dumps(content).encode(), None
 
     def _source(self, topic: str, offset: int, reason: str) -> Headers:
         return [

@@ -188,7 +188,7 @@ class Worker:
         began = time.monotonic()
         try:
             self.owner.log.join(self)
-            self.owner.look_for_retry_topics()
+            self.owner.topics.look_for_retries(self.owner.log, self.owner.service.poison)
         except KafkaUnreachable as error:
             if not self._joined_once and not isinstance(error, KafkaNotReady):
                 raise
@@ -270,14 +270,14 @@ class Worker:
         with self.owner.lock:
             room = self.settings.limits.cached_endpoints // max(1, len(self.partitions))
             for partition in chosen:
-                collecting.make_room(partition, room, committed=partition in flying)
+                partition.make_room(room, committed=partition in flying)
         self._raise_failure()
 
     def _raise_failure(self) -> None:
-        if self.owner.failure is not None:
-            if (partition := self.partitions.get(self.owner.failed_in)) is not None:
-                rollbacks.count(partition, self.owner.failure)
-            raise self.owner.failure
+        if self.owner.breakdowns.failure is not None:
+            if (partition := self.partitions.get(self.owner.breakdowns.failed_in)) is not None:
+                rollbacks.count(partition, self.owner.breakdowns.failure)
+            raise self.owner.breakdowns.failure
 
     def _commit_flying(self, flying: list[Partition]) -> None:
         self._committing = True
@@ -344,7 +344,7 @@ class Worker:
     def revoked(self, partitions: Sequence[int]) -> None:
         """Wait a moment for running handlers, commit what is finished, mark clean, let go; rows keep what still runs."""
         owned = [self.partitions[n] for n in partitions if n in self.partitions]
-        if not self._committing and not self._failed and self.owner.failure is None:
+        if not self._committing and not self._failed and self.owner.breakdowns.failure is None:
             deadline = time.monotonic() + self.settings.revocation.total_seconds()
             for partition in owned:
                 working.drain(partition, deadline)
@@ -417,8 +417,8 @@ class Worker:
         """Stop a partition in the middle of a step: nothing is built upon its rows; if only a copy is damaged it is made anew."""
         self.owner.log.drop(error.partition)
         with self.owner.lock:
-            if self.owner.failure is error:
-                self.owner.forgive()
+            if self.owner.breakdowns.failure is error:
+                self.owner.breakdowns.forgive()
         if error.of_a_copy:
             self._forget([error.partition])
             self.assigned([error.partition])

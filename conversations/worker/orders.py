@@ -14,7 +14,7 @@ from conversations.errors import (
     LocalError,
     UnknownContract,
 )
-from conversations.protocol import codes, rows
+from conversations.protocol import codes, letters, rows
 from conversations.protocol.command import (
     Begin,
     Cleanup,
@@ -35,7 +35,7 @@ from conversations.protocol.envelope import message_run
 from conversations.protocol.identifiers import drawn_at, uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.states import Event
-from conversations.worker import letters, resolving, settling, speaking, switching
+from conversations.worker import resolving, settling, speaking, switching
 from conversations.worker.active import Active, Item
 from conversations.worker.partition import Partition
 from conversations.worker.room import Room

@@ -22,10 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from conversations.errors import StateDamaged
-from conversations.protocol import rows
+from conversations.protocol import letters, rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import Kind
-from conversations.worker import letters
 from conversations.worker.active import Active, Item, Park
 from conversations.worker.letters import Letters
 from conversations.worker.outbox import Outbox
@@ -161,7 +160,7 @@ class Parking:
     def _show(self, item: Item, found: Park) -> None:
         """Let others see the wait, on the topic of the longest declared delay that is not longer."""
         wait = found.row.due - self._owner.now
-        topic = next((topic for delay, topic in self._owner.retry_topics if delay <= wait), None)
+        topic = next((topic for delay, topic in self._owner.topics.retries if delay <= wait), None)
         if topic is not None and found.wakes != NEVER:
             self._outbox.produce(
                 (topic, self._number, item.key, item.value, self._letters.retry_headers(item, found.row))

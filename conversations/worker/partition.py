@@ -1,4 +1,10 @@
-"""One owned queue partition: what is in memory of it.
+"""One owned queue partition: its endpoints in memory, and the owners of everything else that is known of it.
+
+A partition that comes back to a worker is a new object, made from its rows. The old one is **gone**: nothing of it is committed any
+more, and results of handlers that still run for it are refused. Nothing compares generations, as nothing survives in the object.
+
+An endpoint is in memory, in a row, or nowhere yet. ``find`` looks in this order, and leaves in memory what it found. Endpoints leave
+memory again when there are too many, a group at a time: two lanes for one group would handle it twice at a time.
 
 Everything here is touched under ``Owner.lock``: by the polling thread, and by lanes between handlers.
 """
@@ -14,7 +20,7 @@ from conversations.ports import Positions, Store
 from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.states import State
-from conversations.worker.active import Active, Item, Refusal
+from conversations.worker.active import Active, Item, Lane, Refusal
 from conversations.worker.backlog import Backlog
 from conversations.worker.letters import Letters
 from conversations.worker.outbox import Outbox
@@ -30,12 +36,12 @@ R = TypeVar("R")
 
 
 class Partition:
-    """An owned partition of the service's queue, with its endpoints, lanes, deadlines and outbox."""
+    """An owned partition of the service's queue."""
 
     def __init__(self, number: int, owner: Owner, store: Store) -> None:
         self.number = number
         self.owner = owner
-        self.outbox = Outbox(number, store, owner.budget, owner.state_topic, owner.dead_letter_topic)
+        self.outbox = Outbox(number, store, owner.budget, owner.topics.state, owner.topics.dead_letter)
         self.progress = Progress()
         self.actives: dict[bytes, Active] = {}
         """By what the peer's envelopes carry at ``IDENTITY``: conversation id and the sender's side."""
@@ -47,7 +53,7 @@ class Partition:
         """Dialogs to be broken because what they said is refused for good; their envelopes are such rows."""
         self.letters = Letters(number, owner, self.outbox, self.progress, self.schedule)
         self.parking = Parking(number, owner, self.outbox, self.progress, self.schedule, self.letters, self.work)
-        self.left_in_memory = 0
+        self._left_in_memory = 0
         """How many endpoints were left when room was last made."""
         self.backlog = Backlog()
         self.gone = False
@@ -98,7 +104,37 @@ class Partition:
         active.restore_entry(self.parking.wake_time(active))
         return active
 
-    # -- lanes --------------------------------------------------------------------------------------------
+    def make_room(self, limit: int, *, committed: bool) -> None:
+        """Keep so many endpoints in memory at most, as far as they may leave it.
+
+        Also where a step committed nothing: it may have looked at endpoints that are only in rows, as for a destination that is still not
+        there. Nothing can leave that could not before, so without a commit it is only tried when there are more.
+        """
+        self.work.forget_large()
+        self._left_in_memory = min(self._left_in_memory, len(self.actives))
+        if len(self.actives) <= limit or self.gone:
+            return
+        if not committed and len(self.actives) == self._left_in_memory:
+            return
+        lanes: dict[Lane, list[bytes]] = {}
+        busy = {*self.work.regrouped}
+        for peer, active in self.actives.items():
+            lanes.setdefault(active.lane, []).append(peer)
+            if active.dirty or (active.exists and active.endpoint.ack_at < 1 << 61):
+                busy.add(active.lane)
+        for lane, peers in lanes.items():
+            if len(self.actives) <= limit * 3 // 4:
+                break
+            # A group leaves memory as a whole: two lanes for one group would handle it twice at a time.
+            if lane in busy or lane.items or lane.run is not None:
+                continue
+            for peer in peers:
+                del self.actives[peer]
+            lane.forget_group()
+            self.work.forget(lane)
+        self._left_in_memory = len(self.actives)
+
+    # -- what the next step does ------------------------------------------------------------------------
 
     def is_busy(self) -> bool:
         """Say whether something is under way that the next step would carry on."""
@@ -179,7 +215,7 @@ class Partition:
             StateUpgradeError: newer code wrote state here.
         """
         ids = self.owner.log.topic_ids()
-        queue_id, commands_id = ids[self.owner.queue_topic], ids[self.owner.commands_topic]
+        queue_id, commands_id = ids[self.owner.topics.queue], ids[self.owner.topics.commands]
         row = self.outbox.read(rows.PARTITION)
         if row is None and committed is not None and committed > 0:
             raise InputLost(
@@ -190,7 +226,7 @@ class Partition:
             self._check(queue_id, commands_id)
             self.owner.clock.heard(self.progress.row.queue_time)
         fresh = row is None
-        self.progress.belongs_to(queue_id, commands_id, ids[self.owner.state_topic])
+        self.progress.belongs_to(queue_id, commands_id, ids[self.owner.topics.state])
         ends = self.owner.log.queue_end(self.number), self.owner.log.commands_end(self.number)
         self.progress.open(*ends, self.owner.clock.now())
         if self.progress.row.unclean_starts:

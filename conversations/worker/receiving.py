@@ -8,14 +8,14 @@ from typing import NamedTuple
 from conversations.bodies import BodyCodec
 from conversations.errors import InvalidBody
 from conversations.handlers import Handler, Side
-from conversations.protocol import codes, rows
+from conversations.protocol import codes, letters, rows
 from conversations.protocol.codes import Code
 from conversations.protocol.effects import Due, Failure, Reaction
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
-from conversations.worker import letters, speaking, strangers, undelivered
+from conversations.worker import speaking, strangers, undelivered
 from conversations.worker.active import Active, Item, Park
 from conversations.worker.partition import Partition
 from conversations.worker.records import encode_item, item_of

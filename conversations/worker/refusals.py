@@ -23,13 +23,13 @@ def take_out(
     Raises:
         LogError: a topic of the service's own takes nothing: without it there is no work.
     """
-    own = {topic: why for topic, why in error.topics.items() if topic in _needed(owner)}
+    own = {topic: why for topic, why in error.topics.items() if topic in owner.topics.needed}
     if own:
         raise LogError(f"the service's own topics refuse records: {'; '.join(f'{t}: {why}' for t, why in own.items())}")
     aside: dict[int, str] = {}
     for place, refused in error.records.items():
         topic, number, _, value, _ = outs[place]
-        if topic in {owner.state_topic, owner.dead_letter_topic}:
+        if topic in {owner.topics.state, owner.topics.dead_letter}:
             aside[number] = (
                 f"{topic} does not take a record of {len(value or b'')} bytes ({refused.why}): raise its "
                 "max.message.bytes, as 'conversations apply' does, and start again"
@@ -38,14 +38,10 @@ def take_out(
     failed = Failed(error.topics, error.forbidden, {id(outs[place]): found for place, found in error.records.items()})
     with owner.lock:
         for topic in error.topics:
-            if not topic.startswith(owner.retry_prefix):
+            if not topic.startswith(owner.topics.retry_prefix):
                 owner.destinations.block(topic, owner.now)
         for partition in partitions:
             if partition.number not in aside:
                 collecting.withdraw(partition, failed)
-        owner.retry_topics = [shown for shown in owner.retry_topics if shown[1] not in error.topics]
+        owner.topics.forget_retries(error.topics.keys())
     return aside
-
-
-def _needed(owner: Owner) -> set[str]:
-    return {owner.state_topic, owner.commands_topic, owner.dead_letter_topic}

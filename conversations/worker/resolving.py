@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from conversations.checks import check_error
 from conversations.errors import BodyTooLarge, LocalError
-from conversations.protocol import codes, rows
+from conversations.protocol import codes, letters, rows
 from conversations.protocol.command import Action, Command, Failed, Resolve
 from conversations.protocol.envelope import Kind, encode, header_of, tail_start
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import OPEN_STATES
-from conversations.worker import letters, parking, receiving, speaking
+from conversations.worker import parking, receiving, speaking
 from conversations.worker.active import Active, Item, Park
 from conversations.worker.partition import Partition
 

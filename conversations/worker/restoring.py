@@ -109,7 +109,7 @@ class Restoring:
 
     def _begun(self) -> tuple[Partition, Restore]:
         if self.partition is None or self._restore is None:
-            state_id = self._owner.log.topic_ids()[self._owner.state_topic]
+            state_id = self._owner.log.topic_ids()[self._owner.topics.state]
             store = self._stores.open(self._number, state_id)
             self._damage = store.damage or self._damage
             self.partition = Partition(self._number, self._owner, store)

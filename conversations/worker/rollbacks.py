@@ -31,7 +31,7 @@ def count(partition: Partition, failure: BaseException) -> None:
         by = f"{row.rollbacks} rollbacks in a row"
         switching.note(partition, switching.ROLLBACKS, by, f"{type(failure).__name__}: {failure}")
         records.append(switching.disabled(partition))
-    records.append((owner.state_topic, partition.number, rows.PARTITION, rows.encode_partition(row), None))
+    records.append((owner.topics.state, partition.number, rows.PARTITION, rows.encode_partition(row), None))
     try:
         owner.log.commit(records, {partition.number: row.queue})
     except (LogError, Fenced, Interrupted, DestinationFailed) as error:

@@ -53,7 +53,7 @@ def _give(partition: Partition, record: Record) -> bool:
     """Have a record taken, or let it wait; False when it does not fit there any more."""
     suspicion = partition.work.suspicion
     if suspicion is not None and _is_suspect(partition, suspicion, record):
-        if partition.backlog.unread if record.topic() == partition.owner.queue_topic else suspicion.taking.commands:
+        if partition.backlog.unread if record.topic() == partition.owner.topics.queue else suspicion.taking.commands:
             return _let_wait(partition, suspicion, record)  # behind others of its topic
         left = suspicion.left
         if why := suspicion.killed_untaken(record):
@@ -63,7 +63,7 @@ def _give(partition: Partition, record: Record) -> bool:
         else:
             _take(partition, record)
         suspicion.taken(record, waits=suspicion.left > left)
-    elif partition.backlog.paused and record.topic() == partition.owner.queue_topic:
+    elif partition.backlog.paused and record.topic() == partition.owner.topics.queue:
         partition.backlog.keep(record)
     else:
         _take(partition, record)
@@ -71,7 +71,7 @@ def _give(partition: Partition, record: Record) -> bool:
 
 
 def _take(partition: Partition, record: Record) -> None:
-    if record.topic() != partition.owner.queue_topic:
+    if record.topic() != partition.owner.topics.queue:
         intake.take_command(partition, record)
     else:
         intake.take(partition, record)
@@ -81,7 +81,7 @@ def _is_suspect(partition: Partition, suspicion: Suspicion, record: Record) -> b
     """Say whether a record is from before an unclean start, or behind one that is, or was when it was announced."""
     if suspicion.may_take(record):
         return True
-    if record.topic() != partition.owner.queue_topic:
+    if record.topic() != partition.owner.topics.queue:
         return record.offset() < partition.progress.commands_bound or bool(suspicion.taking.commands)
     if partition.backlog.paused:
         return False
@@ -89,7 +89,7 @@ def _is_suspect(partition: Partition, suspicion: Suspicion, record: Record) -> b
 
 
 def _let_wait(partition: Partition, suspicion: Suspicion, record: Record) -> bool:
-    waiting = partition.backlog.unread if record.topic() == partition.owner.queue_topic else suspicion.taking.commands
+    waiting = partition.backlog.unread if record.topic() == partition.owner.topics.queue else suspicion.taking.commands
     partition.backlog.leave()
     if len(waiting) >= partition.owner.settings.batch:
         return False

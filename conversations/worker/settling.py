@@ -6,7 +6,7 @@ from conversations.errors import LocalError
 from conversations.protocol import codes, rows
 from conversations.protocol.command import Command, Settle, Source
 from conversations.protocol.identifiers import uuid_text
-from conversations.protocol.parked import letter_of
+from conversations.protocol.letters import letter_of
 from conversations.worker.partition import Partition
 
 AT_ONCE = 1_000

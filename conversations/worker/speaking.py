@@ -369,4 +369,4 @@ def _command(partition: Partition, own: bytes, active: Active, operations: list[
             owner.new_conversation(), own[:16], True, endpoint.key, "", owner.name, owner.now,
             tuple(operations[at : at + OPERATIONS]),
         )  # fmt: skip
-        partition.outbox.produce((owner.commands_topic, partition_of(key, count), key, encode_command(command), None))
+        partition.outbox.produce((owner.topics.commands, partition_of(key, count), key, encode_command(command), None))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from conversations.protocol import codes, rows
+from conversations.protocol import codes, letters, rows
 from conversations.protocol.codes import Code
 from conversations.protocol.effects import Transmit
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
 from conversations.protocol.sequencing import NONE, Inbound
 from conversations.protocol.spans import Spans
-from conversations.worker import groups, letters, speaking
+from conversations.worker import groups, speaking
 from conversations.worker.active import Active, Item
 from conversations.worker.partition import Partition
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 import logging
 
 from conversations.ports import Produced
-from conversations.protocol import rows
+from conversations.protocol import letters, rows
 from conversations.service import QueueDisabled
-from conversations.worker import letters
 from conversations.worker.active import Item
 from conversations.worker.partition import Partition
 

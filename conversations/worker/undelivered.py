@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conversations.errors import RefusedRecord
-from conversations.protocol import codes, rows
+from conversations.protocol import codes, letters, rows
 from conversations.protocol.codes import Code
 from conversations.protocol.command import decode_command
 from conversations.protocol.envelope import IDENTITY, decode
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
-from conversations.worker import letters, speaking
+from conversations.worker import speaking
 from conversations.worker.active import Item, Leftover, Refusal
 from conversations.worker.partition import Partition
 
@@ -41,11 +41,11 @@ def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
         refused = failed.records.get(id(out))
         if refused is None and topic not in failed.topics and not _is_behind(partition, out):
             kept.append(out)
-        elif topic == owner.events_topic:
+        elif topic == owner.topics.events:
             log.warning("an event could not be published: %s", (value or b"").decode("utf-8", "backslashreplace"))
-        elif topic == owner.commands_topic:
+        elif topic == owner.topics.commands:
             _refuse_command(partition, out, refused)
-        elif not topic.startswith(owner.retry_prefix):  # that only shows what the state keeps
+        elif not topic.startswith(owner.topics.retry_prefix):  # that only shows what the state keeps
             speaking.delay_row(partition, value[IDENTITY], topic, key, value)
             if refused is not None:
                 code = codes.TOO_LARGE if refused.too_large else codes.INVALID

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
+from conversations.protocol import letters as names
 from conversations.protocol.topics import DEAD_LETTER
-from conversations.worker import letters as names
 from spark_jobs.audit.inputs import Inputs
 from spark_jobs.identifiers import uuid_text
 from spark_jobs.rows import fields_of

@@ -6,9 +6,9 @@ from pathlib import Path
 
 WORKER = Path(__file__).resolve().parents[2] / "conversations" / "worker"
 ATTRIBUTES = 15
-LARGER = {"Active": 18, "Item": 17, "Owner": 30, "Worker": 17}
+LARGER = {"Active": 18, "Item": 17, "Owner": 22, "Worker": 17}
 """Classes with more attributes than a reader can keep in mind, and how many."""
-ASSIGNED_FROM_OUTSIDE = 64
+ASSIGNED_FROM_OUTSIDE = 59
 TRIPLE = {"partition", "item", "active"}
 TAKE_THE_TRIPLE = 0
 Assignment = ast.Assign | ast.AugAssign | ast.AnnAssign

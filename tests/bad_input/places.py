@@ -10,11 +10,10 @@ from typing import Any
 from conversations.errors import UndecodableRecord
 from conversations.memory.record import MemoryRecord
 from conversations.ports import Out, Record
-from conversations.protocol import rows
+from conversations.protocol import letters, rows
 from conversations.protocol.envelope import Envelope, decode
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, events_topic, service_topic
 from conversations.testing import Simulation
-from conversations.worker import letters
 from tests.bad_input.forging import Forged
 
 

@@ -11,10 +11,10 @@ from pydantic import BaseModel
 
 from conversations import Dialog, PoisonPolicy, Service
 from conversations.config import WorkerSettings
+from conversations.protocol import letters
 from conversations.protocol.topics import DEAD_LETTER
 from conversations.testing import Simulation
 from conversations.testing.reading import visible
-from conversations.worker import letters
 from tests.bad_input.services import BLOB, GOSSIP, LEDGER, PING, TRADE, Order, Receipt
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from conversations import Contract, Dialog, Service
 from conversations.errors import UndecodableRecord
+from conversations.protocol import letters
 from conversations.protocol.codes import INVALID
 from conversations.protocol.command import decode_command
 from conversations.protocol.endpoint import Endpoint
@@ -15,7 +16,8 @@ from conversations.protocol.limits import DESCRIPTION_LIMIT, GROUP_MEMBERS
 from conversations.protocol.rows import GroupRow, decode_group, encode_group
 from conversations.protocol.topics import QUEUE
 from conversations.testing import Simulation
-from conversations.worker import groups, letters, speaking
+from conversations.worker import groups, speaking
+from conversations.worker import letters as writing
 from tests.bad_input import commands, wire
 from tests.bad_input.forging import stranger
 from tests.bad_input.places import Memory
@@ -97,7 +99,7 @@ def test_what_a_handler_begins_elsewhere_is_as_many_commands_as_it_takes(
 
 def test_of_a_record_only_so_much_is_kept(place: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """The letter says how large the whole was; the rest is in the queue until its time is over."""
-    monkeypatch.setattr(letters, "KEPT_BYTES", 3_000_000)
+    monkeypatch.setattr(writing, "KEPT_BYTES", 3_000_000)
     (offset,) = place.throw("shop", QUEUE, [stranger(place.now(), Random(1)).raw(bytes(10_000_000))])
     place.sim.run()
     (letter,) = place.letters("shop")["queue", offset]

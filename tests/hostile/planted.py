@@ -9,12 +9,12 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from conversations.config import Kafka
 from conversations.kafka.admin import apply
+from conversations.protocol import letters as names
 from conversations.protocol import rows
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
 from conversations.protocol.topics import DEAD_LETTER, STATE, catalog_topic, events_topic, service_topic
-from conversations.worker import letters as names
 from tests.hostile.texts import HOSTILE
 
 TEXT = HOSTILE.replace("\udc9b", "")

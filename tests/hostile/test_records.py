@@ -12,10 +12,10 @@ from conversations import schemas
 from conversations.kafka.catalog import Catalog, schema_record, service_record
 from conversations.memory.record import MemoryRecord
 from conversations.ports import Headers, Out
+from conversations.protocol import letters as names
 from conversations.protocol import rows
 from conversations.protocol.parked import parked
 from conversations.protocol.registry import fingerprint
-from conversations.worker import letters as names
 from conversations_ops.operate.events import event_of, understood
 from conversations_ops.operate.letters import _letter
 from conversations_ops.operate.waiting import parked_in

@@ -5,9 +5,9 @@ import pytest
 from conversations import WorkerSettings
 from conversations.errors import LogError
 from conversations.periods import Periods
-from conversations.protocol import codes
+from conversations.protocol import codes, letters
 from conversations.protocol.envelope import Kind, decode
-from conversations.worker import Worker, letters
+from conversations.worker import Worker
 from tests.rights.guarded import Right
 from tests.rights.guarded_house import OWN, GuardedHouse
 from tests.rules.house import SECOND, AheadClock, Asking, until

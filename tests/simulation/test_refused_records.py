@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from conversations import BodyTooLarge, Dialog, PeerError, Service
-from conversations.protocol import codes, rows
+from conversations.protocol import codes, letters, rows
 from conversations.protocol.envelope import decode
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE, STATE, events_topic, service_topic
 from conversations.testing import PeerDialog, Simulation, reading
-from conversations.worker import letters
 from tests.simulation.services import ECHO, NOTICES, Heard, Say
 from tests.simulation.test_decisions import events
 

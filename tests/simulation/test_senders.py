@@ -10,11 +10,11 @@ import pytest
 from conversations.config import WorkerSettings
 from conversations.errors import KafkaUnreachable
 from conversations.memory.log import MemoryLog
-from conversations.protocol import rows
+from conversations.protocol import letters, rows
 from conversations.protocol.envelope import Kind
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
 from conversations.testing import Simulation, bounds, reading
-from conversations.worker import letters, speaking
+from conversations.worker import speaking
 from tests.bad_input.accounts import order
 from tests.bad_input.forging import Forged, stranger
 from tests.bad_input.places import Memory

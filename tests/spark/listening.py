@@ -14,10 +14,9 @@ from conversations.config import Kafka
 from conversations.crew import Crew, kafka_worker
 from conversations.kafka.admin import apply
 from conversations.kafka.follow import Follower
-from conversations.protocol import rows
+from conversations.protocol import letters, rows
 from conversations.protocol.command import Command, Send, decode_command
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, service_topic
-from conversations.worker import letters
 from conversations_ops.operate.state import tables
 from tests.waiting import until
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from conversations.worker import letters
+from conversations.protocol import letters
 from conversations_ops.demo.expected import Expected
 from conversations_ops.demo.outcome import Letter, Outcome
 

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from conversations.ports import Record
-from conversations.protocol import rows
+from conversations.protocol import letters, rows
 from conversations.protocol.envelope import Kind, decode
 from conversations.protocol.topics import QUEUE
-from conversations.worker import letters
 from conversations_ops.demo.mending import Held
 from conversations_ops.demo.messages import Leg, Summary
 from conversations_ops.demo.operations import Desk, operations

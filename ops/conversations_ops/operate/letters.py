@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from conversations.config import Kafka
@@ -12,9 +11,8 @@ from conversations.kafka.follow import Follower
 from conversations.ports import Record
 from conversations.protocol import rows
 from conversations.protocol.envelope import Envelope, Kind, decode
-from conversations.protocol.parked import letter_of
+from conversations.protocol.letters import letter_of, source_of
 from conversations.protocol.topics import DEAD_LETTER, service_topic
-from conversations.worker import letters as names
 from conversations_ops.operate.state import PATIENCE, services, tables
 
 FOREIGN = {
@@ -91,28 +89,16 @@ def _letter(service: str, record: Record) -> Letter:
     headers = _headers(record)
     partition = record.partition() or 0
     key, value = record.key() or b"", record.value() or b""
-    if names.REASON not in headers or not all(it.fullmatch(headers.get(name, b"")) for name, it in _NUMBERS.items()):
+    source = source_of(headers)
+    if source is None:
         offset, at = record.offset() or 0, record.timestamp()[1] * 1_000
         name = letter_of(service, DEAD_LETTER, partition, offset)
         return Letter(
             name, service, partition, DEAD_LETTER, offset, "foreign", "", "", "", False, -1, "", at, key, value,
             _tool(list(headers)),
         )  # fmt: skip
-
-    def text(name: str, default: str = "") -> str:
-        return headers.get(name, default.encode()).decode("utf-8", "backslashreplace")
-
-    topic, offset = text(names.SOURCE_TOPIC).rpartition(".")[2], int(text(names.SOURCE_OFFSET))
-    return Letter(
-        letter_of(service, topic, partition, offset), service, partition, topic, offset, text(names.REASON), text(names.EXCEPTION),
-        text(names.EXCEPTION_MESSAGE), text(names.CONVERSATION), text(names.FROM_INITIATOR) == "true", int(text(names.SEQUENCE) or "-1"),
-        text(names.MESSAGE_TYPE), int(text(names.FAILED_AT)), key, value,
-    )  # fmt: skip
-
-
-_COUNTED = re.compile(rb"[0-9]{1,18}")
-_NUMBERS = {names.SOURCE_OFFSET: _COUNTED, names.FAILED_AT: _COUNTED, names.SEQUENCE: re.compile(rb"(-?[0-9]{1,18})?")}
-"""Headers of our letters that are numbers, and how those look."""
+    name = letter_of(service, source.topic, partition, source.offset)
+    return Letter(name, service, partition, *source, key, value)
 
 
 def _headers(record: Record) -> dict[str, bytes]:

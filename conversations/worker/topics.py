@@ -1,0 +1,71 @@
+"""The topics of the service that a worker runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+
+from conversations.poison import PoisonPolicy, waits
+from conversations.ports import Log
+from conversations.protocol.topics import (
+    COMMANDS,
+    DEAD_LETTER,
+    QUEUE,
+    STATE,
+    delay_name,
+    events_topic,
+    retry_topic,
+    service_topic,
+)
+
+log = logging.getLogger("conversations.worker")
+
+
+class OwnTopics:
+    """Names of the topics of one service, and which retry topics there are."""
+
+    __slots__ = (
+        "_namespace",
+        "_service",
+        "commands",
+        "dead_letter",
+        "events",
+        "queue",
+        "retries",
+        "retry_prefix",
+        "state",
+    )
+
+    def __init__(self, namespace: str, service: str) -> None:
+        self._namespace, self._service = namespace, service
+        self.queue = service_topic(namespace, service, QUEUE)
+        self.commands = service_topic(namespace, service, COMMANDS)
+        self.dead_letter = service_topic(namespace, service, DEAD_LETTER)
+        self.state = service_topic(namespace, service, STATE)
+        self.events = events_topic(namespace)
+        self.retry_prefix = retry_topic(namespace, service, "")
+        self.retries: list[tuple[int, str]] = []
+        """Where messages that wait are shown, with the wait in microseconds, longest first; only topics that there are."""
+
+    @property
+    def needed(self) -> set[str]:
+        """Topics without which there is no work."""
+        return {self.state, self.commands, self.dead_letter}
+
+    def look_for_retries(self, connection: Log, policies: Sequence[PoisonPolicy]) -> None:
+        """Find out which retry topics there are; without one the waits of policies are only in the state."""
+        named = {
+            retry_topic(self._namespace, self._service, delay_name(delay)): delay // timedelta(microseconds=1)
+            for delay in waits(policies)
+        }
+        found = connection.existing(list(named))
+        if missing := sorted(named.keys() - found):
+            log.warning(
+                "waits are not shown in %s: run 'conversations apply' for %s", ", ".join(missing), self._service
+            )
+        self.retries = sorted(((named[topic], topic) for topic in found), reverse=True)
+
+    def forget_retries(self, refused: Collection[str]) -> None:
+        """Show no more waits in topics that refuse records."""
+        self.retries = [shown for shown in self.retries if shown[1] not in refused]
