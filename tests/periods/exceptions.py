@@ -43,7 +43,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("conversations/worker/collecting.py", "SECOND"): UNIT,
     ("conversations/worker/log_clock.py", "LEEWAY"): "microseconds: a tenth of a second",
     ("conversations/worker/log_clock.py", "RESOLUTION"): "microseconds: a millisecond",
-    ("conversations/worker/owner.py", "REMEMBERED"): UNIT,
+    ("conversations/worker/destinations.py", "REMEMBERED"): UNIT,
     ("ops/conversations_ops/cli/dead_letters.py", "wait"): f"{OPTION}: `--wait`, {MACHINE}",
     ("ops/conversations_ops/cli/queue.py", "wait"): f"{OPTION}: `--wait`, {MACHINE}",
     ("ops/conversations_ops/cli/settling.py", "wait"): f"{OPTION}: `--wait`, {MACHINE}",
