@@ -4,10 +4,10 @@
     spark-submit --packages ... spark_jobs/archive.py s3a://bucket/dialogs --bootstrap HOST:PORT
 
 Each run goes on where the last one stopped, batch by batch, and ends when everything that was there is archived. A batch
-counts once its commit is there (``spark_jobs.archive_log``): a run that is killed, or made twice, adds nothing twice. Of
+counts once its commit is there (``spark_jobs.reading.archive_log``): a run that is killed, or made twice, adds nothing twice. Of
 several records with one number the first in the log is kept; for that a batch is compared with the archive's last days
 (``--look-back``), by log time. Files are sorted by dialog, direction and number. Records that are no message are kept
-beside, with their bytes. ``spark_jobs.archived`` reads it, ``--dialog ID`` shows one dialog, ``--compact`` puts the files of
+beside, with their bytes. ``spark_jobs.reading.archived`` reads it, ``--dialog ID`` shows one dialog, ``--compact`` puts the files of
 a service and day together.
 """
 
@@ -30,14 +30,14 @@ from conversations.kafka.ends import Extent, Place, extents_of
 from conversations.periods import milliseconds
 from conversations_ops.printable import one_line
 from conversations_ops.shortened import periods
-from spark_jobs import archive_log as log
-from spark_jobs.archived import MESSAGE, newest_commit, read_archived_dialog, read_parts
-from spark_jobs.command_line import Exit, Result, carry_out, kafka_of, parser_of
 from spark_jobs.errors import CheckpointError, RecordsDropped, SourceError, explained
-from spark_jobs.identifiers import uuid_text
-from spark_jobs.messages import IDENTITY, concerns, is_message, judged_records, message_columns, once
-from spark_jobs.storage import Directory
-from spark_jobs.wire import Wire
+from spark_jobs.reading import archive_log as log
+from spark_jobs.reading.archived import MESSAGE, newest_commit, read_archived_dialog, read_parts
+from spark_jobs.reading.identifiers import uuid_text
+from spark_jobs.reading.messages import IDENTITY, concerns, is_message, judged_records, message_columns, once
+from spark_jobs.reading.wire import Wire
+from spark_jobs.running.command_line import Exit, Result, carry_out, kafka_of, parser_of
+from spark_jobs.running.storage import Directory
 
 MOST = 5_000_000
 """Records of one batch, about."""
@@ -61,7 +61,7 @@ def transform(
     """Make the archive's rows of judged records: each message once, and what is none.
 
     Args:
-        judged: what ``spark_jobs.messages.judged_records`` gave.
+        judged: what ``spark_jobs.reading.messages.judged_records`` gave.
         services: whose queue each topic is.
         service: whose dialogs are wanted; empty: all.
         archived: identities of messages that are archived already.

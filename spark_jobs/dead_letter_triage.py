@@ -33,14 +33,14 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
-from spark_jobs import rows as state
-from spark_jobs.command_line import Exit, Result, carry_out, kafka_of, parser_of
-from spark_jobs.letters import open_letters, read_letters
-from spark_jobs.parked import parked
-from spark_jobs.snapshots import save
-from spark_jobs.tables import as_text
-from spark_jobs.times import plain, span, written
-from spark_jobs.wire import Wire
+from spark_jobs.reading import rows as state
+from spark_jobs.reading.letters import open_letters, read_letters
+from spark_jobs.reading.parked import parked
+from spark_jobs.reading.wire import Wire
+from spark_jobs.running.command_line import Exit, Result, carry_out, kafka_of, parser_of
+from spark_jobs.running.snapshots import save
+from spark_jobs.running.tables import as_text
+from spark_jobs.running.times import plain, span, written
 
 HOUR = timedelta(hours=1)
 GROUP = ("service", "reason", "exception", "type", "contract", "peer")
@@ -65,7 +65,7 @@ class Asked:
 def transform(letters: DataFrame, rows: DataFrame, asked: Asked) -> DataFrame:
     """Group letters by what they have in common.
 
-    ``letters`` are as ``spark_jobs.letters.read_letters`` has them, ``rows`` the newest state rows (``NEEDED``) of their
+    ``letters`` are as ``spark_jobs.reading.letters.read_letters`` has them, ``rows`` the newest state rows (``NEEDED``) of their
     services. Of the letters of one source the last is counted; the others say since when there is such a group.
 
     A row for each group that has letters since ``asked.since``: service, reason, exception (the class, without its module),

@@ -34,8 +34,8 @@ from spark_jobs.audit import numbers, reports, sources, state
 from spark_jobs.audit.directions import COUNTS, directions
 from spark_jobs.audit.inputs import Inputs, read_inputs
 from spark_jobs.audit.partitions import lost, partition_faults
-from spark_jobs.command_line import Exit, Result, carry_out, kafka_of, parser_of
-from spark_jobs.wire import Moment, Wire
+from spark_jobs.reading.wire import Moment, Wire
+from spark_jobs.running.command_line import Exit, Result, carry_out, kafka_of, parser_of
 
 LISTED = 100
 """Faults shown unless asked for more."""

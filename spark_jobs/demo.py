@@ -18,14 +18,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 from conversations_ops.demo.messages import FLIGHTS
 from conversations_ops.demo.pipeline import STEP
 from spark_jobs.archive import Archive
-from spark_jobs.archived import read_archive
-from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of
 from spark_jobs.delivery_audit import audit
 from spark_jobs.dialog_metrics import summed
 from spark_jobs.dialog_metrics import transform as minutes
-from spark_jobs.storage import Directory
-from spark_jobs.times import MINUTE, minute_of
-from spark_jobs.wire import Wire
+from spark_jobs.reading.archived import read_archive
+from spark_jobs.reading.wire import Wire
+from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
+from spark_jobs.running.storage import Directory
+from spark_jobs.running.times import MINUTE, minute_of
 
 
 def utilisation(messages: DataFrame) -> DataFrame:

@@ -20,7 +20,7 @@ All times are the log's. What a minute says is of the minute it happened in: a r
 dialog began. So a minute does not change once it is computed: a run may go over the same range again, or over a part of it.
 The newest minute is one that is over for 15 seconds: no open transaction can add to it.
 
-``--out`` is Parquet by day (``spark_jobs.day_files``): a row takes the place of the one before with the same minute, service
+``--out`` is Parquet by day (``spark_jobs.running.day_files``): a row takes the place of the one before with the same minute, service
 and contract, others stay, and a run that dies is finished or forgotten by the next. ``--publish`` writes to the topic
 ``<namespace>.metrics``, compacted, key ``service/contract/minute``, value the row as JSON: the same key again takes its place.
 Only with ``--out`` does a minute that is computed again keep its backlog.
@@ -46,14 +46,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.errors import DeclarationError
 from conversations.kafka.admin import create_metrics_topic
-from spark_jobs import rows as state
-from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of
-from spark_jobs.day_files import DayFiles
-from spark_jobs.dialogs import read_dialogs
-from spark_jobs.messages import is_message, judged_records
-from spark_jobs.tables import as_text
-from spark_jobs.times import MINUTE, minute, minute_of, span
-from spark_jobs.wire import Wire, java_settings
+from spark_jobs.reading import rows as state
+from spark_jobs.reading.dialogs import read_dialogs
+from spark_jobs.reading.messages import is_message, judged_records
+from spark_jobs.reading.wire import Wire, java_settings
+from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
+from spark_jobs.running.day_files import DayFiles
+from spark_jobs.running.tables import as_text
+from spark_jobs.running.times import MINUTE, minute, minute_of, span
 
 SETTLED = timedelta(seconds=15)
 """How long after a minute's end it is whole: a transaction that was open then is over."""

@@ -48,8 +48,8 @@ from conversations_ops.operate.redrive.plan import Care, Plan, freeze, to_json
 from conversations_ops.operate.redrive.selection import Selector
 from conversations_ops.operate.waiting import waiting
 from conversations_ops.printable import one_line
-from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of
 from spark_jobs.errors import SparkJobError
+from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
 
 COLUMNS = (
     "letter string, service string, contract string, peer string, conversation_id string, initiator boolean, key string, "

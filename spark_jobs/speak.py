@@ -61,12 +61,12 @@ from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import COMMANDS as COMMANDS_TOPIC
 from conversations.protocol.topics import check_name, service_topic
 from conversations_ops.shortened import periods
-from spark_jobs.checkpoints import claim
-from spark_jobs.command_line import Result, carry_out, kafka_of, parser_of
-from spark_jobs.contracts import find_contract
 from spark_jobs.errors import SparkJobError
+from spark_jobs.reading.wire import Wire
+from spark_jobs.running.checkpoints import claim
+from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
+from spark_jobs.running.contracts import find_contract
 from spark_jobs.spoken import COMMANDS, WRITTEN, Row, Speech, commands_of, written_to
-from spark_jobs.wire import Wire
 
 NAMESPACE = UUID("8d2f6c1e-5b0a-5c3f-9e47-0a61d4b7c2f8")
 """What the ids of all spoken dialogs are made in."""

@@ -177,7 +177,7 @@ def _checked_time(at: int | None, speech: Speech) -> int:
     if at < speech.oldest:
         raise ValueError(
             f"it was to be said at {_time(at)}, about a day ago or earlier: whether it was is not known any more. Look "
-            "with spark_jobs.dialogs, and say what is missing in dialogs of other names"
+            "with spark_jobs.reading.dialogs, and say what is missing in dialogs of other names"
         )
     if at > speech.newest:
         raise ValueError(f"it was to be said at {_time(at)}, which is ahead of the clock: is it local time, not UTC?")

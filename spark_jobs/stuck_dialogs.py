@@ -38,13 +38,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.protocol.states import State
 from conversations_ops.printable import one_line
-from spark_jobs import rows as state
-from spark_jobs.command_line import Exit, Result, carry_out, kafka_of, parser_of
-from spark_jobs.parked import SIDE, endpoints, parked
-from spark_jobs.snapshots import save
-from spark_jobs.tables import as_text
-from spark_jobs.times import plain, span, written
-from spark_jobs.wire import Wire
+from spark_jobs.reading import rows as state
+from spark_jobs.reading.parked import SIDE, endpoints, parked
+from spark_jobs.reading.wire import Wire
+from spark_jobs.running.command_line import Exit, Result, carry_out, kafka_of, parser_of
+from spark_jobs.running.snapshots import save
+from spark_jobs.running.tables import as_text
+from spark_jobs.running.times import plain, span, written
 
 DAY, HOUR, PATIENCE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=5)
 SHOWN = 100
@@ -70,7 +70,7 @@ class Bounds:
 
 
 def transform(rows: DataFrame, bounds: Bounds) -> DataFrame:
-    """List the stuck sides of dialogs among newest state rows (``spark_jobs.rows.read_rows``).
+    """List the stuck sides of dialogs among newest state rows (``spark_jobs.reading.rows.read_rows``).
 
     A row for each: service, partition, conversation_id, initiator, contract, peer, key, state, begun_at, expires_at;
     ``reasons``: array of ``{reason, since, what}``, the most urgent first; ``since``: the earliest of them; ``letter``,

@@ -13,8 +13,8 @@ from bench.spark import queries
 from bench.spark.subject import CORES, Contents
 from bench.workload import Job
 from conversations import Kafka
-from spark_jobs.session import spark_session
-from spark_jobs.wire import Wire
+from spark_jobs.reading.wire import Wire
+from spark_jobs.running.session import spark_session
 
 
 class Driver:

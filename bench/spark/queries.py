@@ -22,11 +22,11 @@ from conversations import Contract
 from conversations.protocol.limits import RECORD_BYTES
 from conversations.protocol.registry import HEAD_SIZE
 from spark_jobs.archive import Archive
-from spark_jobs.dialogs import in_order, read_dialogs, stream_dialogs
-from spark_jobs.envelopes import decode, writer_schemas
-from spark_jobs.messages import concerns, is_message, judged_records, message_columns
-from spark_jobs.storage import Directory
-from spark_jobs.wire import Wire
+from spark_jobs.reading.dialogs import in_order, read_dialogs, stream_dialogs
+from spark_jobs.reading.envelopes import decode, writer_schemas
+from spark_jobs.reading.messages import concerns, is_message, judged_records, message_columns
+from spark_jobs.reading.wire import Wire
+from spark_jobs.running.storage import Directory
 
 REMEMBERED = timedelta(days=1)
 PLACE = ("topic", "partition", "offset", "timestamp")

@@ -19,10 +19,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations import Kafka
 from conversations_ops.demo.messages import FLIGHTS
-from spark_jobs.dialogs import in_order, read_dialogs, read_set_aside
-from spark_jobs.letters import newest, read_letters
-from spark_jobs.session import spark_session
-from spark_jobs.wire import Wire
+from spark_jobs.reading.dialogs import in_order, read_dialogs, read_set_aside
+from spark_jobs.reading.letters import newest, read_letters
+from spark_jobs.reading.wire import Wire
+from spark_jobs.running.session import spark_session
 
 PICTURES = Path(__file__).parent
 

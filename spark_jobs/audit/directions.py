@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 from spark_jobs.audit.faults import FAULTS, SIDE_FAULTS
 from spark_jobs.audit.numbers import found
 from spark_jobs.audit.state import GRACE_TIME, HEARING
-from spark_jobs.identifiers import uuid_text
+from spark_jobs.reading.identifiers import uuid_text
 
 COUNTS = (
     "sent", "accepted", "settled", "letters", "waiting", "parked", "held", "delayed", "in_flight", "duplicates", "missing",

@@ -28,11 +28,11 @@ from conversations.kafka.ends import Ends, Offsets
 from conversations.kafka.follow import Place
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, events_topic, service_topic
 from spark_jobs.audit.state import watched
-from spark_jobs.envelopes import decode, judge, writer_schemas
 from spark_jobs.errors import SourceError
-from spark_jobs.letters import letters_of
-from spark_jobs.rows import history_of
-from spark_jobs.wire import Moment, Wire, millis_of
+from spark_jobs.reading.envelopes import decode, judge, writer_schemas
+from spark_jobs.reading.letters import letters_of
+from spark_jobs.reading.rows import history_of
+from spark_jobs.reading.wire import Moment, Wire, millis_of
 
 EXTENT = "service string, kind string, topic string, partition int, start long, before long, end long, oldest long"
 _FIRST_FEW = 10_000

@@ -8,8 +8,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 from conversations.protocol import letters as names
 from conversations.protocol.topics import DEAD_LETTER
 from spark_jobs.audit.inputs import Inputs
-from spark_jobs.identifiers import uuid_text
-from spark_jobs.rows import fields_of
+from spark_jobs.reading.identifiers import uuid_text
+from spark_jobs.reading.rows import fields_of
 
 _DECISIONS = {names.SKIPPED: "skip", names.EDITED: "edit"}
 """Reasons of letters that only an operator's decision writes, and what the event calls that."""

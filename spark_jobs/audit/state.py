@@ -9,10 +9,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
 from conversations_ops.shortened import periods
-from spark_jobs.envelopes import decode
-from spark_jobs.identifiers import uuid_text
-from spark_jobs.partitioning import partition_of
-from spark_jobs.rows import fields_of, instant_of, is_tombstone
+from spark_jobs.reading.envelopes import decode
+from spark_jobs.reading.identifiers import uuid_text
+from spark_jobs.reading.partitioning import partition_of
+from spark_jobs.reading.rows import fields_of, instant_of, is_tombstone
 
 FALLS = ("accepted-fell", "sent-fell", "acknowledged-fell", "revived", "forgotten-early", "position-fell")
 """Faults of the history of a row."""

@@ -92,7 +92,7 @@ def test_no_password_is_in_what_is_shown_of_settings() -> None:
         slots="/s", base="x", log_level="info", log_json=False,
     )  # fmt: skip
     shown = [repr(kafka), repr(spec)]
-    if wire := pytest.importorskip("spark_jobs.wire"):
+    if wire := pytest.importorskip("spark_jobs.reading.wire"):
         shown.append(repr(wire.Wire(kafka, {"kafka.sasl.jaas.config": SECRET})))
     assert not [text for text in shown if SECRET in text]
 

@@ -186,13 +186,13 @@ BAD_SCHEMAS = {
 def test_a_schema_nothing_can_be_read_with_is_left_out_of_spark_jobs(
     text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    envelopes = pytest.importorskip("spark_jobs.envelopes")
+    envelopes = pytest.importorskip("spark_jobs.reading.envelopes")
     assert envelopes.writer_schemas({"ff": text}) == envelopes.writer_schemas({})
     assert "schema ff of the catalog is left out" in caplog.text
 
 
 def test_a_later_schema_is_read_without_what_spark_would_look_at_besides() -> None:
-    envelopes = pytest.importorskip("spark_jobs.envelopes")
+    envelopes = pytest.importorskip("spark_jobs.reading.envelopes")
     later = ENVELOPE | {
         "fields": [*ENVELOPE["fields"], {"name": "later", "type": {"type": "int", "logicalType": "date"}, "default": 5}]
     }

@@ -64,17 +64,17 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("ops/conversations_ops/host/supervisor.py", "ALONE"): MACHINE,
     ("ops/conversations_ops/host/supervisor.py", "STUCK"): MACHINE,
     ("spark_jobs/archive.py", "LOOK_BACK"): f"{OPTION}: `--look-back`, in days",
-    ("spark_jobs/archive_log.py", "KEPT"): UNIT,
-    ("spark_jobs/command_line.py", "ENDING"): MACHINE,
+    ("spark_jobs/reading/archive_log.py", "KEPT"): UNIT,
+    ("spark_jobs/running/command_line.py", "ENDING"): MACHINE,
     ("spark_jobs/dead_letter_triage.py", "HOUR"): f"{OPTION}: `--range` of what is shown",
     ("spark_jobs/dialog_metrics.py", "RANGE"): f"{OPTION}: what is shown",
     ("spark_jobs/dialog_metrics.py", "SETTLED"): MACHINE,
-    ("spark_jobs/dialogs.py", "REMEMBERED"): f"{OPTION}: `remember=`",
+    ("spark_jobs/reading/dialogs.py", "REMEMBERED"): f"{OPTION}: `remember=`",
     (
         "spark_jobs/stuck_dialogs.py",
         "(DAY, HOUR, PATIENCE)",
     ): f"{OPTION}: `--older-than`, `--waiting-for`: what is shown",
-    ("spark_jobs/times.py", "MINUTE"): UNIT,
-    ("spark_jobs/times.py", "_SECONDS"): UNIT,
+    ("spark_jobs/running/times.py", "MINUTE"): UNIT,
+    ("spark_jobs/running/times.py", "_SECONDS"): UNIT,
 }
 """By the file and the name."""

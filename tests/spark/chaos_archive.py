@@ -18,8 +18,8 @@ from uuid import uuid4
 
 from conversations.config import Kafka
 from conversations.kafka.embedded import EmbeddedBroker
-from spark_jobs.archived import read_archive, read_archived_set_aside
-from spark_jobs.session import spark_session
+from spark_jobs.reading.archived import read_archive, read_archived_set_aside
+from spark_jobs.running.session import spark_session
 from tests.spark.expected import Message, messages_of
 from tests.spark.killing import run_until_done
 from tests.spark.queues import PARTITIONS, Queues

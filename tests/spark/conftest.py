@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from conversations.config import Kafka
-from spark_jobs.session import spark_session
+from spark_jobs.running.session import spark_session
 from tests.spark.troubles import Troubles, make_troubles
 
 PATIENCE = 300

@@ -1,4 +1,4 @@
-"""Rows of state topics, written by hand, as ``spark_jobs.rows.read_rows`` gives them."""
+"""Rows of state topics, written by hand, as ``spark_jobs.reading.rows.read_rows`` gives them."""
 
 from __future__ import annotations
 

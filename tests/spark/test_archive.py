@@ -14,15 +14,15 @@ from pyspark.sql import DataFrame, SparkSession
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
 from spark_jobs.archive import Archive, main
-from spark_jobs.archived import (
+from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.reading.archived import (
     newest_commit,
     read_archive,
     read_archived_dialog,
     read_archived_set_aside,
 )
-from spark_jobs.errors import CheckpointError, SourceError
-from spark_jobs.storage import Directory
-from spark_jobs.wire import Wire
+from spark_jobs.reading.wire import Wire
+from spark_jobs.running.storage import Directory
 from tests.spark.expected import Message, messages_of
 from tests.spark.killing import run_until_done
 from tests.spark.queues import LOANS, PARTITIONS, Queues, Talk

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.day_files import DayFiles
+from spark_jobs.running.day_files import DayFiles
 
 START = datetime(2026, 9, 1, 23, 58, tzinfo=UTC)
 Row = tuple[int, str, int]

@@ -27,7 +27,7 @@ from spark_jobs import delivery_audit
 from spark_jobs.audit.faults import FAULTS
 from spark_jobs.audit.inputs import Inputs, read_inputs
 from spark_jobs.delivery_audit import report, transform
-from spark_jobs.wire import Wire
+from spark_jobs.reading.wire import Wire
 from tests.simulation import scenarios
 from tests.simulation.services import COUNTING, ECHO, Add, Say, counter, echo
 from tests.simulation.test_parking import Moody

@@ -13,9 +13,9 @@ from pyspark.sql.functions import col
 from conversations import Contract, MessageType
 from conversations.config import Kafka
 from conversations.protocol.envelope import Kind, encode
-from spark_jobs.bodies import body_of
-from spark_jobs.dialogs import in_order, read_dialogs, read_set_aside, stream_dialogs, stream_set_aside
 from spark_jobs.errors import SourceError, explained
+from spark_jobs.reading.bodies import body_of
+from spark_jobs.reading.dialogs import in_order, read_dialogs, read_set_aside, stream_dialogs, stream_set_aside
 from tests.spark.queues import LOANS, Queues, Talk
 
 pytestmark = pytest.mark.kafka

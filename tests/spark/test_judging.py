@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.protocol.envelope import Envelope, Kind, Prefix, encode, header_of, tail_start
 from conversations.protocol.topics import partition_of
-from spark_jobs import envelopes, partitioning
+from spark_jobs.reading import envelopes, partitioning
 
 NUMBERS = sorted(
     {

@@ -9,11 +9,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 from conversations_ops.operate.letters import open_letters
 from conversations_ops.operate.queues import queues
 from conversations_ops.operate.waiting import waiting
-from spark_jobs import letters
-from spark_jobs.parked import parked
-from spark_jobs.rows import newest, read_history, read_rows, services_of
+from spark_jobs.reading import letters
+from spark_jobs.reading.parked import parked
+from spark_jobs.reading.rows import newest, read_history, read_rows, services_of
+from spark_jobs.reading.wire import Wire
 from spark_jobs.stuck_dialogs import queues_off
-from spark_jobs.wire import Wire
 from tests.spark.troubles import Troubles
 
 pytestmark = pytest.mark.kafka

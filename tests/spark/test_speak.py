@@ -22,9 +22,9 @@ from conversations.kafka.follow import Follower
 from conversations.kafka.together import append_in_order
 from conversations.protocol.command import Begin, Command, End, Send, decode_command
 from conversations.protocol.topics import COMMANDS, partition_of, service_topic
-from spark_jobs.checkpoints import claim
-from spark_jobs.contracts import find_contract
 from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.running.checkpoints import claim
+from spark_jobs.running.contracts import find_contract
 from spark_jobs.speak import SpeakError, base_of, main, raised_by_worker, speak, speaking, transform
 from spark_jobs.spoken import Speech
 from tests.spark.chaos_speak import Options, run

@@ -15,9 +15,9 @@ from conversations.memory.broker import MemoryBroker
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, SERVICE_TOPICS, STATE, events_topic, service_topic
 from spark_jobs.audit.inputs import EXTENT, Inputs, events_of, rules_of
 from spark_jobs.audit.state import watched
-from spark_jobs.envelopes import decode, judge, writer_schemas
-from spark_jobs.letters import letters_of
-from spark_jobs.rows import history_of
+from spark_jobs.reading.envelopes import decode, judge, writer_schemas
+from spark_jobs.reading.letters import letters_of
+from spark_jobs.reading.rows import history_of
 from tests.chaos.checker.reader import read
 from tests.chaos.checker.records import Record
 

@@ -15,10 +15,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from conversations.config import Kafka
 from spark_jobs.archive import Archive
-from spark_jobs.dialogs import stream_dialogs
-from spark_jobs.session import spark_session
-from spark_jobs.storage import Directory
-from spark_jobs.wire import Wire
+from spark_jobs.reading.dialogs import stream_dialogs
+from spark_jobs.reading.wire import Wire
+from spark_jobs.running.session import spark_session
+from spark_jobs.running.storage import Directory
 
 EVERY = 5.0
 """Seconds between two batches, and two runs of the archive."""

@@ -9,7 +9,7 @@ import typer
 from conversations.errors import DeclarationError
 from conversations_ops.cli import kafka_options
 from conversations_ops.settings_file import VARIABLE, settings_of_file
-from spark_jobs import command_line
+from spark_jobs.running import command_line
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from conversations.kafka.ends import Extent, Place
-from spark_jobs.archive_log import (
+from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.reading.archive_log import (
     Commit,
     Part,
     Stretch,
@@ -18,7 +19,6 @@ from spark_jobs.archive_log import (
     to_compact,
     upcoming,
 )
-from spark_jobs.errors import CheckpointError, SourceError
 
 Q = "conv.loans.queue"
 PART = Part(False, "loans", "2026-11-22", "0000000001-abcd", 7)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from spark_jobs.bodies import field_of, spark_type
+from spark_jobs.reading.bodies import field_of, spark_type
 
 
 class Colour(Enum):

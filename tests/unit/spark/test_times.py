@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_jobs.times import minute, span, written
+from spark_jobs.running.times import minute, span, written
 
 
 def test_spans_are_read_and_written() -> None:

@@ -3,9 +3,9 @@
 import pytest
 
 from spark_jobs.errors import SourceError
-from spark_jobs.make_lock import JARS
-from spark_jobs.session import spark_jars
-from spark_jobs.wire import java_settings
+from spark_jobs.reading.wire import java_settings
+from spark_jobs.running.make_lock import JARS
+from spark_jobs.running.session import spark_jars
 
 
 def test_settings_are_said_as_java_clients_want_them() -> None:

@@ -28,9 +28,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.protocol.rows import QUEUE_ON
 from conversations.protocol.states import State
-from spark_jobs.envelopes import decode, writer_schemas
-from spark_jobs.letters import letter_of
-from spark_jobs.rows import fields_of, instant_of, is_tombstone
+from spark_jobs.reading.envelopes import decode, writer_schemas
+from spark_jobs.reading.letters import letter_of
+from spark_jobs.reading.rows import fields_of, instant_of, is_tombstone
 
 SIDE = ("service", "partition", "conversation_id", "initiator")
 _HANDLER_START = 19

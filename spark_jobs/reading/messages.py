@@ -1,4 +1,4 @@
-"""From records of queues to messages: what ``spark_jobs.dialogs`` and the jobs are made of."""
+"""From records of queues to messages: what ``spark_jobs.reading.dialogs`` and the jobs are made of."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations.protocol.contract import Contract
-from spark_jobs.bodies import body_of
-from spark_jobs.envelopes import decode, judge, writer_schemas
-from spark_jobs.identifiers import uuid_text
-from spark_jobs.wire import Wire
+from spark_jobs.reading.bodies import body_of
+from spark_jobs.reading.envelopes import decode, judge, writer_schemas
+from spark_jobs.reading.identifiers import uuid_text
+from spark_jobs.reading.wire import Wire
 
 IDENTITY = ["conversation_id", "to_target", "sequence", "kind"]
 """What makes two records the same message."""
 
 
 def judged_records(wire: Wire, talkers: Iterable[str], records: DataFrame) -> DataFrame:
-    """Decode records of talkers' queues, and judge each as ``spark_jobs.envelopes`` does."""
+    """Decode records of talkers' queues, and judge each as ``spark_jobs.reading.envelopes`` does."""
     queues = {wire.queue(name): (name, wire.partitions(name)) for name in talkers}
     return judge(decode(records, writer_schemas(wire.catalog.schemas)), queues)
 

@@ -22,7 +22,7 @@ from conversations.protocol.envelope import HEADER_NAME, Kind
 from conversations.protocol.envelope_avro import CURRENT
 from conversations.protocol.limits import KEY_BYTES, NAME, RECORD_BYTES
 from conversations.protocol.registry import HEAD_SIZE, MARKER, Registry, fingerprint
-from spark_jobs.partitioning import partition_of
+from spark_jobs.reading.partitioning import partition_of
 
 log = logging.getLogger("conversations.spark")
 

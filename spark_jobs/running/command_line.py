@@ -24,8 +24,8 @@ from conversations_ops.printable import json_line, lines, unstyled
 from conversations_ops.settings_file import VARIABLE as SETTINGS
 from conversations_ops.settings_file import settings_of_file
 from spark_jobs.errors import SparkJobError, explained
-from spark_jobs.progress import shown
-from spark_jobs.session import spark_session
+from spark_jobs.running.progress import shown
+from spark_jobs.running.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -58,7 +58,7 @@ LOCAL: Mapping[str, str] = {
 
 def spark_jars() -> tuple[Jar, ...]:
     """The jars a local session needs beside PySpark's own, from the lock shipped with this package."""
-    return parse_lock((importlib.resources.files("spark_jobs") / LOCK_NAME).read_text(encoding="utf-8"))
+    return parse_lock((importlib.resources.files("spark_jobs.running") / LOCK_NAME).read_text(encoding="utf-8"))
 
 
 def spark_session(app: str, *, cores: int | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:

@@ -8,17 +8,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations.protocol.contract import Contract
-from spark_jobs.archive_log import COMMITS, DATA, Commit, Part, commit_of
-from spark_jobs.bodies import body_of
 from spark_jobs.errors import SourceError
-from spark_jobs.storage import Directory
+from spark_jobs.reading.archive_log import COMMITS, DATA, Commit, Part, commit_of
+from spark_jobs.reading.bodies import body_of
+from spark_jobs.running.storage import Directory
 
 MESSAGE = (
     "conversation_id string, to_target boolean, sequence bigint, kind string, type string, sent_at timestamp, "
     "appended_at timestamp, contract string, from_service string, to_service string, service string, code int, "
     "description string, expires_at timestamp, content_type string, content binary, key string, topic string, partition int, offset bigint"
 )
-"""Columns of a message, as ``spark_jobs.dialogs`` has them."""
+"""Columns of a message, as ``spark_jobs.reading.dialogs`` has them."""
 SET_ASIDE = "why string, record_key binary, value binary, headers array<struct<key:string,value:binary>>"
 """What a record that is no message has beside its place and time."""
 PARTITIONS = "set_aside boolean, of string, day date, batch string"
@@ -35,7 +35,7 @@ def read_archive(
     since: date | None = None,
     until: date | None = None,
 ) -> DataFrame:
-    """Read archived messages, each once, with the columns of ``spark_jobs.dialogs.read_dialogs``; in no order.
+    """Read archived messages, each once, with the columns of ``spark_jobs.reading.dialogs.read_dialogs``; in no order.
 
     ``service`` is the one that was called; ``since`` and ``until`` are days of the log's time in UTC, both included. With a
     contract its messages only, with ``body``.

@@ -23,8 +23,8 @@ from conversations import schemas
 from conversations.protocol.registry import HEAD_SIZE, MARKER, fingerprint
 from conversations.protocol.topics import STATE, service_topic
 from spark_jobs.errors import SourceError
-from spark_jobs.identifiers import uuid_text
-from spark_jobs.wire import Wire
+from spark_jobs.reading.identifiers import uuid_text
+from spark_jobs.reading.wire import Wire
 
 _IDENTITY_START, _NUMBER_START = 2, 19
 """Places in a key, from 1 as SQL counts: behind its letter, and behind the identity of one side."""

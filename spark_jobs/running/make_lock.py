@@ -1,4 +1,4 @@
-"""Make ``jars.lock``: ``python -m spark_jobs.make_lock``, after changing JARS; review the difference before committing it.
+"""Make ``jars.lock``: ``python -m spark_jobs.running.make_lock``, after changing JARS; review the difference before committing it.
 
 Each jar is named, none is resolved: Maven Central has no ``spark-avro`` and no ``spark-token-provider-kafka`` of Spark
 4.2.0, so what Spark's own descriptors ask for cannot be had, while these work together (docs/decisions/0014).

@@ -22,8 +22,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.protocol import letters as names
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE, service_topic
-from spark_jobs.envelopes import decode, writer_schemas
-from spark_jobs.wire import Moment, Wire
+from spark_jobs.reading.envelopes import decode, writer_schemas
+from spark_jobs.reading.wire import Moment, Wire
 
 
 def read_letters(

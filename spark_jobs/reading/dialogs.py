@@ -35,8 +35,17 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.config import Kafka
 from conversations.protocol.contract import Contract
-from spark_jobs.messages import IDENTITY, concerns, is_message, judged_records, message_columns, named, once, typed
-from spark_jobs.wire import Moment, Wire
+from spark_jobs.reading.messages import (
+    IDENTITY,
+    concerns,
+    is_message,
+    judged_records,
+    message_columns,
+    named,
+    once,
+    typed,
+)
+from spark_jobs.reading.wire import Moment, Wire
 
 REMEMBERED = timedelta(days=1)
 """How long a stream remembers numbers, in the log's time."""

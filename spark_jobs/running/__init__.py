@@ -1,0 +1,1 @@
+"""How a job runs: its command line, its session, its files, its output."""
