@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from conversations.errors import LocalError
+from conversations.protocol import codes
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.limits import KEY_BYTES, NAME, sendable
@@ -17,9 +18,9 @@ def check_error(code: object, description: object) -> None:
         LocalError: 8419 or 8422.
     """
     if not isinstance(code, int) or isinstance(code, bool) or not 0 < code < 1 << 31:
-        raise LocalError(f"an error code is a positive number, not {code!r} (8419)", code=8419)
+        raise LocalError(f"an error code is a positive number, not {code!r} (8419)", code=codes.CODE_NOT_POSITIVE)
     if not isinstance(description, str) or not description:
-        raise LocalError("an error needs a description (8422)", code=8422)
+        raise LocalError("an error needs a description (8422)", code=codes.NO_DESCRIPTION)
 
 
 def check_service(name: object) -> None:
@@ -29,7 +30,7 @@ def check_service(name: object) -> None:
         LocalError: 8490.
     """
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise LocalError(f"no service can be called {name!r:.200} (8490)", code=8490)
+        raise LocalError(f"no service can be called {name!r:.200} (8490)", code=codes.NO_SUCH_SERVICE)
 
 
 def check_key(key: object) -> None:
@@ -75,7 +76,7 @@ def expiry(now: int, lifetime: timedelta | None, contract: Contract, default: in
     if amount is None:
         return NEVER
     if amount == 0:
-        raise LocalError("a lifetime must be more than zero (8411)", code=8411)
+        raise LocalError("a lifetime must be more than zero (8411)", code=codes.LIFETIME_NOT_POSITIVE)
     return later(now, amount)
 
 

@@ -33,6 +33,7 @@ from conversations.pending import Pending
 from conversations.periods import Periods
 from conversations.ports import CommandSink
 from conversations.presence import Host, find
+from conversations.protocol import codes
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
 from conversations.protocol.contract import Contract, as_message_type
 from conversations.protocol.endpoint import NEVER
@@ -80,7 +81,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         Raises:
             DialogEnded, NotInContract, WrongDirection, InvalidBody, BodyTooLarge: nothing will be written.
         """
-        self._check_open(8429)
+        self._check_open(codes.SEND_REFUSED)
         message_type = self._outgoing(body, type)
         codec = codec_of(message_type)
         data = codec.encode(body)
@@ -111,7 +112,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         Raises:
             DialogEnded: it was ended in this block already (8427).
         """
-        self._check_open(8427)
+        self._check_open(codes.END_REFUSED)
         self._ended = True
         self._operations.append(End())
 
@@ -121,7 +122,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         Raises:
             DialogEnded: as ``end``. LocalError: no positive code, or no description.
         """
-        self._check_open(8427)
+        self._check_open(codes.END_REFUSED)
         check_error(code, description)
         self._ended = True
         self._operations = [operation for operation in self._operations if isinstance(operation, Begin)]
@@ -129,12 +130,12 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
 
     def set_timer(self, after: timedelta) -> None:
         """Note that the dialog's timer is set; the time runs from when the owner takes the command."""
-        self._check_open(8458)
+        self._check_open(codes.TIMER_REFUSED)
         self._operations.append(SetTimer(later(0, micros(after, "a timer"))))
 
     def cancel_timer(self) -> None:
         """Note that the dialog's timer is cancelled."""
-        self._check_open(8458)
+        self._check_open(codes.TIMER_REFUSED)
         self._operations.append(SetTimer(-1))
 
     def _check_open(self, code: int) -> None:
@@ -396,7 +397,12 @@ def _checked(text: str) -> UUID:
     try:
         found = UUID(text)
     except (ValueError, AttributeError):
-        raise LocalError(f"{text!r} is not a conversation id (8426): use Client.new_id()", code=8426) from None
+        raise LocalError(
+            f"{text!r} is not a conversation id (8426): use Client.new_id()", code=codes.HANDLE_NOT_FOUND
+        ) from None
     if found.version != 7:
-        raise LocalError(f"{text!r} is not a UUIDv7: use Client.new_id(), so that its age can be read off", code=8426)
+        raise LocalError(
+            f"{text!r} is not a UUIDv7: use Client.new_id(), so that its age can be read off",
+            code=codes.HANDLE_NOT_FOUND,
+        )
     return found

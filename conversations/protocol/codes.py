@@ -1,20 +1,13 @@
-"""Error codes: Service Broker's own numbers. On the wire system codes are negative, application codes positive."""
+"""Error codes, all in one table: Service Broker's own numbers.
+
+A system code tells a peer that a dialog broke, and is negative on the wire. A local code tells a caller that an operation was refused:
+nothing changed, and the code is positive. An application's own codes are positive too, and may be any.
+A peer of another version may say a system code that is not here: it reaches the handler as it is.
+"""
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import NamedTuple
-
-
-class Class(Enum):
-    """What a sender may do about a system error."""
-
-    RECOVERABLE = 1
-    """The dialog is lost, not its messages: they may be sent again on a new one."""
-    BREACH = 2
-    """The two sides disagree on the contract: sending again would fail again."""
-    ALTERED = 3
-    """A service or contract was dropped or altered: the outcome is undefined."""
 
 
 class Code(NamedTuple):
@@ -22,62 +15,58 @@ class Code(NamedTuple):
 
     number: int
     """As it travels: negative."""
-    kind: Class
     description: str
 
 
-def _code(number: int, kind: Class, description: str) -> Code:
-    return Code(-number, kind, description)
+# System codes.
+CONTRACT_NOT_ACCEPTED = Code(-8408, "The target service does not support the contract.")
+SENT_BY_INITIATOR = Code(-8437, "The target sent a message type that only the initiator may send.")
+SENT_BY_TARGET = Code(-8457, "The initiator sent a message type that only the target may send.")
+TOO_LARGE = Code(-8459, "The message is larger than its destination takes.")
+NOT_CONVERSING = Code(-8462, "The remote endpoint does not exchange messages any more, or is gone.")
+LIFETIME = Code(-8489, "The dialog has exceeded its lifetime.")
+NOT_PERMITTED = Code(-8494, "The sender may not access the service.")
+NOT_IN_CONTRACT = Code(-8498, "The message type is not part of the receiver's contract.")
+INVALID_AT_TARGET = Code(-9615, "The message failed validation at the target service.")
+INVALID = Code(-9616, "The message failed validation.")
 
-
-LIFETIME = _code(8489, Class.RECOVERABLE, "The dialog has exceeded its lifetime.")
-NOT_CONVERSING = _code(8462, Class.RECOVERABLE, "The remote endpoint does not exchange messages any more, or is gone.")
-RESTORED_HERE = _code(9719, Class.RECOVERABLE, "The state of this service was restored from a backup.")
-RESTORED_THERE = _code(9720, Class.RECOVERABLE, "The state of the remote service was restored from a backup.")
-KEY_LOST = _code(28052, Class.RECOVERABLE, "The session key of the dialog is lost.")
-NOT_PERMITTED = _code(8494, Class.BREACH, "The sender may not access the service.")
-NO_SERVICE = _code(8490, Class.BREACH, "The remote service does not exist.")
-NO_CONTRACT = _code(8425, Class.BREACH, "The service contract is not found.")
-CONTRACT_NOT_ACCEPTED = _code(8408, Class.BREACH, "The target service does not support the contract.")
-NO_MESSAGE_TYPE = _code(8428, Class.BREACH, "The message type is not found.")
-NOT_IN_CONTRACT = _code(8498, Class.BREACH, "The message type is not part of the receiver's contract.")
-NOT_EMPTY = _code(8430, Class.BREACH, "The message body failed the configured validation.")
-SENT_BY_TARGET = _code(8457, Class.BREACH, "The initiator sent a message type that only the target may send.")
-SENT_BY_INITIATOR = _code(8437, Class.BREACH, "The target sent a message type that only the initiator may send.")
-INVALID = _code(9616, Class.BREACH, "The message failed validation.")
-INVALID_AT_TARGET = _code(9615, Class.BREACH, "The message failed validation at the target service.")
-TOO_LARGE = _code(8459, Class.BREACH, "The message is larger than its destination takes.")
-SERVICE_DROPPED = _code(8470, Class.ALTERED, "The remote service was dropped.")
-CONTRACT_DROPPED = _code(8487, Class.ALTERED, "The remote service contract was dropped.")
-SERVICE_ALTERED = _code(8469, Class.ALTERED, "The remote service was altered.")
-ALTERED_HERE = _code(8468, Class.ALTERED, "This service was altered.")
-
-CODES = {
-    code.number: code
-    for code in (
-        LIFETIME,
-        NOT_CONVERSING,
-        RESTORED_HERE,
-        RESTORED_THERE,
-        KEY_LOST,
-        NOT_PERMITTED,
-        NO_SERVICE,
-        NO_CONTRACT,
-        CONTRACT_NOT_ACCEPTED,
-        NO_MESSAGE_TYPE,
-        NOT_IN_CONTRACT,
-        NOT_EMPTY,
-        SENT_BY_TARGET,
-        SENT_BY_INITIATOR,
-        INVALID,
-        INVALID_AT_TARGET,
-        TOO_LARGE,
-        SERVICE_DROPPED,
-        CONTRACT_DROPPED,
-        SERVICE_ALTERED,
-        ALTERED_HERE,
-    )
-}
+# Local codes.
+TYPE_TWICE = 8403
+"""A contract names a message type twice."""
+LIFETIME_NOT_POSITIVE = 8411
+"""A lifetime is not more than zero."""
+HANDLE_IN_USE = 8413
+"""The id is taken: by a dialog, or by a command with other content; also a command whose operations do not go together."""
+CODE_NOT_POSITIVE = 8419
+"""An application's error code is not positive."""
+NO_DESCRIPTION = 8422
+"""An error has no description."""
+UNKNOWN_CONTRACT = 8425
+"""The service does not declare the contract."""
+HANDLE_NOT_FOUND = 8426
+"""No dialog, letter or waiting message has this name."""
+END_REFUSED = 8427
+"""The dialog was ended before."""
+SEND_REFUSED = 8429
+"""A message on a dialog that is over."""
+TYPE_NOT_IN_CONTRACT = 8431
+"""The contract does not know the message type."""
+ONLY_TARGET_SENDS = 8432
+"""The initiator tried to send a message type of the target."""
+ONLY_INITIATOR_SENDS = 8434
+"""The target tried to send a message type of the initiator."""
+TIMER_REFUSED = 8458
+"""A timer on a dialog that is over."""
+BODY_TOO_LARGE = 8459
+"""A body, or all of a command together, is larger than its limit."""
+CLOGGED = 8462
+"""Too much waits already for a destination; Service Broker has no number for a transmission queue that is full."""
+NO_SUCH_SERVICE = 8490
+"""No service can have this name."""
+INITIATOR_SENDS_NOTHING = 8492
+"""A contract lets its initiator send nothing."""
+INVALID_BODY = 9615
+"""The body is not what its message type says."""
 
 POISON = 500
 """Application code of a dialog that a poison message ended."""

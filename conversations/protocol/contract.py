@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
 from conversations.errors import DeclarationError, NotInContract, WrongDirection
+from conversations.protocol.codes import ONLY_INITIATOR_SENDS, ONLY_TARGET_SENDS
 from conversations.protocol.topics import check_name
 
 M = TypeVar("M")
@@ -145,7 +146,7 @@ class Contract:
         if name not in self.types:
             known = ", ".join(self.types)
             return NotInContract(f"contract {self.name!r} has no message type {name!r}; it has: {known}")
-        side, code = ("target", 8432) if from_initiator else ("initiator", 8434)
+        side, code = ("target", ONLY_TARGET_SENDS) if from_initiator else ("initiator", ONLY_INITIATOR_SENDS)
         return WrongDirection(f"message type {name!r} is SENT BY {side.upper()} in contract {self.name!r}", code=code)
 
 

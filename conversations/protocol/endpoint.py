@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from conversations.errors import DialogEnded
-from conversations.protocol.codes import LIFETIME, Code
+from conversations.protocol.codes import LIFETIME, TIMER_REFUSED, Code
 from conversations.protocol.effects import Due, Failure, Reaction, Transmit
 from conversations.protocol.envelope import Envelope, Kind, Prefix
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
@@ -29,7 +29,6 @@ FIRST_ACK_AFTER = SECOND // 4
 RESEND_AFTER = 1 * SECOND
 """A gap is given this long to close by itself, doubled for each further question."""
 RESEND_ASKS = 3
-TIMER_REFUSED = 8458
 
 
 OVER = frozenset({State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED})

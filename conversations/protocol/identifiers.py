@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from conversations.errors import LocalError
+from conversations.protocol.codes import HANDLE_NOT_FOUND
 
 RANDOM_BITS = 74
 _SEPARATOR = "@"
@@ -45,5 +46,5 @@ def read_handle(text: str) -> tuple[bytes, str]:
     try:
         conversation = UUID(name)
     except (ValueError, AttributeError):
-        raise LocalError(f"{text!r} is not the id of a dialog (8426)", code=8426) from None
+        raise LocalError(f"{text!r} is not the id of a dialog (8426)", code=HANDLE_NOT_FOUND) from None
     return conversation.bytes, key or str(conversation)

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from conversations.protocol.codes import END_REFUSED, SEND_REFUSED
+
 
 class State(IntEnum):
     """Where one side of a dialog stands."""
@@ -115,17 +117,17 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
 }
 
 REFUSALS: dict[tuple[State, Event], int] = {
-    (SI, Event.SEND): 8429,
-    (SI, Event.END): 8427,
-    (DO, Event.SEND): 8429,
-    (DO, Event.END): 8427,
-    (DO, Event.END_WITH_ERROR): 8427,
-    (DI, Event.SEND): 8429,
-    (ER, Event.SEND): 8429,
-    (CD, Event.SEND): 8429,
-    (CD, Event.END): 8427,
-    (CD, Event.END_WITH_ERROR): 8427,
-    (CD, Event.CLEANUP): 8427,
+    (SI, Event.SEND): SEND_REFUSED,
+    (SI, Event.END): END_REFUSED,
+    (DO, Event.SEND): SEND_REFUSED,
+    (DO, Event.END): END_REFUSED,
+    (DO, Event.END_WITH_ERROR): END_REFUSED,
+    (DI, Event.SEND): SEND_REFUSED,
+    (ER, Event.SEND): SEND_REFUSED,
+    (CD, Event.SEND): SEND_REFUSED,
+    (CD, Event.END): END_REFUSED,
+    (CD, Event.END_WITH_ERROR): END_REFUSED,
+    (CD, Event.CLEANUP): END_REFUSED,
 }
 """Local events that a state does not allow, with the error raised; nothing changes."""
 

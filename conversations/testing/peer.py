@@ -14,7 +14,7 @@ from conversations.config import WorkerSettings
 from conversations.dialog import Dialog
 from conversations.errors import DialogEnded, PeerError
 from conversations.memory.broker import MemoryBroker
-from conversations.protocol import rows
+from conversations.protocol import codes, rows
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
@@ -71,7 +71,7 @@ class PeerDialog:
             DialogEnded: this side is over (8429).
             NotInContract, WrongDirection, InvalidBody: the contract does not let this side send it.
         """
-        self._check_open(8429)
+        self._check_open(codes.SEND_REFUSED)
         declared = self._contract.outgoing(body, type, self._initiator)
         codec = codec_of(declared)
         self._ask(Send(declared.name, codec.content_type, codec.encode(body)))
@@ -82,7 +82,7 @@ class PeerDialog:
         Raises:
             DialogEnded: it is over already (8427).
         """
-        self._check_open(8427)
+        self._check_open(codes.END_REFUSED)
         self._ended_here = True
         self._ask(End())
 
@@ -93,14 +93,14 @@ class PeerDialog:
             DialogEnded: it is over already (8427).
             LocalError: no positive code, or no description.
         """
-        self._check_open(8427)
+        self._check_open(codes.END_REFUSED)
         check_error(code, description)
         self._ended_here = True
         self._ask(EndWithError(code, description))
 
     def set_timer(self, after: timedelta) -> None:
         """Set the dialog's timer; ``timers`` counts how often it fired."""
-        self._check_open(8458)
+        self._check_open(codes.TIMER_REFUSED)
         self._ask(SetTimer(micros(after, "a timer")))
 
     def cancel_timer(self) -> None:

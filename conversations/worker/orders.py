@@ -14,7 +14,7 @@ from conversations.errors import (
     LocalError,
     UnknownContract,
 )
-from conversations.protocol import letters, rows
+from conversations.protocol import codes, letters, rows
 from conversations.protocol.command import (
     Begin,
     Cleanup,
@@ -39,9 +39,6 @@ from conversations.worker import resolving, settling, speaking, switching
 from conversations.worker.active import Active, Item
 from conversations.worker.partition import Partition
 from conversations.worker.room import Room
-
-_REPEATED = 8413  # Service Broker's "conversation handle in use" family: a begin with this id had another content
-_CLOGGED = 8462  # as what breaks a dialog for want of room: there is no number for a transmission queue that is full
 
 
 class _Repeated(Exception):
@@ -91,7 +88,7 @@ def _resolve(partition: Partition, command: Command) -> None:
     """Carry out a decision about a failed message, which stands alone in its command."""
     decision = command.operations[0]
     if len(command.operations) > 1 or not isinstance(decision, Resolve):
-        raise LocalError("a decision about a failed message stands alone in its command", code=_REPEATED)
+        raise LocalError("a decision about a failed message stands alone in its command", code=codes.HANDLE_IN_USE)
     own = rows.identity(command.conversation_id, command.from_initiator)
     resolving.resolve(partition, partition.find(rows.other_side(own), command.key, ""), command, decision)
 
@@ -115,18 +112,21 @@ def _draft(partition: Partition, command: Command) -> Draft:
     active = partition.find(rows.other_side(own), command.key, "")
     first = command.operations[0]
     if any(isinstance(operation, Begin) for operation in command.operations[1:]):
-        raise LocalError("only the first operation of a command may begin the dialog", code=_REPEATED)
+        raise LocalError("only the first operation of a command may begin the dialog", code=codes.HANDLE_IN_USE)
     if isinstance(first, Begin):
         if not command.from_initiator:
-            raise LocalError("only the initiator's side can begin a dialog", code=_REPEATED)
+            raise LocalError("only the initiator's side can begin a dialog", code=codes.HANDLE_IN_USE)
         if active.exists or active.tombstone is not None:
-            raise LocalError("a dialog with this id exists already", code=_REPEATED)
+            raise LocalError("a dialog with this id exists already", code=codes.HANDLE_IN_USE)
         if active.lane.name != ("", command.key):
-            raise LocalError("a record before this one names another group for the dialog", code=_REPEATED)
+            raise LocalError("a record before this one names another group for the dialog", code=codes.HANDLE_IN_USE)
         active = _begun(partition, active, command, first)
     elif not active.exists:
         gone = active.tombstone is not None
-        raise DialogEnded("the dialog is over (8429)" if gone else "no such dialog (8426)", code=8429 if gone else 8426)
+        raise DialogEnded(
+            "the dialog is over (8429)" if gone else "no such dialog (8426)",
+            code=codes.SEND_REFUSED if gone else codes.HANDLE_NOT_FOUND,
+        )
     draft = Draft(Room(partition), active)
     for operation in command.operations:
         _ask(draft, active, operation)
@@ -143,7 +143,9 @@ def _begun(partition: Partition, known: Active, command: Command, begin: Begin) 
         raise UnknownContract(f"service {owner.name!r} does not initiate contract {begin.contract!r} (8425)")
     lifetime = begin.lifetime
     if lifetime < -1:
-        raise LocalError(f"a lifetime is more than zero, not {lifetime} microseconds (8411)", code=8411)
+        raise LocalError(
+            f"a lifetime is more than zero, not {lifetime} microseconds (8411)", code=codes.LIFETIME_NOT_POSITIVE
+        )
     if lifetime == 0:
         lives = side.contract.lives(owner.periods.lifetime)
         lifetime = -1 if lives is None else lives
@@ -176,7 +178,9 @@ def _ask(draft: Draft, active: Active, operation: object) -> None:
                     f"the content type of {message_type} is {expected!r}, not {content_type!r:.200} (9615)"
                 )
             if draft.room.delayed and draft.room.is_clogged(active):
-                raise LocalError(f"too much waits for {active.endpoint.peer}, whose queue takes nothing", code=_CLOGGED)
+                raise LocalError(
+                    f"too much waits for {active.endpoint.peer}, whose queue takes nothing", code=codes.CLOGGED
+                )
             draft.move(active, Event.SEND)
             draft.asks.append(Ask(Verb.SEND, active, message_run(message_type, content_type), body))
         case End():
@@ -193,7 +197,7 @@ def _ask(draft: Draft, active: Active, operation: object) -> None:
             draft.move(active, Event.CLEANUP)
             draft.asks.append(Ask(Verb.CLEANUP, active))
         case Switch() | Settle():
-            raise LocalError("what concerns a partition stands alone in its command", code=_REPEATED)
+            raise LocalError("what concerns a partition stands alone in its command", code=codes.HANDLE_IN_USE)
         case Tick() | Resolve() | Report():
             pass
 
@@ -209,11 +213,13 @@ def _check_age(partition: Partition, item: Item, command: Command) -> None:
         raise LocalError(
             "the command is more than a day old, or its client's clock more than a day behind: whether it took effect is "
             "not known any more",
-            code=8426,
+            code=codes.HANDLE_NOT_FOUND,
         )
     if max(command.issued_at, drawn or 0) > item.log_time + life:
         # Once its row is forgotten nothing would tell its repetition from it.
-        raise LocalError("the command is from more than a day ahead: its client's clock is", code=8426)
+        raise LocalError(
+            "the command is from more than a day ahead: its client's clock is", code=codes.HANDLE_NOT_FOUND
+        )
 
 
 def _remember(partition: Partition, command: Command, log_time: int) -> None:
@@ -234,7 +240,7 @@ def _check(partition: Partition, key: bytes, command: Command) -> None:
     if row is None:
         return
     if row[8:] != _content(command):
-        raise LocalError("a command with this id and another content took effect before", code=_REPEATED)
+        raise LocalError("a command with this id and another content took effect before", code=codes.HANDLE_IN_USE)
     raise _Repeated
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from conversations.checks import check_error
 from conversations.errors import BodyTooLarge, LocalError
-from conversations.protocol import letters, rows
+from conversations.protocol import codes, letters, rows
 from conversations.protocol.command import Action, Command, Failed, Resolve
 from conversations.protocol.envelope import Kind, encode, header_of, tail_start
 from conversations.protocol.identifiers import uuid_text
@@ -18,7 +18,6 @@ from conversations.worker.active import Active, Item, Park
 from conversations.worker.partition import Partition
 
 _HANDLERS = {Failed.MESSAGE: b"", Failed.TIMER: rows.TIMER, Failed.ERROR: rows.ERROR}
-NOT_WAITING = 8426  # Service Broker's "conversation handle not found" family: there is no such letter to decide about
 
 
 def resolve(partition: Partition, active: Active, command: Command, decision: Resolve) -> None:
@@ -30,7 +29,7 @@ def resolve(partition: Partition, active: Active, command: Command, decision: Re
     key = active.identity + _HANDLERS[Failed(decision.handler)]
     found = (partition.parking.parks if decision.handler == Failed.MESSAGE else partition.parking.retries).get(key)
     if found is None:
-        raise LocalError("nothing of this dialog waits", code=NOT_WAITING)
+        raise LocalError("nothing of this dialog waits", code=codes.HANDLE_NOT_FOUND)
     item = partition.parking.head(active, found) if decision.handler == Failed.MESSAGE else None
     _check(found, item, decision)
     number = uuid_text(command.command_id)
@@ -55,14 +54,16 @@ def resolve(partition: Partition, active: Active, command: Command, decision: Re
 
 def _check(found: Park, item: Item | None, decision: Resolve) -> None:
     if found.taken:
-        raise LocalError("it is being tried again right now", code=NOT_WAITING)
+        raise LocalError("it is being tried again right now", code=codes.HANDLE_NOT_FOUND)
     number = item.envelope.seq if item is not None and item.envelope is not None else NONE
     if number != decision.number:
-        raise LocalError(f"message {decision.number} does not wait: its dialog waits for {number}", code=NOT_WAITING)
+        raise LocalError(
+            f"message {decision.number} does not wait: its dialog waits for {number}", code=codes.HANDLE_NOT_FOUND
+        )
     if decision.ticket not in (0, found.row.ticket):
         raise LocalError(
             f"somebody, or a further attempt, was faster: look again (ticket {found.row.ticket}, not {decision.ticket})",
-            code=NOT_WAITING,
+            code=codes.HANDLE_NOT_FOUND,
         )
 
 
@@ -81,7 +82,7 @@ def _skip(partition: Partition, found: Park, item: Item, by: str, reason: str) -
     active, envelope = item.active, item.envelope
     if envelope is None or envelope.kind is not Kind.MESSAGE:
         if not item.accepted:
-            raise LocalError("the peer's END was not tried yet: it cannot be skipped", code=NOT_WAITING)
+            raise LocalError("the peer's END was not tried yet: it cannot be skipped", code=codes.HANDLE_NOT_FOUND)
         partition.parking.returned(found, parking.DECIDED)
         partition.parking.skip_head(found, item)
         receiving.finish_end(partition, active)
@@ -97,7 +98,7 @@ def _edit(partition: Partition, found: Park, item: Item, body: bytes) -> None:
     active, envelope = item.active, item.envelope
     receiver = active.side.receivers.get(envelope.message_type) if envelope is not None else None
     if envelope is None or receiver is None:
-        raise LocalError("only a message of the contract has a body that can be edited", code=NOT_WAITING)
+        raise LocalError("only a message of the contract has a body that can be edited", code=codes.HANDLE_NOT_FOUND)
     limit = partition.owner.settings.limits.body_bytes
     if len(body) > limit:
         raise BodyTooLarge(f"the body has {len(body)} bytes; a message may have {limit} (8459)")
@@ -121,7 +122,7 @@ def _resolve_handler(partition: Partition, active: Active, found: Park, decision
     name = _HANDLERS[Failed(decision.handler)]
     key = active.identity + name
     if decision.action == Action.EDIT:
-        raise LocalError("a timer or an error has no body that could be edited", code=NOT_WAITING)
+        raise LocalError("a timer or an error has no body that could be edited", code=codes.HANDLE_NOT_FOUND)
     if decision.action == Action.RETRY:
         _give_back(partition, active, found, rows.RETRY + key, command)
         return

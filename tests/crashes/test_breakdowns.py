@@ -11,7 +11,7 @@ import pytest
 
 from conversations import WorkerSettings
 from conversations.ports import Out
-from conversations.protocol import rows
+from conversations.protocol import codes, rows
 from conversations.protocol.command import Settle, Source, encode_command, to_partition
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.topics import COMMANDS, QUEUE, events_topic, service_topic
@@ -99,7 +99,7 @@ def test_a_letter_before_the_first_record_is_not_open(house: House, offset: int)
     house.send(Job(n=1))
     works_on(house, house.worker(), 1)
     (letter,) = dead_letters(house.broker, "slow")
-    assert (letter.reason, letter.code) == ("command-refused", settling.NOT_OPEN)
+    assert (letter.reason, letter.code) == ("command-refused", codes.HANDLE_NOT_FOUND)
 
 
 def test_a_command_that_cannot_be_carried_out_is_refused_and_undone(
