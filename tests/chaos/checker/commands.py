@@ -54,6 +54,7 @@ class Commands:
         """How many commands of each service and partition must be remembered."""
         self.first, self.last = 1 << 62, 0
         """Between when commands were issued, microseconds."""
+        self._ticks: set[Position] = set()
         self._topics, self._letters, self._verdict = topics, letters, verdict
         self._seen: set[tuple[object, ...]] = set()
         for service in topics.services:
@@ -92,6 +93,8 @@ class Commands:
     def _take(self, service: str, record: Record, fields: dict[str, Any]) -> None:
         operations = [(name[_OPERATION:], values) for name, values in fields["operations"]]
         if all(name in OF_OPERATORS for name, _ in operations):
+            if all(name == "Tick" for name, _ in operations):
+                self._ticks.add(record.position)
             return
         conversation = str(UUID(bytes=fields["conversation_id"]))
         side, key = fields["from_initiator"], fields["idempotency_key"]
@@ -118,6 +121,11 @@ class Commands:
                 begun.sends.append(said)
             elif name == "End":
                 begun.ends = True
+
+    def are_done(self, service: str, partition: int, position: int) -> bool:
+        """Say whether only ticks are left: a worker that stops may ask for one with its last transaction."""
+        left = (it for it in self._topics.of(service, COMMANDS) if it.partition == partition and it.offset >= position)
+        return all(it.position in self._ticks for it in left)
 
     def _refuse(self, conversation: str, key: str, messages: int) -> None:
         begun = self.begun.get(conversation)

@@ -172,7 +172,7 @@ class Rows:
         for service in self._topics.services:
             latest = self._latest(service)
             for number in range(self._topics.partitions(service)):
-                self._check_partition(service, number, latest.get(number, 0))
+                self._check_partition(service, number, latest.get(number, 0), commands)
                 self._check_commands(service, number, commands)
 
     def _latest(self, service: str) -> dict[int, int]:
@@ -181,7 +181,7 @@ class Rows:
             found[record.partition] = max(found.get(record.partition, 0), record.timestamp)
         return found
 
-    def _check_partition(self, service: str, number: int, latest: int) -> None:
+    def _check_partition(self, service: str, number: int, latest: int, commands: Commands) -> None:
         fields = self.partitions.get((service, number))
         where = f"partition {number} of {service}"
         for kind in (QUEUE, COMMANDS):
@@ -194,7 +194,7 @@ class Rows:
                 self._verdict.add(
                     Kind.PARTITION_AHEAD, where, f"{kind} position {fields[kind]}, the topic ends at {end}"
                 )
-            elif fields[kind] <= last:
+            elif fields[kind] <= last and not (kind == COMMANDS and commands.are_done(service, number, fields[kind])):
                 what = f"{kind} position {fields[kind]}, the topic's last record is {last}"
                 self._verdict.add(Kind.PARTITION_BEHIND, where, what)
         if fields is not None and fields["off"]:

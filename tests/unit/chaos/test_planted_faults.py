@@ -600,6 +600,16 @@ def test_a_dead_letter_in_parts_is_one_with_the_bytes_of_all() -> None:
     assert forged.verdict(Log).lines()[1:] == []
 
 
+def test_a_tick_that_a_worker_asked_for_when_it_stopped_may_be_left() -> None:
+    forged = Forged(clean())
+    command = forged.last_command(forged.open)
+    fields = avro.COMMAND.decode(command.value or b"")
+    tick = {**fields, "operations": [("conversations.Tick", {})], "idempotency_key": ""}
+    left = forged.append(command._replace(value=avro.COMMAND.encode(tick)))
+    forged.change_row(forged.row(TELLER, b"P", left.partition), avro.PARTITION, commands=left.offset)
+    assert forged.verdict(Log).lines()[1:] == []
+
+
 @pytest.mark.parametrize(("plant", "kind", "following"), plants, ids=[plant.__name__ for plant, _, _ in plants])
 def test_a_planted_fault_is_found_by_its_name(plant: Plant, kind: Kind, following: set[Kind]) -> None:
     """By this name, and by no others than those of what may follow from it."""
