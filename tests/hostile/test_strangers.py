@@ -9,7 +9,7 @@ import pytest
 from conversations import Limits, WorkerSettings
 from conversations.protocol.topics import QUEUE
 from conversations.testing import Simulation
-from conversations.worker import owner
+from conversations.worker import destinations
 from tests.bad_input.forging import HOUR, Forged, stranger
 from tests.bad_input.places import Memory
 from tests.bad_input.services import PARTITIONS, shop, web
@@ -45,7 +45,7 @@ def test_invented_peers_do_not_outgrow_the_cache() -> None:
 
 
 def test_names_that_nobody_has_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner, "REMEMBERED", 10)
+    monkeypatch.setattr(destinations, "REMEMBERED", 10)
     with Simulation(shop(), web(), partitions=PARTITIONS, settings=SETTINGS) as sim:
         place = Memory(sim)
         for number in range(40):
