@@ -11,9 +11,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the lazy names below, for type checkers and editors
-    from conversations.brake import Brake
     from conversations.client import Client, ClientDialog
-    from conversations.config import Kafka, Limits, WorkerSettings
+    from conversations.config import Brake, Kafka, Limits, WorkerSettings
     from conversations.dialog import Dialog, Group, MessageInfo
     from conversations.errors import (
         BodyTooLarge,
@@ -45,9 +44,8 @@ if TYPE_CHECKING:  # the lazy names below, for type checkers and editors
     from conversations.service import QueueDisabled, Service
 
 _HOMES = {
-    "brake": ("Brake",),
     "client": ("Client", "ClientDialog"),
-    "config": ("Kafka", "Limits", "WorkerSettings"),
+    "config": ("Brake", "Kafka", "Limits", "WorkerSettings"),
     "dialog": ("Dialog", "Group", "MessageInfo"),
     "errors": (
         "BodyTooLarge",

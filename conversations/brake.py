@@ -1,47 +1,12 @@
-"""When so many dialogs fail at once that not the messages are to blame: a limit as data, and the count it is compared with."""
+"""Counts the dialogs that failed lately: when so many fail at once, the messages are not to blame."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from conversations.errors import DeclarationError
+from conversations.config import Brake
 
 _MICROSECOND = timedelta(microseconds=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Brake:
-    """How many different dialogs of a peer may fail in a while before a worker slows down to one of its messages at a time.
-
-    A release that fails on every message would otherwise give up on all of them. While the brake is on for a peer nothing of it is
-    given up on and no attempt counts: its messages wait in their order, one of them is tried every ``probe``, and the first that
-    succeeds ends it. Peers whose messages are handled go on as ever. When several peers fail, what fails of the others counts for
-    each, of every other peer at most half of ``dialogs``: one alone brakes nobody else, and all of them nobody who has not failed at least
-    twice.
-
-    Raises:
-        DeclarationError: a number or a time that is not positive, a share above 1, or more dialogs than are remembered.
-    """
-
-    dialogs: int = 100
-    """So many different dialogs must have failed within the window; at most 10,000."""
-    share: float = 0.5
-    """And they must be this part of them and the peer's handlers that succeeded meanwhile; 0: the number alone counts."""
-    window: timedelta = timedelta(seconds=60)
-    probe: timedelta = timedelta(seconds=1)
-    """From one try to the next while it is on."""
-
-    def __post_init__(self) -> None:
-        """Refuse limits that make no sense."""
-        if not 1 <= self.dialogs <= Failures.DIALOGS or not 0 <= self.share <= 1:
-            raise DeclarationError(f"a brake: dialogs is from 1 to {Failures.DIALOGS}, share from 0 to 1")
-        if min(self.window, self.probe) <= timedelta(0):
-            raise DeclarationError("a brake: window and probe are more than zero")
-
-    def scaled(self, factor: float) -> Brake:
-        """Return the same with times that are shorter by a factor."""
-        return replace(self, window=self.window / factor, probe=self.probe / factor)
 
 
 class Failures:
@@ -49,7 +14,7 @@ class Failures:
 
     PEERS = 1_000
     """Peers remembered at most, for each of the two counts."""
-    DIALOGS = 10_000
+    DIALOGS = Brake.MOST_DIALOGS
     """Dialogs of one peer remembered at most."""
 
     def __init__(self, brake: Brake) -> None:

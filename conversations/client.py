@@ -19,7 +19,7 @@ from uuid import UUID
 
 from conversations.bodies import codec_of
 from conversations.checks import check_error, check_key, check_service, expiry, later, micros
-from conversations.config import Kafka, Limits
+from conversations.config import Kafka, Limits, Periods
 from conversations.errors import (
     BodyTooLarge,
     DialogEnded,
@@ -30,7 +30,6 @@ from conversations.errors import (
     UnknownContract,
 )
 from conversations.pending import Pending
-from conversations.periods import Periods
 from conversations.ports import CommandSink
 from conversations.presence import Host, find
 from conversations.protocol import codes

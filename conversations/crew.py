@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from conversations.config import Kafka, WorkerSettings
+from conversations.config import Kafka, Periods, WorkerSettings
 from conversations.errors import ConversationError
 from conversations.lanes import Threads
-from conversations.periods import Periods
 from conversations.ports import Stores
 from conversations.service import Service
 from conversations.stores.memory import MemoryStores

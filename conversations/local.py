@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from conversations.client import Client
-from conversations.config import Kafka, WorkerSettings
+from conversations.config import Kafka, Periods, WorkerSettings
 from conversations.crew import Crew
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.log import MemoryLog
-from conversations.periods import Periods
 from conversations.ports import CommandSink, Log
 from conversations.protocol.contract import Contract
 from conversations.protocol.topics import COMMANDS

@@ -27,7 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.errors import DeclarationError, LogError
 from conversations.kafka.ends import Extent, Place, extents_of
-from conversations.periods import milliseconds
+from conversations.units import milliseconds
 from conversations_ops.printable import one_line
 from conversations_ops.shortened import periods
 from spark_jobs.errors import CheckpointError, RecordsDropped, SourceError, explained

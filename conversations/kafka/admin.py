@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from conversations.config import Kafka
+from conversations.config import Kafka, Periods
 from conversations.errors import DeclarationError, KafkaUnreachable, LogError
 from conversations.kafka.appending import append
 from conversations.kafka.catalog import Catalog, read_catalog, schema_record, service_record
@@ -24,7 +24,6 @@ from conversations.kafka.clients import (
     translated,
 )
 from conversations.kafka.topic_settings import bring, wanted
-from conversations.periods import Periods
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import (
     RETRY,

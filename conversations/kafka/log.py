@@ -9,7 +9,7 @@ from secrets import token_hex
 from threading import get_ident
 from typing import Literal
 
-from conversations.config import Kafka
+from conversations.config import Kafka, Periods
 from conversations.errors import CutOff, InDoubt, KafkaNotReady, KafkaUnreachable, LogError
 from conversations.kafka import rights
 from conversations.kafka.catalog import CatalogReader
@@ -21,9 +21,9 @@ from conversations.kafka.standstill import Standstill
 from conversations.kafka.topic_settings import Asked, verify
 from conversations.kafka.transactions import Group, Transactions
 from conversations.kafka.watch import Watch
-from conversations.periods import SECOND, Periods
 from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Unanswered
 from conversations.protocol.topics import COMMANDS, QUEUE, SERVICE_TOPICS, STATE, events_topic, service_topic
+from conversations.units import SECOND
 
 LOOK_UP = 2.0
 """Seconds a commit waits to be told about its destinations."""

@@ -8,9 +8,9 @@ from threading import get_ident
 from conversations.errors import InputLost, LogError
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.group import Group
-from conversations.periods import SECOND
 from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Restored, Unanswered
 from conversations.protocol.topics import COMMANDS, QUEUE, STATE, service_topic
+from conversations.units import SECOND
 
 LOOKED_AFTER = SECOND
 """Microseconds between two looks for an unknown service, as on Kafka."""

@@ -24,9 +24,10 @@ from rocksdict import (
     WriteOptions,
 )
 
+from conversations.config import Periods
 from conversations.errors import CopyDamaged, LogError
-from conversations.periods import SECOND, Periods
 from conversations.private_files import private_directory
+from conversations.units import SECOND
 
 log = logging.getLogger("conversations.stores")
 

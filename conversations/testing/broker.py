@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from conversations.config import Periods
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.group import Member
 from conversations.memory.transactions import Transaction
-from conversations.periods import Periods
 from conversations.ports import Clock, Out, Produced
 from conversations.protocol.envelope import HEADER_NAME
 from conversations.protocol.topics import DEAD_LETTER, DEFAULT_NAMESPACE, QUEUE, STATE, service_topic

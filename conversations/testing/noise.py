@@ -6,11 +6,11 @@ from collections.abc import Callable
 from random import Random
 
 from conversations.memory.record import MemoryRecord
-from conversations.periods import milliseconds
 from conversations.ports import Out
 from conversations.protocol.envelope import HEADER_NAME, decode
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
 from conversations.testing.broker import FaultyBroker
+from conversations.units import milliseconds
 
 
 def make(broker: FaultyBroker) -> None:

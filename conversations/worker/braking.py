@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from conversations.brake import Brake, Failures
+from conversations.brake import Failures
+from conversations.config import Brake
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.rows import QUEUE_ON
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from conversations.config import Periods
 from conversations.errors import LogError
-from conversations.periods import Periods
 from conversations.protocol.topics import QUEUE, service_topic
 
 log = logging.getLogger("conversations.worker")

@@ -7,9 +7,9 @@ import time
 
 from conversations.backoff import Backoff
 from conversations.errors import CopyDamaged, InputLost, KafkaUnreachable, StaleAnswer
-from conversations.periods import SECOND
 from conversations.ports import Positions, Restore, Restored, Stores
 from conversations.protocol import rows
+from conversations.units import SECOND
 from conversations.worker import intake
 from conversations.worker.owner import Owner
 from conversations.worker.partition import Partition

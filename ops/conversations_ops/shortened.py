@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from conversations.config import WorkerSettings
+from conversations.config import Periods, WorkerSettings
 from conversations.errors import DeclarationError
-from conversations.periods import Periods
 
 VARIABLE = "CONVERSATIONS_PERIODS_DIVIDED_BY"
 """A number: whoever works on a namespace, workers, commands and jobs, must have the same."""

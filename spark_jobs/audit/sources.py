@@ -9,9 +9,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
-from conversations.periods import SECOND
 from conversations.protocol import letters as names
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
+from conversations.units import SECOND
 from conversations_ops.shortened import periods
 from spark_jobs.audit.faults import RECORD_FAULTS
 from spark_jobs.audit.inputs import Inputs

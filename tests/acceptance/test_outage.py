@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from conversations import Kafka
+from conversations.config import Periods
 from conversations.kafka.admin import apply
 from conversations.kafka.embedded import EmbeddedBroker
-from conversations.periods import Periods
 from conversations_ops.shortened import VARIABLE
 from tests.acceptance.command_line import Running
 from tests.acceptance.services import counting

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from conversations import DeclarationError, Dialog, PoisonPolicy, Service, StateUpgradeError, WorkerSettings
-from conversations.periods import Periods
+from conversations.config import Periods
 from conversations.ports import Out
 from conversations.protocol import rows
 from conversations.protocol.topics import COMMANDS, STATE

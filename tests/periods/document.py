@@ -3,7 +3,8 @@
 from dataclasses import fields
 from pathlib import Path
 
-from conversations.periods import DAY, HOUR, MINUTE, SECOND, Periods
+from conversations.config import Periods
+from conversations.units import DAY, HOUR, MINUTE, SECOND
 from tests.periods.exceptions import EXCEPTIONS, UNIT
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "periods.md"

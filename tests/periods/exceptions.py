@@ -7,7 +7,6 @@ DEMO = "of the demo"
 UNIT = "no duration: a unit, a count, a code or a word"
 
 EXCEPTIONS: dict[tuple[str, str], str] = {
-    ("conversations/brake.py", "window"): f"{OPTION}: `Brake(window=)`; shortened with `WorkerSettings.scaled`",
     ("conversations/client.py", "DEFAULT_TIMEOUT"): f"{OPTION}: `Client(timeout=)`, {MACHINE}",
     (
         "conversations/dialog.py",

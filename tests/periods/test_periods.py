@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from conversations import Contract, WorkerSettings
+from conversations.config import Periods
 from conversations.errors import DeclarationError
 from conversations.kafka.topic_settings import TIMES, wanted
-from conversations.periods import DAY, SECOND, Periods
 from conversations.protocol.contract import DEFAULT_LIFETIME
+from conversations.units import DAY, SECOND
 from conversations_ops import shortened
 from tests.periods import document, scan
 from tests.periods.exceptions import EXCEPTIONS

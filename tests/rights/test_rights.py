@@ -3,8 +3,8 @@
 import pytest
 
 from conversations import WorkerSettings
+from conversations.config import Periods
 from conversations.errors import LogError
-from conversations.periods import Periods
 from conversations.protocol import codes, letters
 from conversations.protocol.envelope import Kind, decode
 from conversations.worker import Worker

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from conversations import WorkerSettings
-from conversations.periods import Periods
+from conversations.config import Periods
 from conversations.protocol.command import decode_command
 from conversations.worker import Worker
 from tests.rules.house import SECOND, Asking, House, until

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from conversations import Client, Kafka
-from conversations.periods import Periods
+from conversations.config import Periods
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7
 from tests.chaos.checker import avro
 from tests.chaos.checker.records import Place

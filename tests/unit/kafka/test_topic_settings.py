@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from conversations.config import Periods
 from conversations.kafka.topic_settings import SETTINGS, deviations, needed, wanted
-from conversations.periods import Periods
 from conversations.protocol import limits
 
 DAY = 24 * 3600 * 1000

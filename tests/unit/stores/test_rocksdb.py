@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from conversations.periods import HOUR, Periods
+from conversations.config import Periods
 from conversations.ports import Store
 from conversations.stores.memory import MemoryStores
 from conversations.stores.rocksdb import RocksStores, StoreInUse
+from conversations.units import HOUR
 
 PERIODS = Periods(deletes_kept=24 * HOUR)
 

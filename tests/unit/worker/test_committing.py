@@ -5,13 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from conversations import Service, WorkerSettings
+from conversations.config import Periods
 from conversations.errors import Interrupted
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.log import MemoryLog
-from conversations.periods import SECOND, Periods
 from conversations.ports import Produced
 from conversations.stores.memory import MemoryStores
+from conversations.units import SECOND
 from conversations.worker import Worker
 from conversations_ops.host.child import condition
 from tests.waiting import until
