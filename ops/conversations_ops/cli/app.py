@@ -11,12 +11,14 @@ import typer
 
 from conversations_ops.cli import broker, dead_letters, declared, demo, queue, redrive, spark
 from conversations_ops.cli import run as running
+from conversations_ops.cli.kafka_options import Group
 from conversations_ops.cli.output import EXIT_CODES, Exit
 from conversations_ops.host import log_lines
 from conversations_ops.printable import unstyled
 
 app = typer.Typer(
     name="conversations",
+    cls=Group,
     help="Exactly-once, in-order dialogs on Apache Kafka: run services, and see what they are doing.",
     epilog=EXIT_CODES,
     no_args_is_help=True,

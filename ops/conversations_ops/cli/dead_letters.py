@@ -23,7 +23,7 @@ from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision, Parked
 from conversations_ops.cli import settling
 from conversations_ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
-from conversations_ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
+from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, show, show_error
 from conversations_ops.operate.redrive.selection import By, Group, groups
 from conversations_ops.printable import lines as indented
@@ -44,14 +44,12 @@ Letter = Annotated[str, typer.Argument(metavar="LETTER", help="As `list` shows i
 Service = Annotated[str, typer.Argument(metavar="[SERVICE]", help="Only of this service; default: of all.")]
 
 
-@app.command("list", epilog=EXIT_CODES)
+@app.command("list", epilog=EXIT_CODES, cls=Command)
 def list_letters(
+    context: typer.Context,
     service: Service = "",
     over: Annotated[bool, typer.Option("--over", help="Those that no dialog waits for.")] = False,
     by: Annotated[By | None, typer.Option(help="Count them in groups of what they have in common.")] = None,
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """List what was given up on and waits for a decision, with what waits behind it.
@@ -66,7 +64,7 @@ def list_letters(
 
     Exit codes: 0 nothing waits, 1 something waits for a person, 2 no such service, 3 Kafka unreachable.
     """
-    kafka = kafka_of(bootstrap, namespace, setting)
+    kafka = kafka_of(context)
     found: Sequence[object]
     if over:
         found = settling.list_over(kafka, service, as_json)
@@ -78,12 +76,10 @@ def list_letters(
         raise typer.Exit(Exit.HUMAN)
 
 
-@retries.command("list", epilog=EXIT_CODES)
+@retries.command("list", epilog=EXIT_CODES, cls=Command)
 def list_retries(
+    context: typer.Context,
     service: Service = "",
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """List what failed and is tried again by itself, and when.
@@ -94,7 +90,7 @@ def list_retries(
       conversations retries list orders --json | jq '.retries[].due'
     """
     _list(
-        kafka_of(bootstrap, namespace, setting),
+        kafka_of(context),
         service,
         lambda it: not it.held and not it.queue_off,
         "retries",
@@ -102,29 +98,25 @@ def list_retries(
     )
 
 
-@app.command("show", epilog=EXIT_CODES)
+@app.command("show", epilog=EXIT_CODES, cls=Command)
 def show_letter(
+    context: typer.Context,
     letter: Letter,
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """Show one failed message: its dialog, its body, what its handler raised, and what to do next."""
     with _answering(as_json):
-        it = _find(kafka_of(bootstrap, namespace, setting), letter)
+        it = _find(kafka_of(context), letter)
         show(_plain(it), _described(it), as_json=as_json)
 
 
-@app.command("retry", epilog=EXIT_CODES)
+@app.command("retry", epilog=EXIT_CODES, cls=Command)
 def retry(
+    context: typer.Context,
     letter: Letter,
     reason: Reason = "",
     dry_run: DryRun = False,
     wait: Wait = 30.0,
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """Run the handler once more, now, in its place; if it succeeds what waits behind it follows.
@@ -133,13 +125,14 @@ def retry(
     Example:
       conversations dead-letters retry orders.queue-3-17 --reason "bureau is back"
     """
-    kafka, decision = kafka_of(bootstrap, namespace, setting), _decision(Action.RETRY, reason, dry_run)
+    kafka, decision = kafka_of(context), _decision(Action.RETRY, reason, dry_run)
     with _answering(as_json):
         _decide(kafka, _find(kafka, letter), decision, wait, dry_run, as_json)
 
 
-@app.command("edit", epilog=EXIT_CODES)
+@app.command("edit", epilog=EXIT_CODES, cls=Command)
 def edit(
+    context: typer.Context,
     letter: Letter,
     body: Annotated[
         str, typer.Option(metavar="FILE", help="The new body; - is standard input. Default: your editor.")
@@ -147,9 +140,6 @@ def edit(
     reason: Reason = "",
     dry_run: DryRun = False,
     wait: Wait = 30.0,
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """Give the message another body and retry it. The owner checks it against the message type; the old one is kept.
@@ -159,22 +149,20 @@ def edit(
       conversations dead-letters edit orders.queue-3-17 --reason "typo in the amount"
       conversations dead-letters edit orders.queue-3-17 --body mended.json --reason INC-4711
     """
-    kafka = kafka_of(bootstrap, namespace, setting)
+    kafka = kafka_of(context)
     with _answering(as_json):
         it = _find(kafka, letter)
         decision = _decision(Action.EDIT, reason, dry_run)._replace(body=_new_body(it, body))
         _decide(kafka, it, decision, wait, dry_run, as_json)
 
 
-@app.command("skip", epilog=EXIT_CODES)
+@app.command("skip", epilog=EXIT_CODES, cls=Command)
 def skip(
+    context: typer.Context,
     letter: Letter,
     reason: Reason = "",
     dry_run: DryRun = False,
     wait: Wait = 30.0,
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """Go on without the message: its bytes stay in the dead-letter topic, and the peer is told.
@@ -183,22 +171,20 @@ def skip(
     Example:
       conversations dead-letters skip orders.queue-3-17 --reason "customer withdrew"
     """
-    kafka, decision = kafka_of(bootstrap, namespace, setting), _decision(Action.SKIP, reason, dry_run)
+    kafka, decision = kafka_of(context), _decision(Action.SKIP, reason, dry_run)
     with _answering(as_json):
         _decide(kafka, _find(kafka, letter), decision, wait, dry_run, as_json)
 
 
-@app.command("end", epilog=EXIT_CODES)
+@app.command("end", epilog=EXIT_CODES, cls=Command)
 def end(
+    context: typer.Context,
     letter: Letter,
     code: Annotated[int, typer.Option(min=1, help="Error the peer gets.")] = 500,
     description: Annotated[str, typer.Option(help="Its description.")] = "Unable to process message.",
     reason: Reason = "",
     dry_run: DryRun = False,
     wait: Wait = 30.0,
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """End the dialog with an error: the message and all behind it become dead letters, and the peer is told.
@@ -207,7 +193,7 @@ def end(
     Example:
       conversations dead-letters end orders.queue-3-17 --code 1404 --description "Unknown customer." --reason INC-4711
     """
-    kafka, decision = kafka_of(bootstrap, namespace, setting), _decision(Action.END, reason, dry_run)
+    kafka, decision = kafka_of(context), _decision(Action.END, reason, dry_run)
     decision = decision._replace(code=code, description=description)
     with _answering(as_json):
         _decide(kafka, _find(kafka, letter), decision, wait, dry_run, as_json)

@@ -10,7 +10,7 @@ import typer
 
 from conversations.handlers import Handler, Side
 from conversations.service import Service
-from conversations_ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
+from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import EXIT_CODES, Json, failures, show
 from conversations_ops.host.search_path import search_here
 from conversations_ops.host.targets import HandlerLoop, entered
@@ -40,14 +40,12 @@ def check(targets: Targets, as_json: Json = False) -> None:
         show({"services": found}, "\n".join(_text(summary) for summary in found), as_json=as_json)
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command(epilog=EXIT_CODES, cls=Command)
 def apply(
+    context: typer.Context,
     targets: Targets,
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
     partitions: Annotated[int, typer.Option(min=1, help="Of each topic of a service; fixed from its creation.")] = 12,
     replication: Annotated[int, typer.Option(min=-1, help="Copies of each topic; -1 is the broker's default.")] = -1,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """Create the topics of services, bring those that are there to the settings they need, and write the services to the catalog.
@@ -61,7 +59,7 @@ def apply(
 
     Exit codes: 0 done, 1 Kafka refused, 2 incomplete, or created with another partition count, 3 Kafka unreachable.
     """
-    kafka = kafka_of(bootstrap, namespace, setting)
+    kafka = kafka_of(context)
     with failures(as_json=as_json), _services(targets) as services:
         from conversations.kafka import admin
 

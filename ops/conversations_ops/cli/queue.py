@@ -13,7 +13,7 @@ from rich.text import Text
 from conversations.config import Kafka
 from conversations.protocol.command import Switch
 from conversations_ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
-from conversations_ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
+from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, show
 from conversations_ops.operate.queues import Queue, queues
 from conversations_ops.printable import one_line
@@ -28,12 +28,10 @@ Service = Annotated[str, typer.Argument(metavar="SERVICE", help="Whose queue; al
 AnyService = Annotated[str, typer.Argument(metavar="[SERVICE]", help="Only of this service; default: of all.")]
 
 
-@app.command("show", epilog=EXIT_CODES)
+@app.command("show", epilog=EXIT_CODES, cls=Command)
 def show_queues(
+    context: typer.Context,
     service: AnyService = "",
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """Show which queues are on, which are off, why, and what waits for them.
@@ -46,7 +44,7 @@ def show_queues(
     Exit codes: 0 all are on, 1 one is off, 2 no such service, 3 Kafka unreachable.
     """
     with failures(as_json=as_json):
-        found = queues(kafka_of(bootstrap, namespace, setting), service)
+        found = queues(kafka_of(context), service)
     if as_json:
         show({"queues": [_plain(it) for it in found]}, "", as_json=True)
     else:
@@ -55,15 +53,13 @@ def show_queues(
         raise typer.Exit(Exit.HUMAN)
 
 
-@app.command("off", epilog=EXIT_CODES)
+@app.command("off", epilog=EXIT_CODES, cls=Command)
 def turn_off(
+    context: typer.Context,
     service: Service,
     reason: Reason = "",
     dry_run: DryRun = False,
     wait: Wait = 30.0,
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """Let a service handle nothing more: what arrives waits, in order; no sender gets an error.
@@ -74,18 +70,16 @@ def turn_off(
     Example:
       conversations queue off orders --reason INC-4711
     """
-    _turn(kafka_of(bootstrap, namespace, setting), service, Switch(False, reason), wait, dry_run, as_json)
+    _turn(kafka_of(context), service, Switch(False, reason), wait, dry_run, as_json)
 
 
-@app.command("on", epilog=EXIT_CODES)
+@app.command("on", epilog=EXIT_CODES, cls=Command)
 def turn_on(
+    context: typer.Context,
     service: Service,
     reason: Reason = "",
     dry_run: DryRun = False,
     wait: Wait = 30.0,
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """Let a service go on: everything that waited is handled, in order.
@@ -94,7 +88,7 @@ def turn_on(
     Example:
       conversations queue on orders --reason "mended in release 12"
     """
-    _turn(kafka_of(bootstrap, namespace, setting), service, Switch(True, reason), wait, dry_run, as_json)
+    _turn(kafka_of(context), service, Switch(True, reason), wait, dry_run, as_json)
 
 
 def _turn(kafka: Kafka, service: str, operation: Switch, wait: float, dry_run: bool, as_json: bool) -> None:

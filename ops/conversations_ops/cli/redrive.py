@@ -18,7 +18,7 @@ from conversations.errors import DeclarationError
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision
 from conversations_ops.cli.changing import DryRun, Reason, check_reason
-from conversations_ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
+from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, show
 from conversations_ops.operate.redrive.journal import Journal
 from conversations_ops.operate.redrive.outcomes import Outcome, count
@@ -47,8 +47,9 @@ def _time(text: str) -> int:
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1_000_000)
 
 
-@app.command("plan", epilog=EXIT_CODES)
+@app.command("plan", epilog=EXIT_CODES, cls=Command)
 def plan(
+    context: typer.Context,
     service: Annotated[str, typer.Option(help="Only letters of this service.")] = "",
     exception: Annotated[str, typer.Option(help="Only of this class, without its module, e.g. KeyError.")] = "",
     type_: Annotated[str, typer.Option("--type", help="Only of this message type.")] = "",
@@ -63,9 +64,6 @@ def plan(
     rate: Annotated[float, typer.Option(min=0.01, help="Letters a second after that.")] = 20.0,
     max_returns: Annotated[int, typer.Option(min=1, help="Leave out what was given back so often already.")] = 3,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Default: its name, .json.")] = None,
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """Freeze what would be given back now. Later letters are not included, and nothing is changed.
@@ -76,7 +74,7 @@ def plan(
       conversations redrive plan --type credit.Check --since 2026-11-21T02:50:00 --canary 5 --rate 50 -o rd.json
     """
     selector = Selector(service, exception, type_, contract, peer, conversation, _time(since), _time(until))
-    kafka = kafka_of(bootstrap, namespace, setting)
+    kafka = kafka_of(context)
     with failures(as_json=as_json):
         made = _made(kafka, selector, Care(canary, rate, max_returns))
         path = out or Path(f"{made.redrive}.json")
@@ -112,21 +110,19 @@ def _described(made: Plan, path: Path) -> str:
     )
 
 
-@app.command("start", epilog=EXIT_CODES)
+@app.command("start", epilog=EXIT_CODES, cls=Command)
 def start(
+    context: typer.Context,
     file: PlanFile,
     reason: Reason = "",
     dry_run: DryRun = False,
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """Carry a plan out. Ctrl-C, or `redrive stop` from anywhere, stops it; `redrive resume` goes on.
 
     Exit codes: 0 all were handled or left alone, 1 some came back or it was stopped, 2 no such plan, 3 Kafka unreachable.
     """
-    kafka = kafka_of(bootstrap, namespace, setting)
+    kafka = kafka_of(context)
     with failures(as_json=as_json):
         made = _read(file, kafka)
         if Journal(file, made.redrive).exists:
@@ -141,17 +137,15 @@ def start(
         _drive(kafka, made, file, reason, as_json)
 
 
-@app.command("resume", epilog=EXIT_CODES)
+@app.command("resume", epilog=EXIT_CODES, cls=Command)
 def resume(
+    context: typer.Context,
     file: PlanFile,
     reason: Reason = "",
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """Go on with a plan that was stopped, with the letters that are left; what failed in it stays where it is."""
-    kafka = kafka_of(bootstrap, namespace, setting)
+    kafka = kafka_of(context)
     with failures(as_json=as_json):
         made = _read(file, kafka)
         if not Journal(file, made.redrive).exists:
@@ -159,37 +153,33 @@ def resume(
         _drive(kafka, made, file, reason, as_json)
 
 
-@app.command("stop", epilog=EXIT_CODES)
+@app.command("stop", epilog=EXIT_CODES, cls=Command)
 def stop(
+    context: typer.Context,
     name: Name,
     reason: Reason = "",
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """Stop a redrive, wherever it runs: what was given back is handled, the rest stays."""
     from conversations_ops.operate.redrive.drive import stop as ask_to_stop
 
-    kafka = kafka_of(bootstrap, namespace, setting)
+    kafka = kafka_of(context)
     check_reason(reason)
     with failures(as_json=as_json):
         ask_to_stop(kafka, name, getpass.getuser(), reason)
     show({"redrive": name, "asked": True}, f"{name} was asked to stop", as_json=as_json)
 
 
-@app.command("watch", epilog=EXIT_CODES)
+@app.command("watch", epilog=EXIT_CODES, cls=Command)
 def watch(
+    context: typer.Context,
     name: Name,
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """Tell how far a redrive is, until it ends; with --json once."""
     from conversations_ops.operate.redrive.drive import ENDED, events_of
 
-    kafka = kafka_of(bootstrap, namespace, setting)
+    kafka = kafka_of(context)
     with failures(as_json=as_json):
         while True:
             found = [event for event in events_of(kafka, name) if "outcomes" in event]

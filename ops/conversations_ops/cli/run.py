@@ -11,7 +11,7 @@ import typer
 from conversations.config import WorkerSettings
 from conversations.kafka.embedded.cache import cache_directory
 from conversations.protocol.topics import check_name
-from conversations_ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
+from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import EXIT_CODES, Exit, Json, failures, show, show_error
 from conversations_ops.host import log_lines
 from conversations_ops.host.child import Ended, Spec, grace
@@ -25,14 +25,13 @@ START_ONE = " To start one on this machine: conversations broker start"
 app = typer.Typer()
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command(epilog=EXIT_CODES, cls=Command)
 def run(
+    context: typer.Context,
     targets: Annotated[
         list[str],
         typer.Argument(metavar="TARGET...", help="What to run, as module:attribute, e.g. shop.orders:service."),
     ],
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
     workers: Annotated[int, typer.Option(min=1, help="Processes per service.")] = 1,
     concurrency: Annotated[
         int, typer.Option(min=1, help="Handlers per process that may run at the same time.")
@@ -56,7 +55,6 @@ def run(
     health_timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds a connection to the health page may take.")
     ] = TIMEOUT,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     log_level: Annotated[str, typer.Option(help=f"One of {', '.join(log_lines.LEVELS)}.")] = "info",
     log_json: Annotated[bool, typer.Option("--log-json", help="Log lines are JSON objects.")] = False,
     as_json: Json = False,
@@ -81,20 +79,20 @@ def run(
     Exit codes: 0 stopped in order, 1 failed, or refused by Kafka (login, rights, topics), 2 wrong usage or an incomplete
     service, 3 Kafka unreachable at the start.
     """
-    kafka = kafka_of(bootstrap, namespace, setting)
+    kafka = kafka_of(context)
     if log_level.lower() not in log_lines.LEVELS:
         raise typer.BadParameter(f"--log-level {log_level}: one of {', '.join(log_lines.LEVELS)}")
     if memory_state and state_dir is not None:
         raise typer.BadParameter("--memory-state and --state-dir exclude each other")
     with failures(as_json=as_json):
         check_name("slot", slot or host_name())
-        check_name("namespace", namespace)
+        check_name("namespace", kafka.namespace)
     cache = cache_directory()
-    state = None if memory_state else str(state_dir.resolve() if state_dir else cache / "state" / namespace)
+    state = None if memory_state else str(state_dir.resolve() if state_dir else cache / "state" / kafka.namespace)
     specs = [
         Spec(
-            target=target, bootstrap=kafka.bootstrap, namespace=namespace, settings=dict(kafka.settings),
-            concurrency=concurrency, state=state, slots=str(cache / "slots" / namespace), base=slot or host_name(),
+            target=target, bootstrap=kafka.bootstrap, namespace=kafka.namespace, settings=dict(kafka.settings),
+            concurrency=concurrency, state=state, slots=str(cache / "slots" / kafka.namespace), base=slot or host_name(),
             log_level=log_level, log_json=log_json,
         )
         for target in targets

@@ -15,7 +15,7 @@ from rich.text import Text
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
 from conversations_ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
-from conversations_ops.cli.kafka_options import NO_NAMESPACE, Bootstrap, Namespace, Settings, kafka_of
+from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import EXIT_CODES, Json, failures, moment, show
 from conversations_ops.operate.letters import Letter, open_letters
 from conversations_ops.printable import one_line
@@ -25,15 +25,13 @@ Letters = Annotated[list[str], typer.Argument(metavar="LETTER...", help="As `lis
 One = Annotated[str, typer.Argument(metavar="LETTER", help="As `list --over` shows it; all of its dialog are sent.")]
 
 
-@app.command("discard", epilog=EXIT_CODES)
+@app.command("discard", epilog=EXIT_CODES, cls=Command)
 def discard(
+    context: typer.Context,
     letters: Letters,
     reason: Reason = "",
     dry_run: DryRun = False,
     wait: Wait = 30.0,
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """Close letters that no dialog waits for: nothing more is to be done about them. Their bytes stay in the topic.
@@ -44,7 +42,7 @@ def discard(
     """
     from conversations_ops.operate.settling import Request, settle
 
-    kafka = kafka_of(bootstrap, namespace, setting)
+    kafka = kafka_of(context)
     check_reason(reason, dry_run=dry_run)
     with failures(as_json=as_json), refusals("an owner", as_json=as_json):
         found = _find(kafka, letters)
@@ -55,16 +53,14 @@ def discard(
         show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
 
 
-@app.command("resubmit", epilog=EXIT_CODES)
+@app.command("resubmit", epilog=EXIT_CODES, cls=Command)
 def resubmit(
+    context: typer.Context,
     letter: One,
     end: Annotated[bool, typer.Option("--end", help="End the new dialog behind the last message.")] = False,
     reason: Reason = "",
     dry_run: DryRun = False,
     wait: Wait = 30.0,
-    bootstrap: Bootstrap = "",
-    namespace: Namespace = NO_NAMESPACE,
-    setting: Settings = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
     as_json: Json = False,
 ) -> None:
     """Send the dead-lettered messages of a dialog that is over again, in their order, on a new dialog.
@@ -79,7 +75,7 @@ def resubmit(
     from conversations_ops.operate.settling import Request, resubmission, sequence
     from conversations_ops.operate.settling import resubmit as send_again
 
-    kafka = kafka_of(bootstrap, namespace, setting)
+    kafka = kafka_of(context)
     check_reason(reason, dry_run=dry_run)
     with failures(as_json=as_json), refusals("an owner", as_json=as_json):
         everything = open_letters(kafka, letter.rpartition(".")[0])

@@ -8,6 +8,7 @@ import sys
 
 import typer
 
+from conversations_ops.cli.kafka_options import arguments_of
 from conversations_ops.cli.output import Exit, show_error
 
 JOBS = {
@@ -33,7 +34,7 @@ def _add(job: str, help_: str) -> None:
 
     @app.command(job, help=help_, context_settings=passed, add_help_option=False)
     def run(context: typer.Context) -> None:
-        start(job, context.args)
+        start(job, [*arguments_of(context), *context.args])
 
 
 def start(job: str, arguments: list[str]) -> None:

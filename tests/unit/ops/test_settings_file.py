@@ -7,6 +7,7 @@ import pytest
 import typer
 
 from conversations.errors import DeclarationError
+from conversations_ops.cli import app as top
 from conversations_ops.cli import kafka_options
 from conversations_ops.settings_file import VARIABLE, settings_of_file
 from spark_jobs.running import command_line
@@ -19,10 +20,16 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+def context(*settings: str) -> typer.Context:
+    """The context of a command that was given these settings."""
+    given = kafka_options.Given("k:1", "ns", list(settings))
+    return typer.Context(typer.main.get_command(top.app), obj=given)
+
+
 def test_its_lines_are_settings_and_an_option_counts_more(file: Path) -> None:
     file.write_text("# of staging\n\nsasl.password = a=b\nsasl.username=u\n")
     wanted = {"sasl.password": "a=b", "sasl.username": "me"}
-    assert kafka_options.kafka_of("k:1", "ns", ["sasl.username=me"]).settings == wanted
+    assert kafka_options.kafka_of(context("sasl.username=me")).settings == wanted
     options = Namespace(bootstrap="k:1", namespace="ns", setting=[("sasl.username", "me")])
     assert command_line.kafka_of(options).settings == wanted
 
@@ -38,7 +45,7 @@ def test_a_line_that_is_none_is_named_by_its_number_and_not_shown(file: Path) ->
         settings_of_file()
     assert "secret" not in str(failure.value)
     with pytest.raises(typer.BadParameter, match="line 2 of"):
-        kafka_options.kafka_of("k:1", "ns", [])
+        kafka_options.kafka_of(context())
 
 
 def test_a_file_that_is_not_there_is_said(file: Path) -> None:
