@@ -16,7 +16,7 @@ from conversations.service import Service
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 from conversations.worker.presence import Presence
-from conversations.worker.suspicion import Stage
+from conversations.worker.stage import Stage
 
 
 def kafka_worker(
@@ -72,8 +72,9 @@ class Crew:
         self._workers = workers
         stage = Stage()
         for worker in workers:
-            worker.owner.stage = stage
-        self._presences = [Presence(worker, f"{kafka.bootstrap}/{kafka.namespace}") for worker in workers]
+            worker.owner.share(stage)
+        address = f"{kafka.bootstrap}/{kafka.namespace}"
+        self._presences = [Presence(worker.owner, worker.partitions, address) for worker in workers]
         self._threads = [
             threading.Thread(target=self._run, args=(worker,), name=f"{worker.owner.name}-worker", daemon=True)
             for worker in workers

@@ -19,11 +19,11 @@ from conversations.checks import check_error, check_service, expiry, later, micr
 from conversations.errors import BodyTooLarge, DialogEnded, HandlerOver, LocalError, RetryLater, UnknownContract
 from conversations.handlers import Side
 from conversations.protocol.contract import Contract
-from conversations.protocol.endpoint import NEVER, Endpoint, check_timer, refuse
+from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
-from conversations.protocol.states import OPEN_STATES, TRANSITIONS, Event, State
+from conversations.protocol.states import OPEN_STATES, TRANSITIONS, Event, State, check_timer, refuse
 
 CLOGGED = timedelta(seconds=64)
 """After which a handler is called again whose message found no room before its destination."""

@@ -13,6 +13,7 @@ from conversations.kafka.admin import apply
 from conversations.kafka.log import KafkaLog
 from conversations.protocol import rows
 from conversations.protocol.endpoint import Endpoint
+from conversations.protocol.partition_row import PartitionRow, encode_partition
 from conversations.protocol.states import State
 from conversations.protocol.topics import STATE, partition_of, service_topic
 
@@ -37,9 +38,9 @@ def partition_rows(kafka: Kafka, partitions: int) -> Iterator[Filling]:
     ids = log.topic_ids()
     topics = [service_topic(kafka.namespace, our_loop.ANSWERING, kind) for kind in ("queue", "commands", STATE)]
     queue, commands, state = (ids[topic] for topic in topics)
-    row = rows.PartitionRow(queue_id=queue, commands_id=commands, state_id=state, queue_time=_now())
+    row = PartitionRow(queue_id=queue, commands_id=commands, state_id=state, queue_time=_now())
     for partition in range(partitions):
-        yield topics[2], partition, rows.PARTITION, rows.encode_partition(row), None
+        yield topics[2], partition, rows.PARTITION, encode_partition(row), None
 
 
 def endpoint_rows(kafka: Kafka, count: int, versions: int, partitions: int) -> Iterator[Filling]:

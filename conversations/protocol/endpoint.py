@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from conversations.errors import DialogEnded
-from conversations.protocol.codes import LIFETIME, TIMER_REFUSED, Code
+from conversations.protocol.codes import LIFETIME, Code
 from conversations.protocol.effects import Due, Failure, Reaction, Transmit
 from conversations.protocol.envelope import Envelope, Kind, Prefix
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.sequencing import NONE, Arrival, Inbound
-from conversations.protocol.states import REFUSALS, TIMER_STATES, TRANSITIONS, Event, State
+from conversations.protocol.states import TRANSITIONS, Event, State, check_timer, refuse
 
 NEVER = (1 << 62) - 1
 """A deadline that never comes."""
@@ -122,6 +121,14 @@ class Endpoint:
         self.stateful = False
         """A handler of this side has written its group's state."""
 
+    def join_group_of(self, origin: str) -> None:
+        """Belong to the group of the dialog whose handler begins this one: perhaps one that a peer's dialog opened."""
+        self.origin = origin
+
+    def may_start_until(self, log_time: int) -> None:
+        """Note until when (log time) the first message may create the target's endpoint, here or at the peer."""
+        self.started_until = log_time
+
     def restore(self, inbound: Inbound, kept: Kept) -> None:
         """Take up where a state row left off.
 
@@ -142,6 +149,19 @@ class Endpoint:
         if kept.code:
             self.error = Failure(kept.code, kept.description)
         self.recover = state is State.ERROR
+
+    def resume(self, held: set[int], *, firing: bool, told_of_error: bool) -> None:
+        """Learn from other rows what the endpoint's own row leaves out.
+
+        Args:
+            held: numbers of messages that are held.
+            firing: the timer's handler failed, and waits to be tried again.
+            told_of_error: ``on_error`` failed, and waits to be tried again: nobody need ask for it anew.
+        """
+        if held:
+            self.inbound.hold(held)
+        self.firing = firing
+        self.recover = self.recover and not told_of_error
 
     def wake(self) -> int:
         """When ``due`` will have something to say to an owner that takes this endpoint up from its row."""
@@ -206,6 +226,24 @@ class Endpoint:
         if self.firing:
             self.timer = NEVER
             self.firing = False
+
+    def drop(self) -> None:
+        """Count an envelope of this side that was never transmitted, and is not to be."""
+        self.discarded += 1
+
+    def gave_up_on(self) -> None:
+        """Count a message of the peer that became a dead letter."""
+        self.dead_lettered += 1
+
+    def wrote_state(self) -> None:
+        """A handler of this side wrote its group's state."""
+        self.stateful = True
+
+    def release_held(self) -> list[int]:
+        """Return the numbers of messages that are held, in order; none is any more."""
+        held = sorted(self.inbound.held)
+        self.inbound.hold(set())
+        return held
 
     def finished(self) -> None:
         """Count a message whose handler has finished."""
@@ -389,37 +427,6 @@ class Endpoint:
             refuse(self.state, event)
             raise AssertionError(f"no rule for {event.name} in {self.state.name}")
         self.state = target
-
-
-_WHAT = {
-    State.STARTED_INBOUND: "its first message has not arrived yet",
-    State.DISCONNECTED_OUTBOUND: "this side has ended it",
-    State.DISCONNECTED_INBOUND: "the peer has ended it",
-    State.ERROR: "it was ended with an error",
-    State.CLOSED: "it is over",
-}
-
-
-def refuse(state: State, event: Event) -> None:
-    """Raise what a local event is refused with in this state, if it is.
-
-    Raises:
-        DialogEnded: with Service Broker's code for the verb.
-    """
-    code = REFUSALS.get((state, event))
-    if code is not None:
-        verb = event.name.replace("_", " ")
-        raise DialogEnded(f"{verb} is not possible on this dialog: {_WHAT.get(state, state.name)} ({code})", code=code)
-
-
-def check_timer(state: State) -> None:
-    """Raise when no timer may be set in this state.
-
-    Raises:
-        DialogEnded: 8458.
-    """
-    if state not in TIMER_STATES:
-        raise DialogEnded(f"no timer on this dialog: {_WHAT.get(state, state.name)} (8458)", code=TIMER_REFUSED)
 
 
 def prefix_of(endpoint: Endpoint) -> Prefix:

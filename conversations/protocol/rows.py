@@ -47,9 +47,8 @@ _CONSTANT = _WAKE.stop
 _NUMBERS = 12
 """Numbers of an endpoint's row from its state to its error code, see ``Kept``."""
 
-_ENDPOINT, _TOMBSTONE, _GROUP, _WAITING, _PARK, _PARTITION = (
-    Schema(schemas.load(name, schemas.newest(name)))
-    for name in ("endpoint", "tombstone", "group", "waiting", "park", "partition")
+_ENDPOINT, _TOMBSTONE, _GROUP, _WAITING, _PARK = (
+    Schema(schemas.load(name, schemas.newest(name))) for name in ("endpoint", "tombstone", "group", "waiting", "park")
 )
 _UNCOUNTED = Schema(schemas.load("endpoint", 1)).head
 """How an endpoint's row of an older release begins: it lacks the two fields at the end."""
@@ -239,6 +238,18 @@ class Tombstone:
     missing: AbstractSet[int] = frozenset()
     """Numbers up to ``accepted`` that never arrived."""
 
+    def hear(self, accepted: int, missing: AbstractSet[int]) -> None:
+        """A number arrived after the end."""
+        self.accepted, self.missing = accepted, missing
+
+    def gave_up_on(self) -> None:
+        """Count a message of the peer that became a dead letter."""
+        self.dead_lettered += 1
+
+    def tell(self) -> None:
+        """The peer is told that the dialog is over."""
+        self.told = True
+
 
 def encode_tombstone(tombstone: Tombstone) -> bytes:
     """Encode a tombstone."""
@@ -271,6 +282,10 @@ class GroupRow:
     state: bytes = b""
     members: dict[bytes, None] = field(default_factory=dict)
     """In the order they joined; the values say nothing."""
+
+    def keep(self, state: bytes, version: int) -> None:
+        """A handler wrote the state, in this version of the service's state."""
+        self.state, self.version = state, version
 
 
 def encode_group(row: GroupRow) -> bytes:
@@ -390,50 +405,6 @@ def letter_source(key: bytes) -> tuple[str, int]:
     return (QUEUE if key[1:2] == b"q" else COMMANDS), int.from_bytes(key[2:10], "big")
 
 
-@dataclass(slots=True)
-class PartitionRow:
-    """What the owner of a queue partition remembers of the partition itself."""
-
-    queue: int = 0
-    commands: int = 0
-    queue_id: str = ""
-    commands_id: str = ""
-    state_id: str = ""
-    queue_time: int = 0
-    clean: bool = True
-    bound: int = 0
-    unclean_starts: int = 0
-    rollbacks: int = 0
-    state_version: int = 0
-    announced: list[str] = field(default_factory=list)
-    """What is being handled since an unclean start, committed before it runs."""
-    alone: bool = False
-    """It runs alone."""
-    process: str = ""
-    """Which process announced it."""
-    deaths: dict[str, int] = field(default_factory=dict)
-    """Of what was announced when a process died: how often it died with nothing else at work."""
-    off: str = ""
-    """Why its queue is off; empty while it is on."""
-    off_since: int = 0
-    off_by: str = ""
-    off_reason: str = ""
-
-
-def encode_partition(row: PartitionRow) -> bytes:
-    """Encode the partition row."""
-    return _PARTITION.encode(_fields(row))
-
-
-def _fields(row: Tombstone | WaitingRow | ParkRow | PartitionRow) -> dict[str, Any]:
+def _fields(row: Tombstone | WaitingRow | ParkRow) -> dict[str, Any]:
     # dataclasses.asdict copies every value deeply; these are all immutable.
     return {name: getattr(row, name) for name in row.__slots__}
-
-
-def decode_partition(row: bytes) -> PartitionRow:
-    """Decode the partition row.
-
-    Raises:
-        UndecodableRecord: it is none.
-    """
-    return PartitionRow(**DEFAULT.decode(row, _PARTITION))

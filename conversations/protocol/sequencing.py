@@ -71,6 +71,10 @@ class Inbound:
         self.held.add(number)
         return Arrival.AHEAD
 
+    def hold(self, numbers: set[int]) -> None:
+        """Hold exactly these numbers: they are in rows, or were taken out of them."""
+        self.held = numbers or _EMPTY
+
     def ready(self) -> int | None:
         """Return the held number that may be accepted now, if any."""
         return self.next if self.next in self.held else None

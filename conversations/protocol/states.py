@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from conversations.protocol.codes import END_REFUSED, SEND_REFUSED
+from conversations.errors import DialogEnded
+from conversations.protocol.codes import END_REFUSED, SEND_REFUSED, TIMER_REFUSED
 
 
 class State(IntEnum):
@@ -136,3 +137,34 @@ TIMER_STATES = frozenset({SO, CO, DI, ER})
 
 OPEN_STATES = frozenset({SO, CO})
 """States in which the dialog can still be spoken on from this side."""
+
+
+_WHAT = {
+    State.STARTED_INBOUND: "its first message has not arrived yet",
+    State.DISCONNECTED_OUTBOUND: "this side has ended it",
+    State.DISCONNECTED_INBOUND: "the peer has ended it",
+    State.ERROR: "it was ended with an error",
+    State.CLOSED: "it is over",
+}
+
+
+def refuse(state: State, event: Event) -> None:
+    """Raise what a local event is refused with in this state, if it is.
+
+    Raises:
+        DialogEnded: with Service Broker's code for the verb.
+    """
+    code = REFUSALS.get((state, event))
+    if code is not None:
+        verb = event.name.replace("_", " ")
+        raise DialogEnded(f"{verb} is not possible on this dialog: {_WHAT.get(state, state.name)} ({code})", code=code)
+
+
+def check_timer(state: State) -> None:
+    """Raise when no timer may be set in this state.
+
+    Raises:
+        DialogEnded: 8458.
+    """
+    if state not in TIMER_STATES:
+        raise DialogEnded(f"no timer on this dialog: {_WHAT.get(state, state.name)} (8458)", code=TIMER_REFUSED)

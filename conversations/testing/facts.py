@@ -14,6 +14,7 @@ from conversations.protocol import letters, rows
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, decode, split_header
 from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.partition_row import PartitionRow, decode_partition
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, service_topic
 from conversations.testing.broker import FaultyBroker
@@ -34,9 +35,9 @@ class Sent(NamedTuple):
 
 
 @lru_cache(10_000)
-def partition_row(row: bytes) -> rows.PartitionRow:
+def partition_row(row: bytes) -> PartitionRow:
     """Decode the row of a partition; the same rows are looked at many times."""
-    return rows.decode_partition(row)
+    return decode_partition(row)
 
 
 def name_of(conversation: bytes) -> str:

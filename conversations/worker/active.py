@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from conversations.handlers import Side
 from conversations.lanes import Run
-from conversations.protocol.codes import Code
 from conversations.protocol.command import Command
 from conversations.protocol.endpoint import NEVER, Endpoint, prefix_of
 from conversations.protocol.envelope import Envelope, Prefix, encode_prefix
+from conversations.protocol.partition_row import record_name
 from conversations.protocol.rows import QUEUE_ON, GroupRow, ParkRow, Tombstone, encode_constant
 from conversations.protocol.sequencing import NONE
 
@@ -28,22 +28,17 @@ class Active:
     """Key of what is sent to the peer."""
 
     __slots__ = (
-        "constant", "dirty", "endpoint", "entered", "exists", "from_peer", "from_peer_bytes", "from_peer_size", "identity", "key",
-        "lane", "out", "out_key", "out_partition", "out_topic", "scheduled", "side", "tombstone",
+        "constant", "dirty", "endpoint", "entered", "exists", "from_peer", "identity", "lane", "out", "out_key", "out_partition", "out_topic", "scheduled", "side", "tombstone",
     )  # fmt: skip
 
-    def __init__(self, identity: bytes, key: bytes, lane: Lane) -> None:
+    def __init__(self, identity: bytes, lane: Lane) -> None:
         self.identity = identity
-        self.key = key
-        """Record key of this side."""
         self.lane = lane
         self.exists = False
         """True when there is an endpoint, or was until it closed; only then ``endpoint`` and ``side`` may be asked for."""
         self.tombstone: Tombstone | None = None
-        self.from_peer: Prefix | None = None
-        """What the peer's envelopes begin with."""
-        self.from_peer_bytes: bytes = b"\0"  # a first byte no envelope has
-        self.from_peer_size = 1
+        self.from_peer: tuple[Prefix, bytes] | None = None
+        """What the peer's envelopes begin with, and the same encoded."""
         self.out = b""
         """What this side's envelopes begin with, encoded; empty until needed."""
         self.out_topic = ""
@@ -59,8 +54,8 @@ class Active:
     def place(self, endpoint: Endpoint, side: Side, prefix: Prefix | None = None) -> None:
         """Put an endpoint here; ``prefix`` is that of the peer's record that created it, if one did."""
         if prefix is None:
-            self.from_peer, self.from_peer_bytes, self.from_peer_size = None, b"\0", 1
-        elif prefix is not self.from_peer:
+            self.from_peer = None
+        elif self.from_peer is None or prefix is not self.from_peer[0]:
             self.learn(prefix, encode_prefix(prefix))
         self.endpoint = endpoint
         self.side = side
@@ -69,15 +64,18 @@ class Active:
         self.out = self.constant = b""
 
     @property
+    def key(self) -> bytes:
+        """Record key of this side: that of its group."""
+        return self.lane.key
+
+    @property
     def is_hollow(self) -> bool:
         """Nothing is known of the conversation here, and nothing is under way: its group is whatever the next record says."""
         return not (self.exists or self.tombstone is not None or self.lane.items or self.lane.run is not None)
 
     def learn(self, prefix: Prefix, encoded: bytes) -> None:
         """Remember what the peer's envelopes begin with, and those bytes."""
-        self.from_peer = prefix
-        self.from_peer_bytes = encoded
-        self.from_peer_size = len(encoded)
+        self.from_peer = prefix, encoded
 
     def enter(self, deadline: int) -> None:
         """There is an entry for this endpoint, earlier than all others."""
@@ -111,6 +109,14 @@ class Active:
         self.place(endpoint, side)
         self.constant = constant
 
+    def touch(self) -> None:
+        """Its row is to be written."""
+        self.dirty = True
+
+    def clean(self) -> None:
+        """Its row is written."""
+        self.dirty = False
+
     def out_prefix(self) -> bytes:
         """Encode what this side's envelopes begin with, once."""
         if not self.out:
@@ -122,16 +128,6 @@ class Active:
         if not self.constant:
             self.constant = encode_constant(self.endpoint)
         return self.constant
-
-
-class Refusal(NamedTuple):
-    """Why a dialog is given up on: what it said is not taken by the topic it goes to."""
-
-    topic: str
-    code: Code
-    why: str
-    asked: bool = False
-    """Its lane has been told."""
 
 
 @dataclass(slots=True, eq=False)
@@ -221,45 +217,73 @@ class Park:
         self.taken = False
 
 
-class Leftover(NamedTuple):
-    """A record that is given up on and is no item of a lane: nobody waits for it any more."""
+@dataclass(slots=True, eq=False)
+class Item:
+    """One thing to do in a lane, in its order: an ``Arrival``, an ``Order`` or a ``Deadline``."""
 
-    topic: str
-    offset: int
-    key: bytes
-    value: bytes
-    envelope: Envelope | None = None
-    command: Command | None = None
-    attempts: int = 0
+    active: Active
+    attempts: int = field(default=0, kw_only=True)
+    """How many runs of its handler failed."""
+    suspect: bool = field(default=False, kw_only=True)
+    """It is from before an unclean start, and must be announced before its handler is called."""
+    handler: bytes = field(default=b"", kw_only=True)
+    """Which handler without a message runs for it, or is to run again: ``rows.TIMER`` or ``rows.ERROR``."""
+    park: Park | None = field(default=None, kw_only=True)
+    """What it was taken up from, to be tried again."""
+    row: int = field(default=NO_ROW, kw_only=True)
+    """Number of the waiting row that holds its record, once there is one."""
+
+    @property
+    def record(self) -> str:
+        """Name of the record it was made of; "" of a deadline."""
+        return ""
+
+    @property
+    def name(self) -> str:
+        """What stays the same in every process that takes it up: its record's name, until that is settled."""
+        return (not self.handler and self.record) or f"{self.active.identity.hex()}-deadline"
+
+    def charge(self) -> None:
+        """One more attempt failed."""
+        self.attempts += 1
+
+    def run_handler(self, handler: bytes) -> None:
+        """A handler runs for it: that of its record, or one without a message."""
+        self.handler = handler
+
+    def doubt(self) -> None:
+        """It is from before an unclean start."""
+        self.suspect = True
+
+    def take_row(self, number: int) -> None:
+        """Its record is kept in this waiting row from now on; ``NO_ROW``: in none."""
+        self.row = number
 
 
 @dataclass(slots=True, eq=False)
-class Item:
-    """One thing to do in a lane, in its order."""
+class Deadline(Item):
+    """Something of an endpoint is due: its deadlines, or the handler of one of them."""
 
-    active: Active
-    envelope: Envelope | None = None
-    command: Command | None = None
-    deadline: bool = False
-    topic: str = ""
-    offset: int = NONE
-    log_time: int = 0
-    key: bytes = b""
-    header: bytes = b""
-    value: bytes = b""
+
+@dataclass(slots=True, eq=False)
+class Recorded(Item):
+    """An item made of a record, whose bytes are kept as long as it is not settled."""
+
+    topic: str
+    offset: int
+    log_time: int
+    key: bytes
+    header: bytes
+    value: bytes
     accepted: bool = False
     """The endpoint took the envelope's number already."""
-    attempts: int = 0
-    row: int = NO_ROW
-    """Number of the waiting row that holds it, once there is one."""
     _kept: tuple[bool, int] = (False, 0)
     """``accepted`` and ``attempts`` as its row has them."""
-    suspect: bool = False
-    """It is from before an unclean start, and must be announced before its handler is called."""
-    park: Park | None = None
-    """What it was taken up from, to be tried again."""
-    handler: bytes = b""
-    """Which handler without a message runs, or is to run again: ``rows.TIMER`` or ``rows.ERROR``."""
+
+    @property
+    def record(self) -> str:
+        """Name of the record it was made of."""
+        return record_name(self.topic, self.offset)
 
     @property
     def is_changed(self) -> bool:
@@ -270,34 +294,45 @@ class Item:
         """The endpoint takes the envelope's number, or has taken it early."""
         self.accepted = True
 
-    def charge(self) -> None:
-        """One more attempt failed."""
-        self.attempts += 1
-
-    def replace(self, envelope: Envelope, header: bytes, value: bytes) -> None:
-        """An operator gave the message another body."""
-        self.envelope, self.header, self.value = envelope, header, value
-
-    def run_handler(self, handler: bytes) -> None:
-        """A handler runs for it: that of its record, or one without a message."""
-        self.handler = handler
+    def saved(self) -> None:
+        """Its row is as it is."""
+        self._kept = (self.accepted, self.attempts)
 
     def take_up(self, park: Park) -> None:
         """It is the head of what waits there, made of its row."""
         self.park = park
         self.saved()
 
-    def doubt(self) -> None:
-        """It is from before an unclean start."""
-        self.suspect = True
 
-    def saved(self) -> None:
-        """Its row is as it is."""
-        self._kept = (self.accepted, self.attempts)
+@dataclass(slots=True, eq=False)
+class Arrival(Recorded):
+    """An envelope of the peer."""
 
-    def take_row(self, number: int) -> None:
-        """It is kept in this waiting row from now on; ``NO_ROW``: in none."""
-        self.row = number
+    envelope: Envelope = field(kw_only=True)
+
+    def replace(self, envelope: Envelope, header: bytes, value: bytes) -> None:
+        """An operator gave the message another body."""
+        self.envelope, self.header, self.value = envelope, header, value
+
+
+@dataclass(slots=True, eq=False)
+class Order(Recorded):
+    """A command of a client, of an operator, or of another partition."""
+
+    command: Command = field(kw_only=True)
+
+
+class Endpoints(Protocol):
+    """The endpoints of a partition, as the owners of parts of its state see them."""
+
+    def find(self, peer_identity: bytes, key: str, origin: str) -> Active:
+        """Return what is known of an endpoint: in memory, in a row, or nothing yet."""
+
+    def knows(self, own: bytes) -> bool:
+        """Say whether there is, or was, an endpoint: in memory or in a row."""
+
+    def touch(self, active: Active) -> None:
+        """Write the endpoint's row with the next transaction."""
 
 
 _NOTHING: Any = ()
@@ -306,11 +341,13 @@ _NOTHING: Any = ()
 class Lane:
     """A conversation group at work: its items in order, one handler at a time."""
 
-    __slots__ = ("group", "items", "name", "run")
+    __slots__ = ("group", "items", "key", "name", "run")
 
     def __init__(self, name: tuple[str, str]) -> None:
         self.name = name
         """(origin, key) of the group."""
+        self.key = name[1].encode()
+        """Record key of the group's endpoints."""
         self.items: deque[Item] = _NOTHING
         """What is to be done; a deque only while there is something: empty it takes more memory than all else here."""
         self.run: Any = None

@@ -1,78 +1,99 @@
-"""What our own code raises around a handler: its partition is built anew without the step, and the record at work given up on.
-
-A step that failed halfway is in memory alone. Nothing of it is mended by hand: the partition is restored from what is committed and
-its records are read again; the one that was at work is condemned, and in its turn kept as a dead letter instead of carried out.
-A failure that names no record, because it came while a step was closed, has its partition go on one item at a time until it does.
-"""
+"""Which records our own code failed with, and which partitions are to be built anew for it."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
-from conversations.bodies import said
-from conversations.errors import (
-    DeclarationError,
-    LogError,
-    StateDamaged,
-    StateUpgradeError,
-)
-from conversations.protocol import letters
-from conversations.protocol.identifiers import uuid_text
-from conversations.worker.active import Item
-from conversations.worker.condemned import Condemned
-from conversations.worker.partition import Partition
-from conversations.worker.suspicion import name_of
+from conversations.protocol.sequencing import NONE
 
 log = logging.getLogger("conversations.worker")
 
-NOT_A_RECORDS = (LogError, StateUpgradeError, DeclarationError)
-"""Failures of Kafka, damage to the state, and what only another release mends: no record is at fault."""
+MOST = 1_000
+"""Records that are condemned and have not had their turn."""
 
 
-def failed(partition: Partition, item: Item | None, failure: BaseException) -> None:
-    """Take note of what a lane's own code raised: its record's fault, unless it cannot be."""
-    owner = partition.owner
-    if partition.gone:
-        return
-    if isinstance(failure, Exception) and not isinstance(failure, NOT_A_RECORDS):
-        owner.breakdowns.blame(partition, item, failure)
-    else:
-        owner.breakdowns.fail(failure, partition.number)
+@dataclass(slots=True)
+class Condemned:
+    """A record that our code failed with."""
+
+    failure: Exception
+    times: int = 1
+    """How often; a second time also when it was only given up on."""
+
+    def again(self, failure: Exception) -> None:
+        """Our code failed with it once more."""
+        self.failure = failure
+        self.times += 1
 
 
-def verdict(partition: Partition, item: Item) -> Condemned | None:
-    """Say whether an item is not to be carried out, because our code failed with it before."""
-    breakdowns, key = partition.owner.breakdowns, (partition.number, name_of(item))
-    found = breakdowns.condemned.get(key)
-    if found is None:
-        return None
+class Breakdowns:
+    """The broken partitions of one worker, and the records that broke them. Guarded by the owner's lock.
 
-    def forget() -> None:
-        breakdowns.condemned.pop(key, None)
-
-    partition.outbox.notify(forget)
-    return found
-
-
-def set_aside(partition: Partition, item: Item, found: Condemned) -> None:
-    """Keep the bytes of a condemned record, and touch nothing else.
-
-    Raises:
-        StateDamaged: it has none, or even this failed: a human must look at the partition.
+    Args:
+        service: its name, for the log.
+        batch: records of one step at most.
     """
-    why = text_of(found.failure)
-    if found.times > 2 or not item.topic or item.handler:
-        raise StateDamaged(partition.number, f"{name_of(item)} can neither be carried out nor given up on: {why}")
-    if item.command is not None:
-        partition.letters.dead_letter(item, letters.COMMAND_REFUSED, failure=found.failure)
-        command = uuid_text(item.command.command_id)
-        partition.letters.event("COMMAND_REFUSED", command=command, code=0, why=why)
-        return
-    partition.owner.counts.set_aside += 1
-    partition.letters.dead_letter(item, letters.SET_ASIDE, failure=found.failure)
-    partition.letters.event("SET_ASIDE", topic=item.topic, offset=item.offset, why=f"carrying it out failed: {why}")
 
+    def __init__(self, service: str, batch: int) -> None:
+        self._service = service
+        self._steps = 2 * batch + 16
+        """Steps of one item each in which a partition is sure to come to the record that is to blame."""
+        self.condemned: dict[tuple[int, str], Condemned] = {}
+        """By partition, and the name of the item."""
+        self.broken: dict[int, Exception] = {}
+        """Partitions of which nothing in memory is to be committed."""
+        self.careful: dict[int, int] = {}
+        """Partitions that go on one item at a time, and for how many steps."""
+        self.failure: BaseException | None = None
+        """What no record is to blame for: the polling thread raises it."""
+        self.failed_in = NONE
+        """The partition whose lane it was raised in, if it was in one."""
 
-def text_of(failure: Exception) -> str:
-    """Say what was raised, in one line's length."""
-    return f"{type(failure).__name__}: {said(failure)[: letters.TEXT_LIMIT]}"
+    def fail(self, failure: BaseException, partition: int | None = None) -> None:
+        """Note what the polling thread is to raise, and whose lane raised it, if a lane did."""
+        self.failure = failure
+        if partition is not None:
+            self.failed_in = partition
+
+    def forgive(self) -> None:
+        """What failed is mended."""
+        self.failure = None
+
+    def blame(self, number: int, record: str, failure: Exception) -> None:
+        """A step of a partition failed while a record was at work; "": nobody knows which."""
+        what = record or "a step"
+        log.error("partition %d of %s is built anew: %s failed", number, self._service, what, exc_info=failure)
+        self.broken[number] = failure
+        if not record:
+            self.careful[number] = self._steps
+            return
+        found = self.condemned.get((number, record))
+        if found is not None:
+            found.again(failure)
+        elif len(self.condemned) < MOST:
+            self.condemned[number, record] = Condemned(failure)
+
+    def blame_collected(self, number: int, record: str, failure: Exception) -> None:
+        """Closing a step failed: the record at work is to blame when it was the only one."""
+        self.blame(number, record if number in self.careful else "", failure)
+
+    def collected(self, number: int) -> None:
+        """A step of a partition was closed."""
+        left = self.careful.get(number)
+        if left is not None:
+            self.careful[number] = left - 1
+            if left <= 1:
+                del self.careful[number]
+
+    def take_broken(self) -> list[int]:
+        """Return the partitions that are to be built anew."""
+        broken, self.broken = self.broken, {}
+        return list(broken)
+
+    def forget(self, numbers: list[int]) -> None:
+        """These partitions belong to somebody else."""
+        for number in numbers:
+            self.broken.pop(number, None)
+            self.careful.pop(number, None)
+        self.condemned = {key: found for key, found in self.condemned.items() if key[0] not in numbers}

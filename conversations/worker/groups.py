@@ -1,4 +1,11 @@
-"""Conversation groups: who belongs to one, and its state."""
+"""Conversation groups of a partition: who belongs to one, and its state.
+
+A group has a row once there is something to remember: state that a handler wrote, or more than one dialog. A group that only has
+the conversation it is named after needs none: its name says it. The first member is the one that opened the group.
+
+A group's row stays in memory with its lane, so that handlers read it for nothing. A large one leaves memory as soon as its lane
+has nothing to do: groups in memory have a limit in number, and so they have one in bytes.
+"""
 
 from __future__ import annotations
 
@@ -9,108 +16,141 @@ from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import GROUP_MEMBERS
 from conversations.protocol.rows import GroupRow
 from conversations.protocol.states import State
-from conversations.worker.active import Active, Lane
-from conversations.worker.partition import Partition
+from conversations.worker.active import Active, Endpoints, Lane
+from conversations.worker.outbox import Outbox
+from conversations.worker.work import Work
 
 LARGE = 4_096
-"""Bytes of a group's row up to which it stays in memory with its dialogs: so they have a limit in bytes as they have in number."""
+"""Bytes of a group's row up to which it stays in memory with its dialogs."""
 
 
-def group_of(partition: Partition, lane: Lane) -> GroupRow:
-    """Return the row of a lane's group, an empty one when there is none."""
-    if lane.group is None:
-        key = rows.group_key(*lane.name)
-        row = partition.outbox.read(key)
-        group = GroupRow() if row is None else partition.outbox.decoded(key, rows.decode_group, row)
-        lane.know_group(group)
-        _note_size(partition, lane, row or b"")
-        return group
-    return lane.group
+class Groups:
+    """The conversation groups of one partition."""
 
+    __slots__ = ("_changed", "_endpoints", "_large", "_outbox", "_work")
 
-def _note_size(partition: Partition, lane: Lane, row: bytes) -> None:
-    if len(row) > LARGE:
-        partition.work.note_large(lane)
+    def __init__(self, outbox: Outbox, work: Work, endpoints: Endpoints) -> None:
+        self._outbox = outbox
+        self._work = work
+        self._endpoints = endpoints
+        self._changed: set[Lane] = set()
+        """Lanes whose group's row is to be written."""
+        self._large: set[Lane] = set()
+        """Lanes whose group takes much memory."""
 
+    # -- rows -------------------------------------------------------------------------------------------------
 
-def save(partition: Partition, lane: Lane) -> None:
-    """Write the group's row with the next transaction, once, whatever else changes in it until then."""
-    group = group_of(partition, lane)
-    if not group.members:
-        group.members.update(dict.fromkeys(_implied(partition, lane)))
-    partition.work.regroup(lane)
+    def of(self, lane: Lane) -> GroupRow:
+        """Return the row of a lane's group, an empty one when there is none."""
+        if lane.group is None:
+            key = rows.group_key(*lane.name)
+            row = self._outbox.read(key)
+            group = GroupRow() if row is None else self._outbox.decoded(key, rows.decode_group, row)
+            lane.know_group(group)
+            self._note_size(lane, row or b"")
+            return group
+        return lane.group
 
+    def save(self, lane: Lane) -> None:
+        """Write the group's row with the next transaction, once, whatever else changes in it until then."""
+        group = self.of(lane)
+        if not group.members:
+            group.members.update(dict.fromkeys(self._implied(lane)))
+        self._changed.add(lane)
 
-def encode_changed(partition: Partition) -> None:
-    """Put the rows of the groups that changed into the next transaction."""
-    for lane in partition.work.take_regrouped():
-        row = rows.encode_group(group_of(partition, lane))
-        _note_size(partition, lane, row)
-        partition.outbox.write(rows.group_key(*lane.name), row)
+    @property
+    def is_changed(self) -> bool:
+        """The row of some group is to be written."""
+        return bool(self._changed)
 
+    @property
+    def changed(self) -> frozenset[Lane]:
+        """Lanes whose group's row is to be written."""
+        return frozenset(self._changed)
 
-def join(partition: Partition, active: Active) -> None:
-    """Make a new endpoint a member of its group.
+    def encode_changed(self) -> None:
+        """Put the rows of the groups that changed into the next transaction."""
+        changed, self._changed = self._changed, set()
+        for lane in changed:
+            row = rows.encode_group(self.of(lane))
+            self._note_size(lane, row)
+            self._outbox.write(rows.group_key(*lane.name), row)
 
-    A group that only has the conversation it is named after needs no row: the name says it.
-    """
-    lane = active.lane
-    group = group_of(partition, lane)
-    if not group.members and uuid_text(active.identity[:16]) == lane.name[1]:
-        return
-    if not group.members:
-        group.members.update(dict.fromkeys(_implied(partition, lane)))
-    group.members[active.identity] = None
-    save(partition, lane)
+    def _note_size(self, lane: Lane, row: bytes) -> None:
+        if len(row) > LARGE:
+            self._large.add(lane)
 
+    def leave_memory(self, lane: Lane) -> None:
+        """Read the group's row again when it is needed, and drop its idle lane."""
+        lane.forget_group()
+        self._forget_lane(lane)
 
-def is_full(partition: Partition, lane: Lane) -> bool:
-    """Say whether a group has as many dialogs as one row can remember."""
-    return len(group_of(partition, lane).members) >= GROUP_MEMBERS
+    def forget_large(self) -> None:
+        """Let go of large groups whose lanes have nothing to do: they are read again when they are needed."""
+        for lane in [lane for lane in self._large if not lane.items and lane.run is None]:
+            if lane not in self._changed:
+                lane.forget_group()
+                self._large.discard(lane)
 
+    def _forget_lane(self, lane: Lane) -> None:
+        if self._work.forget(lane):
+            self._large.discard(lane)
 
-def leave(partition: Partition, origin: str, key: str, own: bytes) -> None:
-    """Take a forgotten endpoint out of its group; the last one takes the group's state with it."""
-    lane = partition.work.lane(origin, key)
-    group = group_of(partition, lane)
-    group.members.pop(own, None)
-    if group.members:
-        save(partition, lane)
-        return
-    partition.work.ungroup(lane)
-    if partition.outbox.read(rows.group_key(origin, key)) is not None:
-        partition.outbox.write(rows.group_key(origin, key), None)
-    partition.work.forget(lane)
+    # -- members ------------------------------------------------------------------------------------------------
 
+    def join(self, active: Active) -> None:
+        """Make a new endpoint a member of its group."""
+        lane = active.lane
+        group = self.of(lane)
+        if not group.members and uuid_text(active.identity[:16]) == lane.name[1]:
+            return
+        if not group.members:
+            group.members.update(dict.fromkeys(self._implied(lane)))
+        group.members[active.identity] = None
+        self.save(lane)
 
-def members(partition: Partition, active: Active) -> list[Active]:
-    """Endpoints of the group that are not closed, the one that opened it first."""
-    group = group_of(partition, active.lane)
-    names = list(group.members) or _implied(partition, active.lane) or [active.identity]
-    found = [partition.find(rows.other_side(own), "", "") for own in names]
-    return [member for member in found if member.exists and member.endpoint.state is not State.CLOSED]
+    def is_full(self, lane: Lane) -> bool:
+        """Say whether a group has as many dialogs as one row can remember."""
+        return len(self.of(lane).members) >= GROUP_MEMBERS
 
+    def leave(self, origin: str, key: str, own: bytes) -> None:
+        """Take a forgotten endpoint out of its group; the last one takes the group's state with it."""
+        lane = self._work.lane(origin, key)
+        group = self.of(lane)
+        group.members.pop(own, None)
+        if group.members:
+            self.save(lane)
+            return
+        lane.forget_group()
+        self._changed.discard(lane)
+        if self._outbox.read(rows.group_key(origin, key)) is not None:
+            self._outbox.write(rows.group_key(origin, key), None)
+        self._forget_lane(lane)
 
-def opener(partition: Partition, active: Active) -> Active:
-    """The endpoint that opened the group; the given one when that is forgotten."""
-    group = group_of(partition, active.lane)
-    names = list(group.members) or _implied(partition, active.lane)
-    first = partition.find(rows.other_side(names[0]), "", "") if names else active
-    return first if first.exists else active
+    def members(self, active: Active) -> list[Active]:
+        """Endpoints of the group that are not closed, the one that opened it first."""
+        group = self.of(active.lane)
+        names = list(group.members) or self._implied(active.lane) or [active.identity]
+        found = [self._endpoints.find(rows.other_side(own), "", "") for own in names]
+        return [member for member in found if member.exists and member.endpoint.state is not State.CLOSED]
 
+    def opener(self, active: Active) -> Active:
+        """The endpoint that opened the group; the given one when that is forgotten."""
+        group = self.of(active.lane)
+        names = list(group.members) or self._implied(active.lane)
+        first = self._endpoints.find(rows.other_side(names[0]), "", "") if names else active
+        return first if first.exists else active
 
-def _implied(partition: Partition, lane: Lane) -> list[bytes]:
-    """The endpoint a group without a row consists of: that of the conversation it is named after.
+    def _implied(self, lane: Lane) -> list[bytes]:
+        """The endpoint a group without a row consists of: that of the conversation it is named after.
 
-    Whoever names a group chooses its key freely, so the endpoint of that conversation may be in another group.
-    """
-    origin, key = lane.name
-    try:
-        own = rows.identity(UUID(key).bytes, origin == "")
-    except ValueError:
-        return []
-    peer = rows.other_side(own)
-    known = partition.actives.get(peer)
-    if (known is None or not known.exists) and partition.outbox.read(rows.ENDPOINT + own) is None:
-        return []
-    return [own] if partition.find(peer, "", "").lane.name == lane.name else []
+        The key of a group is chosen freely, so the endpoint of that conversation may be in another group.
+        """
+        origin, key = lane.name
+        try:
+            own = rows.identity(UUID(key).bytes, origin == "")
+        except ValueError:
+            return []
+        if not self._endpoints.knows(own):
+            return []
+        return [own] if self._endpoints.find(rows.other_side(own), "", "").lane.name == lane.name else []

@@ -24,7 +24,7 @@ from conversations.protocol.envelope import (
 from conversations.protocol.limits import KEY_BYTES, NAME, RECORD_BYTES
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import partition_of
-from conversations.worker.active import Active, Item
+from conversations.worker.active import Active, Arrival, Order
 from conversations.worker.partition import Partition
 
 log = logging.getLogger("conversations.worker")
@@ -59,7 +59,7 @@ def take(partition: Partition, record: Record) -> None:
     except Exception as error:  # noqa: BLE001 - whatever a record makes our code raise, it pays for, and nobody else
         set_failed_aside(partition, record, error, headers)
         return
-    item = Item(active, envelope, None, False, record.topic(), offset, log_time, active.key, header, value)
+    item = Arrival(active, record.topic(), offset, log_time, active.lane.key, header, value, envelope=envelope)
     lane = active.lane
     work = partition.work
     if work.suspicion is not None:
@@ -91,10 +91,11 @@ def _read(
     partition: Partition, record: Record, value: bytes, headers: Headers | None
 ) -> tuple[Active, Envelope, bytes]:
     active = partition.actives.get(value[IDENTITY])
-    if active is not None and active.from_peer is not None and value.startswith(active.from_peer_bytes):
-        start = active.from_peer_size
-        envelope = decode_tail(active.from_peer, value, start)
-        if record.key() != active.key:
+    known = None if active is None else active.from_peer
+    if active is not None and known is not None and value.startswith(known[1]):
+        start = len(known[1])
+        envelope = decode_tail(known[0], value, start)
+        if record.key() != active.lane.key:
             raise Unbelievable("misrouted: the key is not that of the endpoint")
         return active, envelope, _check_header(headers, value, start)
     envelope, start = decode_current(value)
@@ -208,7 +209,7 @@ def _into_lane(partition: Partition, record: Record, command: Command, key: byte
     peer = rows.identity(command.conversation_id, not command.from_initiator)
     active = partition.find(peer, command.key, "")
     log_time = record.timestamp()[1] * MILLISECOND
-    item = Item(active, None, command, False, record.topic(), record.offset(), log_time, key, b"", value)
+    item = Order(active, record.topic(), record.offset(), log_time, key, b"", value, command=command)
     if partition.work.suspicion is not None and record.offset() < partition.progress.commands_bound:
         partition.work.suspicion.mark(item)
     partition.work.enqueue(active.lane, item)
@@ -221,19 +222,19 @@ def restore_waiting(partition: Partition) -> None:
         number = int.from_bytes(row_key[1:], "big")
         item = partition.outbox.decoded(row_key, lambda _, row=row: _waiting_item(partition, row), data)  # type: ignore[misc]  # the default binds the loop's row
         partition.waiting.restore(item, number)
-        if item.active is not None:
-            partition.work.enqueue(item.active.lane, partition.work.suspect(item))
+        partition.work.suspect(item)
+        partition.work.enqueue(item.active.lane, item)
 
 
-def _waiting_item(partition: Partition, row: rows.WaitingRow) -> Item:
+def _waiting_item(partition: Partition, row: rows.WaitingRow) -> Arrival | Order:
     text = row.key.decode()
-    common = (row.topic, row.offset, row.log_time, row.key, row.header, row.value, row.accepted, row.attempts)
+    record = row.topic, row.offset, row.log_time, row.key, row.header, row.value, row.accepted
     if row.topic == partition.owner.topics.commands:
         command = decode_command(row.value)
         active = partition.find(rows.identity(command.conversation_id, not command.from_initiator), text, "")
-        return Item(active, None, command, False, *common)
+        return Order(active, *record, command=command, attempts=row.attempts)
     envelope = decode(row.value)
     prefix = envelope.prefix
     peer = rows.identity(prefix.conversation_id, prefix.from_initiator)
     active = partition.find(peer, text, prefix.from_service if prefix.from_initiator else "")
-    return Item(active, envelope, None, False, *common)
+    return Arrival(active, *record, envelope=envelope, attempts=row.attempts)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import traceback
+from typing import NamedTuple
 
 from conversations.bodies import said
 from conversations.ports import Headers, Produced, Record
 from conversations.protocol import rows
+from conversations.protocol.command import Command
+from conversations.protocol.envelope import Envelope
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.letters import (
     ATTEMPTS,
@@ -41,7 +44,7 @@ from conversations.protocol.letters import (
 )
 from conversations.protocol.limits import KEY_BYTES, RECORD_BYTES, sendable
 from conversations.protocol.rows import ParkRow
-from conversations.worker.active import Item, Leftover
+from conversations.worker.active import Arrival, Order
 from conversations.worker.outbox import Outbox
 from conversations.worker.owner import Owner
 from conversations.worker.progress import Progress
@@ -58,6 +61,18 @@ KEPT_BYTES = 256_000_000
 """Most that is kept of one record, or its letter would not fit a transaction; ``dl.size`` tells what it was."""
 
 
+class Leftover(NamedTuple):
+    """A record that is given up on and is no item of a lane: nobody waits for it any more."""
+
+    topic: str
+    offset: int
+    key: bytes
+    value: bytes
+    envelope: Envelope | None = None
+    command: Command | None = None
+    attempts: int = 0
+
+
 class Letters:
     """Writes what one partition reports: dead letters, records set aside, and events."""
 
@@ -72,7 +87,7 @@ class Letters:
 
     def dead_letter(
         self,
-        item: Item | Leftover,
+        item: Arrival | Order | Leftover,
         reason: str,
         *,
         failure: BaseException | None = None,
@@ -81,7 +96,7 @@ class Letters:
         held: bool = False,
     ) -> None:
         """Keep a record that is given up on, in the next transaction; ``held``: its dialog waits for an operator."""
-        self._owner.counts.dead_letters += 1
+        self._owner.counts.count_dead_letter()
         headers = self._source(item.topic, item.offset, reason)
         headers += _conversation(item)
         if code:
@@ -96,7 +111,7 @@ class Letters:
         if not held and reason not in (SKIPPED, COMMAND_REFUSED, UNDELIVERABLE):
             self._open(item.topic, item.offset)
 
-    def retry_headers(self, item: Item, row: ParkRow) -> Headers:
+    def retry_headers(self, item: Arrival, row: ParkRow) -> Headers:
         """Say on a retry topic what waits, until when, and why."""
         return [
             *self._source(item.topic, item.offset, WAITS),
@@ -111,7 +126,7 @@ class Letters:
 
         ``headers`` are its own, None if they cannot be read: they are asked for once.
         """
-        self._owner.counts.set_aside += 1
+        self._owner.counts.count_set_aside()
         topic, offset = record.topic(), record.offset()
         said_of_it = self._source(topic, offset, SET_ASIDE)
         said_of_it.append((EXCEPTION_MESSAGE, sendable(why, STACK_LIMIT).encode()))
@@ -179,8 +194,9 @@ def _parts(data: bytes) -> list[bytes]:
     return [data[at : at + PART_BYTES] for at in range(0, min(len(data), KEPT_BYTES), PART_BYTES)] or [b""]
 
 
-def _conversation(item: Item | Leftover) -> Headers:
-    envelope, command = item.envelope, item.command
+def _conversation(item: Arrival | Order | Leftover) -> Headers:
+    envelope = None if isinstance(item, Order) else item.envelope
+    command = None if isinstance(item, Arrival) else item.command
     if envelope is not None:
         prefix = envelope.prefix
         return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from conversations.ports import Clock
+from conversations.protocol.envelope import encode_long
 
 LEEWAY = 100_000
 """Microseconds by which brokers' clocks may differ without the worker's time being moved back and forth between them."""
@@ -28,6 +29,16 @@ class LogClock:
         self._ahead = machine.now() - machine.steady()
         """What the steady clock lacks to the log's time."""
         self._told = False
+        self.step_time = self.now()
+        """Time of the step under way: everything that happens in it happens at once."""
+        self.stamp = encode_long(self.step_time)
+        """The same, encoded as envelopes carry it."""
+
+    def begin_step(self) -> int:
+        """Take the time of a step; return by how much it is before that of the last one, or 0."""
+        before, self.step_time = self.step_time, self.now()
+        self.stamp = encode_long(self.step_time)
+        return max(0, before - self.step_time)
 
     def now(self) -> int:
         """Microseconds since the epoch."""

@@ -47,6 +47,20 @@ class Flight:
     """The item that was at work last in this step."""
     notices: list[Callable[[], None]] = field(default_factory=list)
 
+    def begin(self, item: Item) -> None:
+        """An item is at work."""
+        self.last = item
+
+    def depart(self, partition_row: bytes, queue: int, topic: str, number: int) -> None:
+        """Take the partition's row, and put all rows behind the records."""
+        self.rows[rows.PARTITION] = partition_row
+        self.queue = queue
+        self.outs += [(topic, number, key, value, None) for key, value in self.rows.items()]
+
+    def add_rows(self, before: set[bytes], topic: str, number: int) -> None:
+        """Put the rows that came since behind the records of a flight that has departed."""
+        self.outs += [(topic, number, key, value, None) for key, value in self.rows.items() if key not in before]
+
 
 class Outbox:
     """The rows, records and notices of one partition's transactions, and the store below them.
@@ -117,19 +131,19 @@ class Outbox:
 
     def begin(self, item: Item) -> None:
         """Note that an item is at work: a failure while the step is closed may be its doing."""
-        self.filling.last = item
+        self.filling.begin(item)
 
     def write(self, key: bytes, value: bytes | None) -> None:
         """Put a row into the next transaction; None deletes it."""
         flight_rows = self.filling.rows
         if value is not None:
-            self._budget.written += len(value) - len(flight_rows.get(key) or b"")
+            self._budget.spend(len(value) - len(flight_rows.get(key) or b""))
         flight_rows[key] = value
 
     def produce(self, record: Produced) -> None:
         """Append a record with the next transaction."""
         self.filling.outs.append(record)
-        self._budget.written += len(record[3] or b"")
+        self._budget.spend(len(record[3] or b""))
 
     def notify(self, notice: Callable[[], None]) -> None:
         """Call something once the next transaction is committed."""
@@ -144,10 +158,7 @@ class Outbox:
     def depart(self, partition_row: bytes, queue: int) -> None:
         """Close the flight being filled, with the partition's row and the queue offset that is committed with it."""
         flight = self.filling
-        flight.rows[rows.PARTITION] = partition_row
-        flight.queue = queue
-        topic, number = self._state_topic, self._number
-        flight.outs += [(topic, number, key, value, None) for key, value in flight.rows.items()]
+        flight.depart(partition_row, queue, self._state_topic, self._number)
         self.flying = flight
         self.filling = Flight()
 
@@ -171,9 +182,7 @@ class Outbox:
             self.flying, self.filling = None, flight
             before = set(flight.rows)
             take_out(flight.outs)
-            topic, number = self._state_topic, self._number
-            added = [(topic, number, key, value, None) for key, value in flight.rows.items() if key not in before]
-            flight.outs += added
+            flight.add_rows(before, self._state_topic, self._number)
             self.flying, self.filling = flight, later
         # Handlers went on while the commit failed: what they said since, of the same dialogs too, must not go ahead of it.
         take_out(later.outs)

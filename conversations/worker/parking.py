@@ -20,17 +20,18 @@ What waits is counted three times. ``bytes`` is everything. ``counted_bytes`` is
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeGuard
 
 from conversations.errors import StateDamaged
 from conversations.protocol import letters, rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import Kind
-from conversations.worker.active import Active, Item, Park
+from conversations.worker.active import Active, Arrival, Deadline, Item, Park
 from conversations.worker.letters import Letters
 from conversations.worker.outbox import Outbox
 from conversations.worker.owner import Owner
 from conversations.worker.progress import Progress
-from conversations.worker.records import encode_item, item_of
+from conversations.worker.records import arrival_of, encode_item
 from conversations.worker.schedule import Schedule
 from conversations.worker.work import Work
 
@@ -111,7 +112,7 @@ class Parking:
 
     def release(self, now: int) -> None:
         """Give everything its turn that waits for the queue to be on, or for a brake that is not on any more."""
-        braked = self._owner.braking.peers
+        braked = self._owner.brakes.peers
         for parks in (self.parks, self.retries):
             for name, park in parks.items():
                 if park.row.due == rows.QUEUE_ON and park.peer not in braked:
@@ -124,7 +125,7 @@ class Parking:
 
     def holds_back(self, peer: str) -> bool:
         """Say whether no handler is called of a peer's dialogs: the queue is off, or the worker's brake is on for it."""
-        return bool(self._progress.row.off) or peer in self._owner.braking.peers
+        return bool(self._progress.row.off) or peer in self._owner.brakes.peers
 
     @property
     def is_draining(self) -> bool:
@@ -143,7 +144,7 @@ class Parking:
 
     # -- a failure --------------------------------------------------------------------------------------------------------
 
-    def park(self, item: Item, due: int, failure: str) -> None:
+    def park(self, item: Arrival, due: int, failure: str) -> None:
         """Let a message wait until ``due`` (microseconds), its dialog with it; ``NEVER``: until an operator decides."""
         own, found = item.active.identity, item.park
         if found is None:
@@ -157,7 +158,7 @@ class Parking:
         self._changed.add(rows.PARK + own)
         self._show(item, found)
 
-    def _show(self, item: Item, found: Park) -> None:
+    def _show(self, item: Arrival, found: Park) -> None:
         """Let others see the wait, on the topic of the longest declared delay that is not longer."""
         wait = found.row.due - self._owner.now
         topic = next((topic for delay, topic in self._owner.topics.retries if delay <= wait), None)
@@ -191,19 +192,19 @@ class Parking:
 
     # -- what arrives meanwhile ---------------------------------------------------------------------------------------------
 
-    def append(self, found: Park, item: Item) -> None:
+    def append(self, found: Park, item: Arrival) -> None:
         """Put a record behind what is parked of its dialog; an END takes effect in its turn only, and only the first."""
         row, own, endpoint, size = found.row, item.active.identity, item.active.endpoint, len(item.value)
-        is_end = item.envelope is not None and item.envelope.kind is Kind.END
-        if is_end and item.envelope is not None:
+        is_end = item.envelope.kind is Kind.END
+        if is_end:
             endpoint.end_waits(item.envelope.seq, self._owner.now)
             if row.ended:
-                self._owner.counts.duplicates += 1
+                self._owner.counts.count_duplicate()
                 return
         self._outbox.write(_key(own, row.next), encode_item(item))
         found.add(size, is_end=is_end, suspect=item.suspect)
         self.bytes += size
-        self.braked_bytes += size * (endpoint.peer in self._owner.braking.peers)
+        self.braked_bytes += size * (endpoint.peer in self._owner.brakes.peers)
         if row.next > row.first + 1 and not self.holds_back(endpoint.peer) and not found.waits_its_turn:
             self._count(found, 1, size)
         self._changed.add(rows.PARK + own)
@@ -218,8 +219,8 @@ class Parking:
         What waits, or waited, for a queue that is off is no failure of its dialog: the queue's input pauses instead. So it does for the
         brake, unless that would stop others whose messages are handled.
         """
-        braking = self._owner.braking
-        if found.peer in braking.peers and not self._progress.row.off and braking.others_go_on:
+        brakes = self._owner.brakes
+        if found.peer in brakes.peers and not self._progress.row.off and brakes.others_go_on:
             return self.braked_bytes > self._owner.settings.limits.parked_bytes
         if self.holds_back(found.peer) or found.waits_its_turn:
             return False
@@ -232,26 +233,26 @@ class Parking:
         Behind a failure each dialog has its own limit, and may wait for weeks. What waits for the brake, while the messages of other
         peers are handled, has a limit as well: it is none of theirs.
         """
-        limit, braking = self._owner.settings.limits.parked_bytes, self._owner.braking
+        limit, brakes = self._owner.settings.limits.parked_bytes, self._owner.brakes
         self.braked_bytes = 0
         if self.bytes <= limit // 2:
             return 0
         waiting = [park for park in self.parks.values() if park.waits_its_turn]
         parked = sum(park.row.size for park in waiting)
-        if not braking.peers or self._progress.row.off:
+        if not brakes.peers or self._progress.row.off:
             return parked
-        self.braked_bytes = sum(park.row.size for park in waiting if park.peer in braking.peers)
+        self.braked_bytes = sum(park.row.size for park in waiting if park.peer in brakes.peers)
         is_at_limit = parked > limit and not is_paused
-        if braking.others_go_on or (is_at_limit and self._knows_another()):
+        if brakes.others_go_on or (is_at_limit and self._knows_another()):
             parked -= self.braked_bytes
         return parked
 
     def _knows_another(self) -> bool:
         """Look for a peer with a dialog here that has not been heard of yet: nothing says that its messages fail."""
-        well = self._owner.braking.well
+        well = self._owner.brakes.well
         for _, row in self._outbox.store.scan(rows.ENDPOINT):
             if not rows.is_tombstone(row) and (peer := rows.peer_of(row)) not in well:
-                self._owner.braking.hear(peer, is_well=True)
+                self._owner.brakes.hear(peer, is_well=True)
                 return True
         return False
 
@@ -276,8 +277,9 @@ class Parking:
             again = self.retries.get(active.identity + handler)
             if again is not None and not again.taken and again.row.due <= now:
                 again.take()
-                item = Item(active, deadline=True, handler=handler, attempts=again.row.attempts, park=again)
-                self._work.enqueue(active.lane, self._work.suspect(item))
+                item = Deadline(active, handler=handler, attempts=again.row.attempts, park=again)
+                self._work.suspect(item)
+                self._work.enqueue(active.lane, item)
 
     def _take(self, active: Active, found: Park) -> None:
         """Put the head into its lane, behind whatever the lane has to do."""
@@ -288,27 +290,28 @@ class Parking:
         item = self.head(active, found)
         self._owner.budget.spend(len(item.value))  # it is in memory, and written again if it fails again
         item.take_up(found)
-        self._work.follow(active.lane, self._work.suspect(item))
+        self._work.suspect(item)
+        self._work.follow(active.lane, item)
 
     def is_stale(self, item: Item) -> bool:
         """Say whether what an item was taken up for is over: its dialog ended, or its handler was decided about."""
         if item.park is None:
             return False
         own = item.active.identity
-        found = self.retries.get(own + item.handler) if item.deadline else self.parks.get(own)
+        found = self.retries.get(own + item.handler) if isinstance(item, Deadline) else self.parks.get(own)
         return found is not item.park
 
     def head_done(self, item: Item) -> None:
         """A parked item has had its turn: unless it failed again its row goes, and the next follows."""
         active, found = item.active, item.park
-        if found is None or not found.taken or item.deadline or self.is_stale(item):
+        if found is None or not found.taken or not isinstance(item, Arrival) or self.is_stale(item):
             return
         self.returned(found, HANDLED)
         self._drop_head(found, item)
         if active.identity in self.parks:
             self._take(active, found)
 
-    def _drop_head(self, found: Park, item: Item) -> None:
+    def _drop_head(self, found: Park, item: Arrival) -> None:
         row, own, size = found.row, item.active.identity, len(item.value)
         self._outbox.write(_key(own, row.first), None)
         found.drop_head(size)
@@ -322,14 +325,14 @@ class Parking:
     def keep(self, item: Item) -> None:
         """Write the row of a head again, whose handler began or failed since."""
         found = item.park
-        if found is None or item.deadline or self.is_stale(item) or not item.is_changed:
+        if found is None or not isinstance(item, Arrival) or self.is_stale(item) or not item.is_changed:
             return
         item.saved()
         self._outbox.write(_key(item.active.identity, found.row.first), encode_item(item))
 
     # -- decisions of an operator ---------------------------------------------------------------------------------------------
 
-    def head(self, active: Active, found: Park) -> Item:
+    def head(self, active: Active, found: Park) -> Arrival:
         """Return the failed message of a parked dialog.
 
         Raises:
@@ -339,7 +342,7 @@ class Parking:
         row = self._outbox.read(key)
         if row is None:
             raise StateDamaged(self._number, f"the parked row {key.hex()} is missing")
-        return item_of(active, self._outbox.decoded(key, rows.decode_waiting, row))
+        return arrival_of(active, self._outbox.decoded(key, rows.decode_waiting, row))
 
     def try_now(self, active: Active, found: Park, key: bytes) -> None:
         """Bring forward the next attempt, however long it would have been; ``key`` is that of its row."""
@@ -347,14 +350,14 @@ class Parking:
         self._look_in_time(active)
         self._changed.add(key)
 
-    def replace_head(self, found: Park, item: Item) -> None:
+    def replace_head(self, found: Park, item: Arrival) -> None:
         """Let another record take the place of the failed message."""
         grown = len(item.value) - len(self.head(item.active, found).value)
         self._outbox.write(_key(item.active.identity, found.row.first), encode_item(item))
         found.replace_head(grown)
         self.bytes += grown
 
-    def skip_head(self, found: Park, item: Item) -> None:
+    def skip_head(self, found: Park, item: Arrival) -> None:
         """Go on without the failed message."""
         active = item.active
         self._drop_head(found, item)
@@ -383,18 +386,16 @@ class Parking:
             data = self._outbox.read(key)
             self._outbox.write(key, None)
             if data is not None and not (running and number == row.first):
-                self._settle(item_of(active, self._outbox.decoded(key, rows.decode_waiting, data)))
+                self._settle(arrival_of(active, self._outbox.decoded(key, rows.decode_waiting, data)))
         self.bytes -= row.size
-        self.braked_bytes -= row.size * (found.peer in self._owner.braking.peers)
+        self.braked_bytes -= row.size * (found.peer in self._owner.brakes.peers)
         self._drop(self.parks, rows.PARK, active.identity)
 
-    def _settle(self, item: Item) -> None:
+    def _settle(self, item: Arrival) -> None:
         endpoint, envelope = item.active.endpoint, item.envelope
-        if envelope is None:
-            return
         if envelope.kind is Kind.MESSAGE:
             self._letters.dead_letter(item, letters.PARKED_AT_END)
-            endpoint.dead_lettered += 1
+            endpoint.gave_up_on()
         elif not item.accepted:
             # The peer's END, whose turn never came: this side has ended too, and now hears of it.
             endpoint.receive(envelope, self._owner.now, self._owner.settings.limits.held_messages)
@@ -422,9 +423,9 @@ class Parking:
         self._changed.clear()
 
 
-def has_message(item: Item, handler: bytes) -> bool:
+def has_message(item: Item, handler: bytes) -> TypeGuard[Arrival]:
     """Say whether a handler is that of a message, or of the peer's END, which its dialog can wait behind."""
-    return item.envelope is not None and item.accepted and not handler
+    return isinstance(item, Arrival) and item.accepted and not handler
 
 
 def _key(own: bytes, number: int) -> bytes:

@@ -16,19 +16,24 @@ from typing import Any, TypeVar
 
 from conversations.errors import DeclarationError, InputLost, StateDamaged, StateUpgradeError
 from conversations.handlers import unknown_side
+from conversations.lanes import Scheduler
 from conversations.ports import Positions, Store
 from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER
+from conversations.protocol.partition_row import decode_partition
 from conversations.protocol.states import State
-from conversations.worker.active import Active, Item, Lane, Refusal
+from conversations.worker.active import Active
 from conversations.worker.backlog import Backlog
+from conversations.worker.groups import Groups
 from conversations.worker.letters import Letters
 from conversations.worker.outbox import Outbox
 from conversations.worker.owner import Owner
 from conversations.worker.parking import Parking
 from conversations.worker.progress import Progress
+from conversations.worker.residents import Residents
 from conversations.worker.schedule import Schedule
 from conversations.worker.suspicion import Suspicion
+from conversations.worker.transmission import Transmission
 from conversations.worker.waiting import Waiting
 from conversations.worker.work import Work
 
@@ -38,23 +43,20 @@ R = TypeVar("R")
 class Partition:
     """An owned partition of the service's queue."""
 
-    def __init__(self, number: int, owner: Owner, store: Store) -> None:
+    def __init__(self, number: int, owner: Owner, store: Store, scheduler: Scheduler) -> None:
         self.number = number
         self.owner = owner
         self.outbox = Outbox(number, store, owner.budget, owner.topics.state, owner.topics.dead_letter)
         self.progress = Progress()
-        self.actives: dict[bytes, Active] = {}
-        """By what the peer's envelopes carry at ``IDENTITY``: conversation id and the sender's side."""
-        self.work = Work(number, owner)
+        self.actives = Residents()
+        self.work = Work(number, owner.breakdowns, owner.stage, scheduler)
         self.schedule = Schedule(owner.periods.step)
         self.dirty: list[Active] = []
         self.waiting = Waiting(self.outbox)
-        self.refused: dict[bytes, Refusal] = {}
-        """Dialogs to be broken because what they said is refused for good; their envelopes are such rows."""
+        self.groups = Groups(self.outbox, self.work, self)
+        self.transmission = Transmission(owner, self.outbox, self.waiting, self)
         self.letters = Letters(number, owner, self.outbox, self.progress, self.schedule)
         self.parking = Parking(number, owner, self.outbox, self.progress, self.schedule, self.letters, self.work)
-        self._left_in_memory = 0
-        """How many endpoints were left when room was last made."""
         self.backlog = Backlog()
         self.gone = False
         """It belongs to somebody else: what still runs for it is refused."""
@@ -75,64 +77,45 @@ class Partition:
         own = rows.other_side(peer_identity)
         row = self.outbox.read(rows.ENDPOINT + own)
         if row is None:
-            active = Active(own, key.encode(), self.work.lane(origin, key))
+            active = Active(own, self.work.lane(origin, key))
         elif rows.is_tombstone(row):
             tombstone = self.outbox.decoded(rows.ENDPOINT + own, rows.decode_tombstone, row)
-            active = Active(own, tombstone.key.encode(), self.work.lane(tombstone.origin, tombstone.key))
+            active = Active(own, self.work.lane(tombstone.origin, tombstone.key))
             active.entomb(tombstone)
         else:
             active = self._load(own, row)
         self.actives[peer_identity] = active
         return active
 
+    def knows(self, own: bytes) -> bool:
+        """Say whether there is, or was, an endpoint: in memory or in a row."""
+        active = self.actives.get(rows.other_side(own))
+        return (active is not None and active.exists) or self.outbox.read(rows.ENDPOINT + own) is not None
+
     def _load(self, own: bytes, row: bytes) -> Active:
         service = self.owner.name
         endpoint, constant = self.outbox.decoded(
             rows.ENDPOINT + own, lambda data: rows.decode_endpoint(own, data, service), row
         )
-        active = Active(own, endpoint.key.encode(), self.work.lane(endpoint.origin, endpoint.key))
+        active = Active(own, self.work.lane(endpoint.origin, endpoint.key))
         side = self.owner.sides.get((endpoint.contract, endpoint.initiator))
         if side is None:
             side = unknown_side(endpoint.contract, endpoint.initiator)  # only a temporary service gets here
         active.restore(endpoint, side, constant)
-        if endpoint.resend_at != NEVER:
-            held = rows.HELD + own
-            endpoint.inbound.held = {int.from_bytes(key[-8:], "big") for key, _ in self.outbox.scan(held)}
-        endpoint.firing = own + rows.TIMER in self.parking.retries
-        if own + rows.ERROR in self.parking.retries:
-            endpoint.recover = False
+        retries = self.parking.retries
+        endpoint.resume(
+            self.waiting.held_numbers(own) if endpoint.resend_at != NEVER else set(),
+            firing=own + rows.TIMER in retries,
+            told_of_error=own + rows.ERROR in retries,
+        )
         active.restore_entry(self.parking.wake_time(active))
         return active
 
     def make_room(self, limit: int, *, committed: bool) -> None:
-        """Keep so many endpoints in memory at most, as far as they may leave it.
-
-        Also where a step committed nothing: it may have looked at endpoints that are only in rows, as for a destination that is still not
-        there. Nothing can leave that could not before, so without a commit it is only tried when there are more.
-        """
-        self.work.forget_large()
-        self._left_in_memory = min(self._left_in_memory, len(self.actives))
-        if len(self.actives) <= limit or self.gone:
-            return
-        if not committed and len(self.actives) == self._left_in_memory:
-            return
-        lanes: dict[Lane, list[bytes]] = {}
-        busy = {*self.work.regrouped}
-        for peer, active in self.actives.items():
-            lanes.setdefault(active.lane, []).append(peer)
-            if active.dirty or (active.exists and active.endpoint.ack_at < 1 << 61):
-                busy.add(active.lane)
-        for lane, peers in lanes.items():
-            if len(self.actives) <= limit * 3 // 4:
-                break
-            # A group leaves memory as a whole: two lanes for one group would handle it twice at a time.
-            if lane in busy or lane.items or lane.run is not None:
-                continue
-            for peer in peers:
-                del self.actives[peer]
-            lane.forget_group()
-            self.work.forget(lane)
-        self._left_in_memory = len(self.actives)
+        """Keep so many endpoints in memory at most, as far as they may leave it."""
+        self.groups.forget_large()
+        if not self.gone:
+            self.actives.make_room(limit, self.groups.leave_memory, busy=self.groups.changed, committed=committed)
 
     # -- what the next step does ------------------------------------------------------------------------
 
@@ -148,7 +131,7 @@ class Partition:
     def touch(self, active: Active) -> None:
         """Write the endpoint's row with the next transaction."""
         if not active.dirty:
-            active.dirty = True
+            active.touch()
             self.dirty.append(active)
 
     # -- time -----------------------------------------------------------------------------------------
@@ -161,7 +144,7 @@ class Partition:
 
     def next_deadline(self) -> int:
         """When something may be due; NEVER when nothing is."""
-        soonest, probe = self.schedule.next(), self.owner.braking.next_probe
+        soonest, probe = self.schedule.next(), self.owner.brakes.next_probe
         return probe if soonest is None else min(soonest, probe)
 
     def pop_due(self, now: int) -> Iterator[Active]:
@@ -188,7 +171,7 @@ class Partition:
             self.parking.take_due(active)
             if active.endpoint.next_deadline() <= now:
                 # Its lane schedules it, once it has run.
-                self.work.enqueue(active.lane, self.work.suspect(Item(active, deadline=True)))
+                self.work.fall_due(active)
             else:
                 self.look_in_time(active)
             if self.owner.budget.is_read():
@@ -222,7 +205,7 @@ class Partition:
                 self.number, "the consumer group has an offset, but the state topic has no row of the partition"
             )
         if row is not None:
-            self.progress.restore(self.outbox.decoded(rows.PARTITION, rows.decode_partition, row))
+            self.progress.restore(self.outbox.decoded(rows.PARTITION, decode_partition, row))
             self._check(queue_id, commands_id)
             self.owner.clock.heard(self.progress.row.queue_time)
         fresh = row is None
@@ -230,7 +213,7 @@ class Partition:
         ends = self.owner.log.queue_end(self.number), self.owner.log.commands_end(self.number)
         self.progress.open(*ends, self.owner.clock.now())
         if self.progress.row.unclean_starts:
-            suspicion = Suspicion(self.progress.row, self.owner.stage, self.owner.settings.deaths, self.owner.process)
+            suspicion = Suspicion(self.progress.row, self.owner.stage, self.owner.settings.deaths)
             self.work.doubt(suspicion)
         else:
             self.progress.trust()
@@ -309,7 +292,7 @@ class Partition:
             self.progress.is_changed
             or self.dirty
             or self.parking.is_changed
-            or self.work.is_regrouped
+            or self.groups.is_changed
             or not self.outbox.is_empty
         )
 

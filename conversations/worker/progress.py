@@ -11,8 +11,7 @@ before them is settled the start no longer counts.
 
 from __future__ import annotations
 
-from conversations.protocol import rows
-from conversations.protocol.rows import PartitionRow
+from conversations.protocol.partition_row import PartitionRow, encode_partition
 
 
 class Progress:
@@ -36,7 +35,7 @@ class Progress:
     def depart(self) -> bytes:
         """Encode the row for the transaction that is closed now."""
         self.is_changed = False
-        return rows.encode_partition(self.row)
+        return encode_partition(self.row)
 
     # -- opening ------------------------------------------------------------------------------------------
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from conversations.protocol import rows
 from conversations.protocol.envelope import decode
-from conversations.worker.active import Active, Item
+from conversations.worker.active import Active, Arrival, Recorded
 
 
-def row_of(item: Item) -> rows.WaitingRow:
+def row_of(item: Recorded) -> rows.WaitingRow:
     """Make the row that keeps a record."""
     return rows.WaitingRow(
         item.topic, item.offset, item.log_time, item.accepted, item.attempts, item.key, item.header, item.value
     )
 
 
-def encode_item(item: Item) -> bytes:
+def encode_item(item: Recorded) -> bytes:
     """Encode the row that keeps a record."""
     return rows.encode_waiting(row_of(item))
 
 
-def item_of(active: Active, row: rows.WaitingRow) -> Item:
+def arrival_of(active: Active, row: rows.WaitingRow) -> Arrival:
     """Make an item again of a row that keeps an envelope."""
-    return Item(
-        active, decode(row.value), topic=row.topic, offset=row.offset, log_time=row.log_time, key=row.key,
-        header=row.header, value=row.value, accepted=row.accepted, attempts=row.attempts,
+    return Arrival(
+        active, row.topic, row.offset, row.log_time, row.key, row.header, row.value, row.accepted,
+        envelope=decode(row.value), attempts=row.attempts,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from conversations.errors import DestinationFailed, LogError
 from conversations.ports import Produced
-from conversations.worker import collecting
+from conversations.worker import departure
 from conversations.worker.owner import Owner
 from conversations.worker.partition import Partition
 from conversations.worker.undelivered import Failed
@@ -42,6 +42,6 @@ def take_out(
                 owner.destinations.block(topic, owner.now)
         for partition in partitions:
             if partition.number not in aside:
-                collecting.withdraw(partition, failed)
+                departure.withdraw(partition, failed)
         owner.topics.forget_retries(error.topics.keys())
     return aside

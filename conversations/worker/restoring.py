@@ -7,10 +7,13 @@ import time
 
 from conversations.backoff import Backoff
 from conversations.errors import CopyDamaged, InputLost, KafkaUnreachable, StaleAnswer
+from conversations.lanes import Scheduler
 from conversations.ports import Positions, Restore, Restored, Stores
 from conversations.protocol import rows
+from conversations.protocol.partition_row import decode_partition
 from conversations.units import SECOND
 from conversations.worker import intake
+from conversations.worker.membership import OUTAGE
 from conversations.worker.owner import Owner
 from conversations.worker.partition import Partition
 
@@ -18,15 +21,13 @@ log = logging.getLogger("conversations.worker")
 
 SLICE = 5_000
 """Rows copied per step at most."""
-OUTAGE = (0.25, 8.0)
-"""Seconds between two attempts while Kafka cannot be reached: the first wait, and the longest."""
 
 
 class Restoring:
     """A partition whose state is being copied; begins again when Kafka was away meanwhile."""
 
-    def __init__(self, number: int, owner: Owner, stores: Stores) -> None:
-        self._number, self._owner, self._stores = number, owner, stores
+    def __init__(self, number: int, owner: Owner, stores: Stores, scheduler: Scheduler) -> None:
+        self._number, self._owner, self._stores, self._scheduler = number, owner, stores, scheduler
         self.partition: Partition | None = None
         """Known from the first answer of Kafka on."""
         self._restore: Restore | None = None
@@ -90,7 +91,7 @@ class Restoring:
         row = partition.outbox.read(rows.PARTITION)
         if row is None or not restore.with_row:
             return
-        queue = partition.outbox.decoded(rows.PARTITION, rows.decode_partition, row).queue
+        queue = partition.outbox.decoded(rows.PARTITION, decode_partition, row).queue
         if queue < self.committed:
             raise StaleAnswer(
                 f"partition {self._number} of {self._owner.name} was restored up to offset {queue} of its queue, and "
@@ -112,7 +113,7 @@ class Restoring:
             state_id = self._owner.log.topic_ids()[self._owner.topics.state]
             store = self._stores.open(self._number, state_id)
             self._damage = store.damage or self._damage
-            self.partition = Partition(self._number, self._owner, store)
+            self.partition = Partition(self._number, self._owner, store, self._scheduler)
             self._restore = self._owner.log.restore(self._number, store.checkpoint())
             self._copied = False
         return self.partition, self._restore

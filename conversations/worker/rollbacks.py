@@ -7,7 +7,8 @@ import logging
 from conversations.errors import DestinationFailed, Fenced, Interrupted, LogError, StateDamaged
 from conversations.ports import Produced
 from conversations.protocol import rows
-from conversations.worker import switching
+from conversations.protocol.partition_row import decode_partition, encode_partition
+from conversations.worker import switch
 from conversations.worker.partition import Partition
 
 log = logging.getLogger("conversations.worker")
@@ -22,20 +23,20 @@ def count(partition: Partition, failure: BaseException) -> None:
     stored = partition.outbox.store.get(rows.PARTITION)
     if stored is None or partition.gone or partition.outbox.flying is not None or isinstance(failure, StateDamaged):
         return
-    owner, row = partition.owner, rows.decode_partition(stored)
+    owner, row = partition.owner, decode_partition(stored)
     partition.progress.restore(row)
     partition.progress.rolled_back()
     limit, was_on = owner.settings.rollbacks, not row.off
     records: list[Produced] = []
     if limit is not None and row.rollbacks >= limit and was_on:
         by = f"{row.rollbacks} rollbacks in a row"
-        switching.note(partition, switching.ROLLBACKS, by, f"{type(failure).__name__}: {failure}")
-        records.append(switching.disabled(partition))
-    records.append((owner.topics.state, partition.number, rows.PARTITION, rows.encode_partition(row), None))
+        switch.note(partition, switch.ROLLBACKS, by, f"{type(failure).__name__}: {failure}")
+        records.append(switch.disabled(partition))
+    records.append((owner.topics.state, partition.number, rows.PARTITION, encode_partition(row), None))
     try:
         owner.log.commit(records, {partition.number: row.queue})
     except (LogError, Fenced, Interrupted, DestinationFailed) as error:
         log.warning("the rollback of partition %d was not counted: %s", partition.number, error)
         return
     if row.off and was_on:
-        switching.tell(partition)
+        switch.tell(partition)

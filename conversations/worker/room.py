@@ -10,7 +10,6 @@ from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import GROUP_MEMBERS
-from conversations.worker import groups
 from conversations.worker.active import Active, Lane
 from conversations.worker.partition import Partition
 
@@ -42,6 +41,7 @@ class Room:
             conversation = owner.new_conversation()
         beginner = opener.endpoint
         key = beginner.key if related else uuid_text(conversation)
+        lane = _lane(opener)
         endpoint = Endpoint(
             conversation,
             initiator=True,
@@ -52,12 +52,12 @@ class Room:
             peer_key=key,
             expires_at=expires_at,
         )
-        lane = _lane(opener)
         with owner.lock:
-            if related and groups.is_full(self._partition, lane):
+            if related and self._partition.groups.is_full(lane):
                 raise LocalError(f"group {key[:80]!r} has {GROUP_MEMBERS} dialogs: no more can be remembered together")
-        endpoint.origin = lane.name[0] if related else ""
-        active = Active(conversation + b"\1", key.encode(), lane if related else Lane(("", key)))
+        if related:
+            endpoint.join_group_of(lane.name[0])
+        active = Active(conversation + b"\1", lane if related else Lane(("", key)))
         active.place(endpoint, owner.sides[contract.name, True])
         return active
 
@@ -74,18 +74,18 @@ class Room:
     def members(self, party: Party) -> list[Party]:
         """Endpoints of the party's group that are not closed."""
         with self._partition.owner.lock:
-            return [*groups.members(self._partition, _active(party))]
+            return [*self._partition.groups.members(_active(party))]
 
     def opener(self, party: Party) -> Party:
         """The endpoint that opened the group."""
         with self._partition.owner.lock:
-            return groups.opener(self._partition, _active(party))
+            return self._partition.groups.opener(_active(party))
 
     def load_state(self, party: Party) -> Any:
         """Decode the state of the party's group afresh."""
         partition = self._partition
         with partition.owner.lock:
-            group = groups.group_of(partition, _lane(party))
+            group = partition.groups.of(_lane(party))
         return partition.owner.service.state.decode(group.state, group.version)
 
     def initiates(self, contract: Contract) -> bool:

@@ -9,38 +9,37 @@ from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
 from conversations.protocol.sequencing import NONE, Inbound
 from conversations.protocol.spans import Spans
-from conversations.worker import groups, speaking
-from conversations.worker.active import Active, Item
+from conversations.worker.active import Active, Arrival
 from conversations.worker.partition import Partition
 
 BEFORE_THE_FIRST = 16
 """Twice so many numbers at most are remembered as missing of a dialog that never was: what is larger is not believed."""
 
 
-def admit(partition: Partition, item: Item, envelope: Envelope) -> bool:
+def admit(partition: Partition, item: Arrival) -> bool:
     """Create the target endpoint a record asks for, or refuse it."""
-    active = item.active
+    active, envelope = item.active, item.envelope
     name = envelope.prefix.from_service
     if partition.owner.destinations.is_invented(name):
         # There is no queue to answer to, nobody to be told once only, and nothing that a tombstone would remember it for.
         _set_aside(partition, item, f"the catalog names no service {name!r}")
         return False
     if envelope.kind not in (Kind.MESSAGE, Kind.END):
-        _unheard(partition, item, envelope)
+        _unheard(partition, item)
         return False
     prefix = envelope.prefix
     side = partition.owner.sides.get((prefix.contract, False)) if prefix.from_initiator else None
     if not prefix.from_initiator or item.log_time >= prefix.accept_until:
-        _refuse(partition, item, envelope, codes.NOT_CONVERSING)
+        _refuse(partition, item, codes.NOT_CONVERSING)
         return False
     if 0 <= prefix.expires_at <= partition.owner.now:
-        _refuse(partition, item, envelope, codes.LIFETIME)  # its sender has been told so, or is now
+        _refuse(partition, item, codes.LIFETIME)  # its sender has been told so, or is now
         return False
     if side is None:
-        _refuse(partition, item, envelope, codes.CONTRACT_NOT_ACCEPTED)
+        _refuse(partition, item, codes.CONTRACT_NOT_ACCEPTED)
         return False
-    if groups.is_full(partition, active.lane):
-        _refuse(partition, item, envelope, codes.NOT_CONVERSING)
+    if partition.groups.is_full(active.lane):
+        _refuse(partition, item, codes.NOT_CONVERSING)
         return False
     endpoint = Endpoint(
         prefix.conversation_id,
@@ -52,16 +51,16 @@ def admit(partition: Partition, item: Item, envelope: Envelope) -> bool:
         peer_key=prefix.reply_key,
         expires_at=NEVER if prefix.expires_at < 0 else prefix.expires_at,
     )
-    endpoint.started_until = prefix.accept_until
+    endpoint.may_start_until(prefix.accept_until)
     active.place(endpoint, side, prefix)
-    groups.join(partition, active)
-    partition.owner.counts.accepted += 1
+    partition.groups.join(active)
+    partition.owner.counts.count_accepted()
     return True
 
 
-def _unheard(partition: Partition, item: Item, envelope: Envelope) -> None:
+def _unheard(partition: Partition, item: Arrival) -> None:
     """Take what is never answered for a conversation nobody knows."""
-    active = item.active
+    active, envelope = item.active, item.envelope
     if envelope.kind is Kind.ERROR and envelope.prefix.from_initiator and item.log_time < envelope.prefix.accept_until:
         # It overtook the dialog's first message: what follows belongs to a dialog that is over.
         _entomb(partition, active, envelope, envelope.code)
@@ -71,15 +70,15 @@ def _unheard(partition: Partition, item: Item, envelope: Envelope) -> None:
     _set_aside(partition, item, f"{envelope.kind.name} for a conversation that is not known")
 
 
-def _set_aside(partition: Partition, item: Item, why: str) -> None:
-    partition.owner.counts.set_aside += 1
+def _set_aside(partition: Partition, item: Arrival, why: str) -> None:
+    partition.owner.counts.count_set_aside()
     partition.letters.dead_letter(item, letters.SET_ASIDE, why=why)
     partition.letters.event("SET_ASIDE", topic=item.topic, offset=item.offset, why=why)
 
 
-def _refuse(partition: Partition, item: Item, envelope: Envelope, code: Code) -> None:
+def _refuse(partition: Partition, item: Arrival, code: Code) -> None:
     """Answer with one error per conversation, keep the bytes, and remember the refusal by a tombstone."""
-    active = item.active
+    active, envelope = item.active, item.envelope
     _entomb(partition, active, envelope, code.number, dead_lettered=1)
     partition.letters.dead_letter(item, letters.REFUSED, code=code.number)
     _answer(partition, item, envelope.prefix, _error(code))
@@ -101,34 +100,34 @@ def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int,
     partition.schedule.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
 
 
-def late(partition: Partition, item: Item, envelope: Envelope) -> None:
+def late(partition: Partition, item: Arrival) -> None:
     """A record for a closed dialog: its bytes are kept once; a peer that does not know of the end is told."""
-    active = item.active
+    active, envelope = item.active, item.envelope
     tombstone = active.tombstone
     if tombstone is None or envelope.kind not in (Kind.MESSAGE, Kind.END):
         return
     numbers = Inbound(tombstone.accepted + 1, Spans(tombstone.missing))
     if not numbers.late(envelope.seq, partition.owner.settings.limits.held_messages):
-        partition.owner.counts.duplicates += 1
+        partition.owner.counts.count_duplicate()
         return
-    tombstone.accepted, tombstone.missing = numbers.accepted, numbers.missing
+    tombstone.hear(numbers.accepted, numbers.missing)
     if envelope.kind is Kind.MESSAGE:
-        tombstone.dead_lettered += 1
+        tombstone.gave_up_on()
         partition.letters.dead_letter(item, letters.AFTER_END)
     if not tombstone.told:
-        tombstone.told = True
+        tombstone.tell()
         _answer(partition, item, envelope.prefix, _error(codes.NOT_CONVERSING))
     _write_tombstone(partition, active)
 
 
-def left_behind(partition: Partition, item: Item, envelope: Envelope) -> None:
+def left_behind(partition: Partition, item: Arrival) -> None:
     """A row of a message whose dialog was closed in front of it, by a process that died before it came to the message."""
-    active = item.active
+    active, envelope = item.active, item.envelope
     if envelope.kind is not Kind.MESSAGE:
         return
     partition.letters.dead_letter(item, letters.AFTER_END)
     if active.tombstone is not None:
-        active.tombstone.dead_lettered += 1
+        active.tombstone.gave_up_on()
         _write_tombstone(partition, active)
 
 
@@ -141,7 +140,7 @@ def _error(code: Code) -> Transmit:
     return Transmit(Kind.ERROR, NONE, code.number, code.description)
 
 
-def _answer(partition: Partition, item: Item, prefix: Prefix, said: Transmit, ack: int = NONE) -> None:
+def _answer(partition: Partition, item: Arrival, prefix: Prefix, said: Transmit, ack: int = NONE) -> None:
     """Send a system ERROR, or an ACK, for a conversation that has no endpoint here."""
     owner = partition.owner
     count = owner.destinations.partitions(prefix.from_service)
@@ -155,4 +154,4 @@ def _answer(partition: Partition, item: Item, prefix: Prefix, said: Transmit, ac
         ),
         said.kind, NONE, ack, NONE, sent_at=owner.now, code=said.code, description=said.description,
     )  # fmt: skip
-    speaking.produce_envelope(partition, prefix.from_service, count, prefix.reply_key.encode(), encode(answer))
+    partition.transmission.answer(prefix.from_service, count, prefix.reply_key.encode(), encode(answer))

@@ -10,70 +10,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from threading import Lock
-from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from conversations.errors import ProcessDied
 from conversations.ports import Record
-from conversations.protocol.rows import PartitionRow
-from conversations.worker.taking import Taking, first_of, name_of_record
+from conversations.protocol.partition_row import PartitionRow
+from conversations.worker.active import Item, Lane
+from conversations.worker.stage import Stage
+from conversations.worker.taking import Taking, first_of
 from conversations.worker.taking import name_of as name_of_untaken
-
-if TYPE_CHECKING:
-    from conversations.worker.active import Item, Lane  # they are made by what asks here
 
 TOGETHER = 64
 """How many are announced at a time, while none of them is known to have been there when a process died."""
-PROCESS = uuid4().hex
-"""Tells this process from those before it: one that lives has not been killed, however its partitions moved."""
-
-
-class Stage:
-    """The suspect partitions of one process: what runs alone on one of them has all the others wait."""
-
-    def __init__(self) -> None:
-        self.lock = Lock()
-        self._suspicions: set[Suspicion] = set()
-        self._asked: Suspicion | None = None
-        """Has something at its head that is to run alone: nobody announces anything before it could."""
-
-    def enter(self, suspicion: Suspicion) -> None:
-        """A partition is suspect."""
-        with self.lock:
-            self._suspicions.add(suspicion)
-
-    def leave(self, suspicion: Suspicion) -> None:
-        """A partition is not suspect any more, or went away."""
-        with self.lock:
-            self._suspicions.discard(suspicion)
-        self.ask_no_more(suspicion)
-
-    def ask_no_more(self, suspicion: Suspicion) -> None:
-        """A partition has nothing that is to be alone."""
-        with self.lock:
-            if self._asked is suspicion:
-                self._asked = None
-
-    def admits(self, suspicion: Suspicion, *, alone: bool) -> bool:
-        """Say whether a suspect may be announced now; one that is to be alone is waited for."""
-        with self.lock:
-            if self._asked not in (None, suspicion) or any(other.alone for other in self._suspicions):
-                return False
-            if not alone:
-                return True
-            self._asked = suspicion
-            if any(other.busy for other in self._suspicions):
-                return False
-            self._asked = None
-            suspicion.alone = True
-            return True
 
 
 class Suspicion:
     """What of a partition may run after an unclean start."""
 
-    def __init__(self, row: PartitionRow, stage: Stage, limit: int, process: str) -> None:
+    def __init__(self, row: PartitionRow, stage: Stage, limit: int) -> None:
         self._row, self._stage, self._limit = row, stage, limit
         self.left = 0
         """Suspects that have not had their turn."""
@@ -91,10 +44,11 @@ class Suspicion:
         """Whose head may run now."""
         self._allowed: set[str] = set()
         """Announced, and not finished."""
-        if row.process != process:
+        if row.process != stage.process:
             for name in row.announced:
                 row.deaths[name] = row.deaths.get(name, 0) + row.alone
-        row.announced, row.alone, row.process = [], False, process
+        row.announce([], alone=False)
+        row.hand_over(stage.process)
         stage.enter(self)
 
     @property
@@ -106,6 +60,10 @@ class Suspicion:
     def stirring(self) -> bool:
         """The next step has something to do for it."""
         return bool(self._wanted or self._coming or self._waiting or self.taking.busy or self.taking.commands)
+
+    def go_alone(self) -> None:
+        """What is announced next has its turn alone in the process."""
+        self.alone = True
 
     def mark(self, item: Item) -> None:
         """Put an item under suspicion."""
@@ -149,7 +107,7 @@ class Suspicion:
 
     def _has_loner(self) -> bool:
         """The lane that waits longest is to run alone: with more and more records announced it never could."""
-        return bool(self._waiting) and name_of(self._waiting[0].items[0]) in self._row.deaths
+        return bool(self._waiting) and self._waiting[0].items[0].name in self._row.deaths
 
     # -- a step --------------------------------------------------------------------------------------------------------
 
@@ -173,19 +131,19 @@ class Suspicion:
         It waits for nobody: others wait until its record is finished.
         """
         item = lane.items[0]
-        record = name_of_record(item.topic, item.offset)
+        record = item.record
         if record not in self._allowed:
             return False
         self._allowed.discard(record)
         self._row.deaths.pop(record, None)  # it is settled and committed: what kills from here on is what it became
-        self._wanted[name_of(item)] = lane
+        self._wanted[item.name] = lane
         return True
 
     def _invite(self) -> None:
         """Let those who wait longest be announced, as far as there is room."""
         while self._waiting:
             lane = self._waiting[0]
-            name = name_of(lane.items[0])
+            name = lane.items[0].name
             deaths = self._row.deaths.get(name)
             if deaths is not None and deaths > self._limit:
                 self._coming.append(self._waiting.popleft())  # it is set aside
@@ -204,7 +162,7 @@ class Suspicion:
         if (announced, self.alone) == (self._row.announced, self._row.alone):
             self.committed()  # named already, for another item of the same name: deadlines of one dialog have one
             return False
-        self._row.announced, self._row.alone = announced, self.alone
+        self._row.announce(announced, alone=self.alone)
         return True
 
     def committed(self) -> None:
@@ -218,7 +176,7 @@ class Suspicion:
 
     def may_run(self, item: Item) -> bool:
         """Say whether an item may be carried out."""
-        return not item.suspect or name_of(item) in self._allowed
+        return not item.suspect or item.name in self._allowed
 
     def has_turn(self, item: Item) -> bool:
         """Say whether an item may be looked at: to be carried out, or to be set aside."""
@@ -226,11 +184,11 @@ class Suspicion:
 
     def is_hopeless(self, item: Item) -> bool:
         """Say whether processes died even of giving up on an item."""
-        return item.suspect and self._row.deaths.get(name_of(item), 0) > self._limit
+        return item.suspect and self._row.deaths.get(item.name, 0) > self._limit
 
     def doom(self, item: Item) -> ProcessDied | None:
         """Return what an item has failed with that killed too many processes, None for all others."""
-        deaths = self._row.deaths.get(name_of(item), 0) if item.suspect else 0
+        deaths = self._row.deaths.get(item.name, 0) if item.suspect else 0
         if deaths < self._limit:
             return None
         return ProcessDied(f"{deaths} processes died while its handler ran, and nothing else")
@@ -240,17 +198,9 @@ class Suspicion:
         if not item.suspect:
             return
         self.left -= 1
-        as_record = name_of_record(item.topic, item.offset)  # its name until its record is settled
-        for name in {name_of(item), as_record}:
+        for name in {item.name, item.record}:  # that of its record until that is settled
             self._allowed.discard(name)
             if tried:
                 self._row.deaths.pop(name, None)
         if not self.busy:
             self.alone = False
-
-
-def name_of(item: Item) -> str:
-    """Name an item by what stays the same in every process that takes it up."""
-    if item.topic and not item.handler:
-        return name_of_record(item.topic, item.offset)
-    return f"{item.active.identity.hex()}-deadline"

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from conversations.ports import Record
+from conversations.protocol.partition_row import record_name
 
 
 @dataclass
@@ -65,14 +66,9 @@ class Taking:
         self.flying = set()
 
 
-def name_of_record(topic: str, offset: int) -> str:
-    """Name a record by what stays the same in every process that reads it."""
-    return f"{topic.rpartition('.')[2]}-{offset}"
-
-
 def name_of(record: Record) -> str:
     """Name a record that nobody has looked into."""
-    return name_of_record(record.topic(), record.offset())
+    return record_name(record.topic(), record.offset())
 
 
 def first_of(waiting: Sequence[Sequence[Record]], deaths: Mapping[str, int], most: int) -> tuple[list[str], bool]:

@@ -14,9 +14,9 @@ from conversations.protocol.command import decode_command
 from conversations.protocol.envelope import IDENTITY, decode
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
-from conversations.worker import speaking
-from conversations.worker.active import Item, Leftover, Refusal
+from conversations.worker.letters import Leftover
 from conversations.worker.partition import Partition
+from conversations.worker.transmission import Refusal
 
 log = logging.getLogger("conversations.worker")
 
@@ -46,7 +46,7 @@ def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
         elif topic == owner.topics.commands:
             _refuse_command(partition, out, refused)
         elif not topic.startswith(owner.topics.retry_prefix):  # that only shows what the state keeps
-            speaking.delay_row(partition, value[IDENTITY], topic, key, value)
+            partition.transmission.delay(value[IDENTITY], topic, key, value)
             if refused is not None:
                 code = codes.TOO_LARGE if refused.too_large else codes.INVALID
                 _give_up(partition, out, code, f"{topic} does not take it: {refused.why}")
@@ -74,32 +74,32 @@ def _refuse_command(partition: Partition, out: tuple[Any, ...], refused: Refused
 
 def _give_up(partition: Partition, out: tuple[Any, ...], code: Code, why: str) -> None:
     topic, _, _, value, _ = out
-    partition.refused.setdefault(value[IDENTITY], Refusal(topic, code, why))
+    partition.transmission.give_up(value[IDENTITY], Refusal(topic, code, why))
 
 
 def _is_behind(partition: Partition, out: tuple[Any, ...]) -> bool:
     """Say whether a dialog said this after something that was refused for good."""
     topic, _, _, value, headers = out
-    if not headers or not partition.refused:
+    if not headers or not partition.transmission.refused:
         return False
-    refusal = partition.refused.get(value[IDENTITY])
+    refusal = partition.transmission.refused.get(value[IDENTITY])
     return refusal is not None and refusal.topic == topic
 
 
 def wake(partition: Partition) -> None:
     """Give the dialogs their turn that are given up on; of those that are over only the bytes are kept."""
-    for own, refusal in list(partition.refused.items()):
+    for own, refusal in list(partition.transmission.refused.items()):
         active = partition.find(rows.other_side(own), "", "")
         if not active.exists or active.endpoint.state is State.CLOSED:
             keep(partition, own)
         elif not refusal.asked:
-            partition.refused[own] = refusal._replace(asked=True)
-            partition.work.enqueue(active.lane, partition.work.suspect(Item(active, deadline=True)))
+            partition.transmission.asked(own)
+            partition.work.fall_due(active)
 
 
 def keep(partition: Partition, own: bytes) -> Refusal:
     """Keep the bytes of what a dialog could not transmit as dead letters; return why."""
-    refusal = partition.refused.pop(own)
+    refusal = partition.transmission.take_refusal(own)
     count = 0
     for row_key, row in list(partition.outbox.scan(rows.DELAYED + own)):
         kept = partition.outbox.decoded(row_key, rows.decode_waiting, row)

@@ -15,7 +15,7 @@ The bytes are counted here as rows come and go, so that a limit can be compared 
 from __future__ import annotations
 
 from conversations.protocol import rows
-from conversations.worker.active import NO_ROW, Item
+from conversations.worker.active import NO_ROW, Recorded
 from conversations.worker.outbox import Outbox
 from conversations.worker.records import encode_item
 
@@ -92,38 +92,38 @@ class Waiting:
 
     # -- waiting rows -------------------------------------------------------------------------------------
 
-    def put_behind(self, item: Item) -> None:
+    def put_behind(self, item: Recorded) -> None:
         """Keep an item behind all others."""
         self._put(item, self.draw())
 
-    def put_in_front(self, item: Item) -> None:
+    def put_in_front(self, item: Recorded) -> None:
         """Keep an item in front of all others."""
         self._first -= 1
         self._put(item, self._first)
 
-    def _put(self, item: Item, number: int) -> None:
+    def _put(self, item: Recorded, number: int) -> None:
         item.take_row(number)
         self.bytes += len(item.value)
         self._write(item)
 
-    def update(self, item: Item) -> None:
+    def update(self, item: Recorded) -> None:
         """Write the row of an item again if the item changed: its handler began, or failed."""
         if item.row != NO_ROW and item.is_changed:
             self._write(item)
 
-    def drop(self, item: Item) -> None:
+    def drop(self, item: Recorded) -> None:
         """Delete the row of an item that is settled, or kept elsewhere."""
         self._outbox.write(_key(item), None)
         self.bytes -= len(item.value)
         item.take_row(NO_ROW)
 
-    def _write(self, item: Item) -> None:
+    def _write(self, item: Recorded) -> None:
         item.saved()
         self._outbox.write(_key(item), encode_item(item))
 
     # -- after a restart ----------------------------------------------------------------------------------
 
-    def restore(self, item: Item, number: int) -> None:
+    def restore(self, item: Recorded, number: int) -> None:
         """Account for a row that was there before a restart; the item is made of it."""
         self._next = max(self._next, number + 1)
         self._first = min(self._first, number)
@@ -146,6 +146,10 @@ class Waiting:
         self._outbox.write(rows.numbered(rows.HELD, own, number), row)
         self.held.count(own, len(row))
 
+    def held_numbers(self, own: bytes) -> set[int]:
+        """Sequence numbers of the messages of a dialog that are held."""
+        return {int.from_bytes(key[-8:], "big") for key, _ in self._outbox.scan(rows.HELD + own)}
+
     def take_held(self, own: bytes, number: int) -> rows.WaitingRow | None:
         """Take out the row of a message that was held.
 
@@ -166,6 +170,6 @@ class Waiting:
         self.delayed.add(own, topic, len(row))
 
 
-def _key(item: Item) -> bytes:
+def _key(item: Recorded) -> bytes:
     """Key of the row that keeps a waiting item."""
     return rows.WAITING + item.row.to_bytes(8, "big")

@@ -15,20 +15,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from conversations.lanes import Run
-from conversations.worker.active import Item, Lane
-from conversations.worker.owner import Owner
+from conversations.lanes import Mark, Run, Scheduler
+from conversations.worker.active import Active, Deadline, Item, Lane
+from conversations.worker.breakdowns import Breakdowns
+from conversations.worker.stage import Stage
 from conversations.worker.suspicion import Suspicion
 
 
 class Work:
     """The lanes of one partition, and their runs."""
 
-    __slots__ = ("_number", "_owner", "_regrouped", "_running", "lanes", "large", "ready", "slow", "suspicion")
+    __slots__ = (
+        "_breakdowns",
+        "_number",
+        "_regrouped",
+        "_running",
+        "_scheduler",
+        "_stage",
+        "lanes",
+        "large",
+        "ready",
+        "slow",
+        "suspicion",
+    )
 
-    def __init__(self, number: int, owner: Owner) -> None:
+    def __init__(self, number: int, breakdowns: Breakdowns, stage: Stage, scheduler: Scheduler) -> None:
         self._number = number
-        self._owner = owner
+        self._breakdowns = breakdowns
+        self._stage = stage
+        self._scheduler = scheduler
         self.lanes: dict[tuple[str, str], Lane] = {}
         self.ready: list[Lane] = []
         """Lanes with something to do and no run yet."""
@@ -36,10 +51,6 @@ class Work:
         """Runs started in this step."""
         self.slow: dict[Lane, Run] = {}
         """Lanes at work when the last step was committed."""
-        self._regrouped: set[Lane] = set()
-        """Lanes whose group's row is to be written."""
-        self.large: set[Lane] = set()
-        """Lanes whose group takes much memory."""
         self.suspicion: Suspicion | None = None
         """What may run, since an unclean start; None: anything."""
 
@@ -53,11 +64,12 @@ class Work:
             lane = self.lanes[name] = Lane(name)
         return lane
 
-    def forget(self, lane: Lane) -> None:
-        """Drop an idle lane from memory."""
-        if not lane.items and lane.run is None:
-            self.lanes.pop(lane.name, None)
-            self.large.discard(lane)
+    def forget(self, lane: Lane) -> bool:
+        """Drop a lane from memory if it is idle; say whether it was."""
+        if lane.items or lane.run is not None:
+            return False
+        self.lanes.pop(lane.name, None)
+        return True
 
     def enqueue(self, lane: Lane, item: Item) -> None:
         """Put an item at the end of a lane."""
@@ -65,6 +77,12 @@ class Work:
             self.suspicion.unspilled.add(lane)
         if lane.put(item):
             self.ready.append(lane)
+
+    def fall_due(self, active: Active, handler: bytes = b"") -> None:
+        """Give an endpoint its turn: something of it is due."""
+        item = Deadline(active, handler=handler)
+        self.suspect(item)
+        self.enqueue(active.lane, item)
 
     def follow(self, lane: Lane, item: Item) -> None:
         """Put an item at the end of a lane; a run that works on it goes on as long as there is something."""
@@ -89,13 +107,19 @@ class Work:
     def take_ready(self) -> list[Lane]:
         """Take the lanes to be worked on now."""
         ready, self.ready = self.ready, []
-        if self._number in self._owner.breakdowns.careful:
+        if self._number in self._breakdowns.careful:
             ready, self.ready = ready[:1], ready[1:]
         return ready if self.suspicion is None else self.suspicion.admit(ready)
 
-    def started(self, runs: list[Run]) -> None:
-        """These runs were made for lanes of this step."""
+    def start(self, runs: list[Run], mark: Mark) -> None:
+        """Start the runs that were made for lanes of this step."""
         self._running += runs
+        for run in runs:
+            self._scheduler.start(run, mark)
+
+    def abandon(self, run: Run) -> None:
+        """Refuse what a run still does: its handler cannot be stopped."""
+        self._scheduler.abandon(run)
 
     def leave(self, lane: Lane) -> None:
         """The run of a lane is over: the next step goes on with the lane, or the lane rests."""
@@ -130,15 +154,14 @@ class Work:
         self.trust()
         for run in self.runs:
             if not run.done:
-                self._owner.scheduler.abandon(run)
+                self._scheduler.abandon(run)
 
     # -- suspicion ----------------------------------------------------------------------------------------
 
-    def suspect(self, item: Item) -> Item:
-        """Put an item from before an unclean start under suspicion; return it."""
+    def suspect(self, item: Item) -> None:
+        """Put an item from before an unclean start under suspicion."""
         if self.suspicion is not None:
             self.suspicion.mark(item)
-        return item
 
     def doubt(self, suspicion: Suspicion) -> None:
         """The partition was opened after an unclean start."""
@@ -147,42 +170,5 @@ class Work:
     def trust(self) -> None:
         """Let anything run again."""
         if self.suspicion is not None:
-            self._owner.stage.leave(self.suspicion)
+            self._stage.leave(self.suspicion)
             self.suspicion = None
-
-    # -- groups -------------------------------------------------------------------------------------------
-
-    @property
-    def regrouped(self) -> frozenset[Lane]:
-        """Lanes whose group's row is to be written."""
-        return frozenset(self._regrouped)
-
-    @property
-    def is_regrouped(self) -> bool:
-        """The row of some group is to be written."""
-        return bool(self._regrouped)
-
-    def regroup(self, lane: Lane) -> None:
-        """Write the row of a lane's group with the next transaction."""
-        self._regrouped.add(lane)
-
-    def ungroup(self, lane: Lane) -> None:
-        """The group of a lane is over: it has no row any more."""
-        lane.forget_group()
-        self._regrouped.discard(lane)
-
-    def take_regrouped(self) -> set[Lane]:
-        """Take out the lanes whose group's row is to be written now."""
-        regrouped, self._regrouped = self._regrouped, set()
-        return regrouped
-
-    def note_large(self, lane: Lane) -> None:
-        """The group of a lane takes much memory."""
-        self.large.add(lane)
-
-    def forget_large(self) -> None:
-        """Let go of large groups whose lanes have nothing to do: they are read again when they are needed."""
-        for lane in [lane for lane in self.large if not lane.items and lane.run is None]:
-            if lane not in self._regrouped:
-                lane.forget_group()
-                self.large.discard(lane)

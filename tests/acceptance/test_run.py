@@ -16,6 +16,7 @@ from conversations.kafka.admin import apply
 from conversations.kafka.clients import make_admin
 from conversations.kafka.restore import read_all
 from conversations.protocol import rows
+from conversations.protocol.partition_row import decode_partition
 from conversations.protocol.topics import STATE, service_topic
 from tests.acceptance.command_line import ROOT, Running, alive, conversations, environment
 from tests.acceptance.services import counting, various
@@ -138,7 +139,7 @@ def test_a_stop_in_order_leaves_clean_partitions_and_runs_no_handler_twice(
     assert totals(tmp_path) < complete(ids), "stopped too late: nothing was at work any more"
     topic = service_topic(kafka.namespace, "sink", STATE)
     read, _ = read_all(kafka, make_admin(kafka), topic, 0)  # partition 0
-    assert rows.decode_partition(dict(read)[rows.PARTITION] or b"").clean
+    assert decode_partition(dict(read)[rows.PARTITION] or b"").clean
     with Running(kafka, tmp_path, *targets) as run:
         until(lambda: len(totals(tmp_path)) >= len(ids), "every dialog is counted to its end")
         run.tell(signal.SIGINT)

@@ -40,6 +40,7 @@ from conversations.protocol.envelope import (
     tail_start,
 )
 from conversations.protocol.envelope_avro import decode_avro
+from conversations.protocol.partition_row import PartitionRow, decode_partition, encode_partition
 from conversations.protocol.registry import HEAD_SIZE
 from tests.bad_input.mutations import damaged
 from tests.bad_input.services import LEDGER, Order
@@ -199,8 +200,8 @@ ROWS = [
     ),
     Target(
         "partition rows",
-        [rows.encode_partition(rows.PartitionRow(1, 2, "a", "b", "c", 1 << 50))],
-        _round_trip(rows.decode_partition, rows.encode_partition),
+        [encode_partition(PartitionRow(1, 2, "a", "b", "c", 1 << 50))],
+        _round_trip(decode_partition, encode_partition),
     ),
 ]
 

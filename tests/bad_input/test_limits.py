@@ -16,7 +16,7 @@ from conversations.protocol.limits import DESCRIPTION_LIMIT, GROUP_MEMBERS
 from conversations.protocol.rows import GroupRow, decode_group, encode_group
 from conversations.protocol.topics import QUEUE
 from conversations.testing import Simulation
-from conversations.worker import groups, speaking
+from conversations.worker import groups, outbound
 from conversations.worker import letters as writing
 from tests.bad_input import commands, wire
 from tests.bad_input.forging import stranger
@@ -72,7 +72,7 @@ def test_what_a_handler_begins_elsewhere_is_as_many_commands_as_it_takes(
     place: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One after the other, of one transaction: the dialog gets all of its messages, in their order."""
-    monkeypatch.setattr(speaking, "OPERATIONS", 4)
+    monkeypatch.setattr(outbound, "OPERATIONS", 4)
     contract = Contract("Elsewhere", sent_by_initiator=[Order])
     seen: list[int] = []
     other = Service("other", accepts=[contract])

@@ -13,6 +13,7 @@ from conversations.ports import Record
 from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.partition_row import decode_partition
 from conversations.protocol.topics import COMMANDS, QUEUE, STATE, service_topic
 from tests.chaos.fates import MENDED
 from tests.chaos.plan import Plan
@@ -78,7 +79,7 @@ class Watch:
             elif key.startswith(rows.PARK):
                 self._park(key[1:], value)
             elif key == rows.PARTITION:
-                row = rows.decode_partition(value)
+                row = decode_partition(value)
                 if row.off:
                     self.news.append(Off(partition, row.off_since))
                 for kind, position in ((QUEUE, row.queue), (COMMANDS, row.commands)):

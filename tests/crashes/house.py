@@ -16,10 +16,11 @@ from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.log import MemoryLog
 from conversations.protocol import rows
-from conversations.protocol.rows import PartitionRow
+from conversations.protocol.partition_row import PartitionRow, decode_partition
 from conversations.stores.memory import MemoryStores
 from conversations.testing.reading import state_of
 from conversations.worker import Worker
+from conversations.worker.stage import Stage
 from tests.waiting import step_until
 
 
@@ -71,7 +72,7 @@ class House:
         service = service or self.slow
         settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), batch=batch)
         worker = Worker(service, lambda: MemoryLog(self.broker, service.name), MemoryStores(), settings=settings)
-        worker.owner.process = uuid4().hex  # each is a process of its own, and dies
+        worker.owner.share(Stage(uuid4().hex))  # each is a process of its own, and dies
         return worker
 
     def opened(self, *, batch: int = 100) -> Worker:
@@ -98,7 +99,7 @@ class House:
     def row(self, partition: int = 0) -> PartitionRow:
         """The partition's row as it is committed."""
         with self.broker.changed:
-            return rows.decode_partition(state_of(self.broker, "slow")[partition][rows.PARTITION])
+            return decode_partition(state_of(self.broker, "slow")[partition][rows.PARTITION])
 
 
 def die(worker: Worker) -> None:

@@ -16,7 +16,7 @@ from conversations.protocol.command import Settle, Source, encode_command, to_pa
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.topics import COMMANDS, QUEUE, events_topic, service_topic
 from conversations.testing.reading import dead_letters, visible
-from conversations.worker import Worker, intake, receiving, rollbacks, settling, working
+from conversations.worker import Worker, dispatch, inbound, intake, partition_commands, rollbacks
 from tests.crashes.house import House, Job, die, until
 
 
@@ -111,7 +111,7 @@ def test_a_command_that_cannot_be_carried_out_is_refused_and_undone(
     house.send(Job(n=1))
     throw(house, COMMANDS, command.key.encode(), value)
     house.send(Job(n=2))
-    breaks(monkeypatch, settling, "settle")
+    breaks(monkeypatch, partition_commands, "prepare_settling")
     works_on(house, house.worker(), 2)
     (letter,) = dead_letters(house.broker, "slow")
     assert (letter.reason, letter.value, letter.exception) == (
@@ -128,7 +128,7 @@ def test_a_message_around_whose_handler_our_code_fails_is_kept(
     for number in range(5):
         house.send(Job(n=number))
     breaks(
-        monkeypatch, receiving, function, lambda _, item, *__: item.envelope is not None and b"3" in item.envelope.body
+        monkeypatch, inbound, function, lambda _, item, *__: item.envelope is not None and b"3" in item.envelope.body
     )
     worker = house.worker()
     until(lambda: bool(dead_letters(house.broker, "slow")), worker)
@@ -142,14 +142,14 @@ def test_a_message_around_whose_handler_our_code_fails_is_kept(
 def test_what_cannot_be_committed_is_found_among_many(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody knows at first which of a step's records it was: they are done one by one."""
     culprits: list[bytes] = []
-    real = working._outcome
+    real = dispatch._outcome
 
     def outcome(partition: Any, item: Any, *rest: Any) -> Any:
         if b"3" in item.envelope.body:
             culprits.append(item.active.identity[:16])
         return real(partition, item, *rest)
 
-    monkeypatch.setattr(working, "_outcome", outcome)
+    monkeypatch.setattr(dispatch, "_outcome", outcome)
     breaks(monkeypatch, rows, "encode_endpoint", lambda endpoint, _: _is(endpoint, culprits))
     for number in range(8):
         house.send(Job(n=number))
@@ -178,7 +178,7 @@ def test_a_command_that_kills_its_process_is_refused_after_its_deaths(
     def kill(*_: object) -> None:
         raise _Killed
 
-    monkeypatch.setattr(settling, "settle", kill)
+    monkeypatch.setattr(partition_commands, "prepare_settling", kill)
     monkeypatch.setattr(rollbacks, "count", lambda *_: None)  # a process that is killed counts nothing
     deaths, worker = 0, house.worker()
     while not dead_letters(house.broker, "slow"):

@@ -19,7 +19,7 @@ from conversations.kafka.admin import apply
 from conversations.kafka.clients import list_offset, make_admin, offset_of
 from conversations.kafka.restore import BoundedReader
 from conversations.protocol import rows
-from conversations.protocol.rows import PartitionRow
+from conversations.protocol.partition_row import PartitionRow, decode_partition
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, service_topic
 from tests.acceptance.command_line import ROOT
 from tests.crashes.services import COUNTING, Number, counter, echoer
@@ -103,7 +103,7 @@ class Scene:
     def partition_rows(self) -> dict[int, PartitionRow]:
         """Of the echoer."""
         state = self.state("echoer")
-        return {number: rows.decode_partition(value) for (number, key), value in state.items() if key == rows.PARTITION}
+        return {number: decode_partition(value) for (number, key), value in state.items() if key == rows.PARTITION}
 
     def is_complete(self) -> bool:
         heard = self.seen("counter")

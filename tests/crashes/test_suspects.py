@@ -11,7 +11,7 @@ import pytest
 from conversations.config import Kafka
 from conversations.local import LocalClient, MemoryCommands
 from conversations.ports import Out
-from conversations.worker import Worker, intake, receiving
+from conversations.worker import Worker, inbound, intake
 from tests.crashes.house import House, Job, die, until
 
 
@@ -242,5 +242,5 @@ def test_an_outcome_that_was_carried_out_by_half_is_not_committed(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message is handled by the next process; the failure is the worker's own."""
-    fails_once(house, monkeypatch, receiving, "handled")
+    fails_once(house, monkeypatch, inbound, "handled")
     assert house.handled == [1, 1]

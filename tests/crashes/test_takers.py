@@ -16,7 +16,7 @@ from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, decode,
 from conversations.protocol.rows import ERROR
 from conversations.protocol.topics import COMMANDS, QUEUE, events_topic, service_topic
 from conversations.testing.reading import dead_letters, visible
-from conversations.worker import Worker, intake, receiving, rollbacks, working
+from conversations.worker import Worker, dispatch, inbound, intake, rollbacks
 from conversations.worker.active import Item
 from conversations.worker.suspicion import TOGETHER
 from conversations.worker.taking import name_of
@@ -71,7 +71,7 @@ class Deadly:
         self._wrap(intake, "decode_command", lambda value: value == self.value)
 
     def when_received(self) -> None:
-        self._wrap(receiving, "receive", lambda _, item, *__: item.value == self.value)
+        self._wrap(inbound, "receive", lambda _, item, *__: item.value == self.value)
 
     def when_committed(self) -> None:
         """The step in which it was taken cannot be committed by any process that lives."""
@@ -284,7 +284,7 @@ def test_an_error_whose_handler_kills_is_given_up_on(house: House, monkeypatch: 
             killer.append(item.active.identity)
         return bool(item.handler) and killer[-1] == killer[0]
 
-    Deadly(monkeypatch, b"")._wrap(working, "_call", kills)
+    Deadly(monkeypatch, b"")._wrap(dispatch, "_call", kills)
     events = events_topic(house.broker.namespace)
     deaths, worker = live_and_die(
         house,

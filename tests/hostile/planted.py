@@ -14,6 +14,7 @@ from conversations.protocol import rows
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
+from conversations.protocol.partition_row import PartitionRow, encode_partition
 from conversations.protocol.topics import DEAD_LETTER, STATE, catalog_topic, events_topic, service_topic
 from tests.hostile.texts import HOSTILE
 
@@ -56,8 +57,8 @@ class Planted:
         self.put(topic, rows.PARK + rows.identity(broken.bytes, initiator=False), b"none")
         self.put(topic, rows.ENDPOINT + rows.identity(broken.bytes, initiator=False), b"none")
         self.put(topic, rows.letter_key("x.queue", 9), bytes(8))
-        row = rows.PartitionRow(off="operator", off_since=10**18, off_by=TEXT, off_reason=TEXT)
-        self.put(topic, rows.PARTITION, rows.encode_partition(row))
+        row = PartitionRow(off="operator", off_since=10**18, off_by=TEXT, off_reason=TEXT)
+        self.put(topic, rows.PARTITION, encode_partition(row))
 
     def _plant_parked(self, topic: str, dialog: UUID, offset: int) -> None:
         own = rows.identity(dialog.bytes, initiator=False)

@@ -39,7 +39,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("conversations/service.py", "DEFAULT_TIME_LIMIT"): f"{OPTION}: `time_limit=` of a handler, real work",
     ("conversations/worker/intake.py", "MILLISECOND"): UNIT,
     ("conversations/testing/process_clock.py", "FARTHEST"): "how far a simulated process's clock is off: no period",
-    ("conversations/worker/collecting.py", "SECOND"): UNIT,
+    ("conversations/worker/departure.py", "SECOND"): UNIT,
     ("conversations/worker/log_clock.py", "LEEWAY"): "microseconds: a tenth of a second",
     ("conversations/worker/log_clock.py", "RESOLUTION"): "microseconds: a millisecond",
     ("conversations/worker/destinations.py", "REMEMBERED"): UNIT,

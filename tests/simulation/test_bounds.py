@@ -17,7 +17,7 @@ from conversations.protocol import rows
 from conversations.protocol.envelope import Kind
 from conversations.protocol.topics import QUEUE, STATE, partition_of
 from conversations.testing import Simulation, bounds
-from conversations.worker import speaking
+from conversations.worker.transmission import Transmission
 from tests.bad_input.forging import Forged, Known, stranger
 from tests.bad_input.places import Memory
 from tests.bad_input.services import PARTITIONS, shop, web
@@ -192,7 +192,7 @@ def test_only_what_may_be_sent_again_is_looked_at() -> None:
         sim.run()
         sim.broker.topics[where.topic("web", QUEUE)] = topics["web"]
         sim.worker("shop").owner.destinations.blocked[where.topic("gone", QUEUE)] += 600_000_000
-        with counted(speaking._release_dialog) as calls:
+        with counted(Transmission._release_dialog) as calls:
             sim.advance(timedelta(minutes=2))
         assert [e.kind for e in where.sent("web") if e.kind is Kind.MESSAGE] == [Kind.MESSAGE]
         assert calls[0] < 10

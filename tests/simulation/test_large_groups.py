@@ -36,7 +36,7 @@ def test_large_states_leave_memory_when_their_dialogs_have_nothing_to_do() -> No
             (partition,) = sim.worker("collector").partitions.values()
             kept = [lane.group for lane in partition.work.lanes.values() if lane.group is not None]
             assert sum(len(group.state) for group in kept) <= len(dialogs) * groups.LARGE
-            assert not partition.work.large
+            assert not partition.groups._large
         assert {it.text for dialog in dialogs for it in dialog.received()[-1:] if isinstance(it, Say)} == {"a b c"}
         sim.check_invariants()
         bounds.check_at_rest(sim.worker("collector"))

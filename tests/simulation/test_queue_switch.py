@@ -8,7 +8,7 @@ from conversations import Dialog, Limits, PoisonPolicy, Service, Then, WorkerSet
 from conversations.protocol.command import Action
 from conversations.service import QueueDisabled
 from conversations.testing import Simulation
-from conversations.worker import receiving
+from conversations.worker import inbound
 from tests.simulation.services import ECHO, Say
 from tests.simulation.test_decisions import by_hand, events
 from tests.simulation.test_parking import SECOND, SLOW, Moody, Ringing, texts
@@ -194,7 +194,7 @@ def test_five_rollbacks_in_a_row_turn_the_queue_off(monkeypatch: pytest.MonkeyPa
             raise _Bug("on purpose")
 
         with monkeypatch.context() as broken:
-            broken.setattr(receiving, "handled", fail)
+            broken.setattr(inbound, "handled", fail)
             for dialog in dialogs:
                 dialog.send(Say(text="a"))
             sim.run()

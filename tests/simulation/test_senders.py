@@ -14,7 +14,7 @@ from conversations.protocol import letters, rows
 from conversations.protocol.envelope import Kind
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
 from conversations.testing import Simulation, bounds, reading
-from conversations.worker import speaking
+from conversations.worker.transmission import Transmission
 from tests.bad_input.accounts import order
 from tests.bad_input.forging import Forged, stranger
 from tests.bad_input.places import Memory
@@ -60,7 +60,7 @@ def test_invented_senders_leave_their_bytes_and_nothing_else(place: Memory) -> N
     assert place.sim.worker("shop").counts.accepted == accepted
     assert kinds_of_rows(place) - before == {rows.LETTER}
     assert receipts(place, healthy) == [0, 1]
-    with counted(speaking.release_delayed) as released, counted(MemoryLog.look_at_catalog) as looks:
+    with counted(Transmission.release) as released, counted(MemoryLog.look_at_catalog) as looks:
         place.sim.advance(timedelta(hours=1))
     assert released[0] == looks[0] == 0
     bounds.check_at_rest(place.sim.worker("shop"))

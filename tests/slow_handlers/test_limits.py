@@ -31,7 +31,7 @@ def shop() -> Iterator[Workshop]:
 
 
 def lanes_of(worker: Worker) -> Threads:
-    scheduler = worker.owner.scheduler
+    scheduler = worker.scheduler
     assert isinstance(scheduler, Threads)
     return scheduler
 

@@ -20,7 +20,7 @@ from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import ManualClock
 from conversations.memory.log import MemoryLog
 from conversations.protocol import rows
-from conversations.protocol.rows import PartitionRow
+from conversations.protocol.partition_row import PartitionRow, decode_partition
 from conversations.stores.memory import MemoryStores
 from conversations.testing.reading import state_of
 from conversations.worker import Worker
@@ -235,7 +235,7 @@ class Workshop:
 
     def row(self, partition: int = 0) -> PartitionRow:
         """A partition's row as it is committed."""
-        return rows.decode_partition(self._rows("shop", partition)[rows.PARTITION])
+        return decode_partition(self._rows("shop", partition)[rows.PARTITION])
 
     def attempts(self, service: str = "shop") -> list[int]:
         """Of every row that waits, how often its handler failed, as it is committed."""

@@ -30,6 +30,7 @@ from conversations.config import Kafka
 from conversations.kafka.embedded import EmbeddedBroker
 from conversations.kafka.follow import Follower, Place
 from conversations.protocol import rows
+from conversations.protocol.partition_row import decode_partition
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
 from conversations_ops.operate.state import tables
 from tests.acceptance.command_line import ROOT
@@ -208,7 +209,7 @@ def _positions(kafka: Kafka, service: str) -> dict[Place, int]:
     """Up to where a service has taken the partitions of its commands and its queue."""
     found: dict[Place, int] = {}
     for number, table in tables(kafka, service, [rows.PARTITION]).items():
-        row = rows.decode_partition(table[rows.PARTITION])
+        row = decode_partition(table[rows.PARTITION])
         found[service_topic(kafka.namespace, service, COMMANDS), number] = row.commands
         found[service_topic(kafka.namespace, service, QUEUE), number] = row.queue
     return found

@@ -12,6 +12,7 @@ from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
 from conversations.protocol.identifiers import uuid7
+from conversations.protocol.partition_row import PartitionRow, encode_partition
 from conversations.protocol.states import State
 
 SCHEMA = (
@@ -73,8 +74,8 @@ class StateRows:
     def letter(self, topic: str, offset: int, service: str = "desk") -> None:
         self.put(rows.letter_key(topic, offset), bytes(8), service)
 
-    def queue(self, row: rows.PartitionRow, service: str = "desk") -> None:
-        self.put(rows.PARTITION, rows.encode_partition(row), service)
+    def queue(self, row: PartitionRow, service: str = "desk") -> None:
+        self.put(rows.PARTITION, encode_partition(row), service)
 
     def put(self, key: bytes, value: bytes, service: str = "desk", ago: timedelta = timedelta()) -> None:
         kind = key[:1].decode()

@@ -262,7 +262,7 @@ def condition(worker: Worker) -> dict[str, Any]:
             "trying": unanswered[1],
             "unreachable": worker.readiness.is_unreachable(),
         },
-        "brake_on": owner.braking.on,
+        "brake_on": owner.brakes.on,
         "counts": counts,
     }
 

@@ -8,6 +8,7 @@ from conversations.config import Kafka
 from conversations.kafka.catalog import read_catalog
 from conversations.protocol import rows
 from conversations.protocol.parked import NEEDED
+from conversations.protocol.partition_row import PartitionRow, decode_partition
 from conversations.protocol.topics import STATE, service_topic
 from conversations_ops.operate.left_out import LeftOut
 from conversations_ops.operate.state import services, tables
@@ -62,13 +63,13 @@ def _queue(kafka: Kafka, table: dict[bytes, bytes], service: str, number: int) -
     )  # fmt: skip
 
 
-def _row(kafka: Kafka, data: bytes | None, service: str, number: int) -> rows.PartitionRow:
+def _row(kafka: Kafka, data: bytes | None, service: str, number: int) -> PartitionRow:
     if data is None:
-        return rows.PartitionRow()
+        return PartitionRow()
     try:
-        return rows.decode_partition(data)
+        return decode_partition(data)
     except (ValueError, LookupError) as error:
         left_out = LeftOut(service_topic(kafka.namespace, service, STATE))
         left_out.add(f"the row of partition {number}", error)
         left_out.tell()
-        return rows.PartitionRow(off="unreadable")
+        return PartitionRow(off="unreadable")

@@ -13,6 +13,7 @@ from conversations.errors import UndecodableRecord
 from conversations.protocol import rows
 from conversations.protocol.effects import Failure
 from conversations.protocol.endpoint import NEVER, Endpoint
+from conversations.protocol.partition_row import PartitionRow, decode_partition, encode_partition
 from conversations.protocol.registry import Schema
 from conversations.protocol.states import State
 
@@ -155,7 +156,7 @@ def test_a_waiting_record_comes_back_with_its_original_bytes(row: rows.WaitingRo
 
 @given(
     st.builds(
-        rows.PartitionRow,
+        PartitionRow,
         counts,
         counts,
         texts,
@@ -169,9 +170,9 @@ def test_a_waiting_record_comes_back_with_its_original_bytes(row: rows.WaitingRo
         st.integers(0, 99),
     )
 )
-def test_a_partition_comes_back(row: rows.PartitionRow) -> None:
+def test_a_partition_comes_back(row: PartitionRow) -> None:
     """Positions, topic ids, queue time."""
-    assert rows.decode_partition(rows.encode_partition(row)) == row
+    assert decode_partition(encode_partition(row)) == row
 
 
 @given(ids, st.booleans())
@@ -210,4 +211,4 @@ def test_a_parked_dialogs_row_is_read_as_it_was_written(park: rows.ParkRow) -> N
 
 def test_another_row_is_no_park() -> None:
     with pytest.raises(UndecodableRecord):
-        rows.decode_park(rows.encode_partition(rows.PartitionRow()))
+        rows.decode_park(encode_partition(PartitionRow()))

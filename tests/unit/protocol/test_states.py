@@ -3,8 +3,17 @@
 import pytest
 
 from conversations.errors import DialogEnded
-from conversations.protocol.endpoint import check_timer, refuse
-from conversations.protocol.states import LOCAL, OPEN_STATES, REFUSALS, TIMER_STATES, TRANSITIONS, Event, State
+from conversations.protocol.states import (
+    LOCAL,
+    OPEN_STATES,
+    REFUSALS,
+    TIMER_STATES,
+    TRANSITIONS,
+    Event,
+    State,
+    check_timer,
+    refuse,
+)
 
 
 def test_the_tables_cover_every_pair_once() -> None:

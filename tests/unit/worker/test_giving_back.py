@@ -15,6 +15,7 @@ from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.log import MemoryLog
 from conversations.protocol import rows
+from conversations.protocol.partition_row import decode_partition
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 
@@ -63,7 +64,7 @@ class House:
     def is_clean(self) -> bool:
         """Whether the partition's row says that it was given back in order."""
         restored = MemoryLog(self.broker, "slow").restore(0, None).advance(1_000)
-        return rows.decode_partition(dict(restored.rows)[rows.PARTITION] or b"").clean
+        return decode_partition(dict(restored.rows)[rows.PARTITION] or b"").clean
 
 
 def step_until(condition: Callable[[], bool], *workers: Worker) -> None:
@@ -109,8 +110,8 @@ def test_what_was_read_of_a_partition_is_forgotten_with_it() -> None:
     sender, worker = house.worker(house.sender), house.worker(house.slow)
     step_until(lambda: len(house.broker.queue("slow")[0]) > 0, sender)
     (record, *_) = house.broker.queue("slow")[0]
-    worker._backlog = [record]
+    worker.assignment.keep([record])
     worker.lost([0])
-    assert worker._backlog == []
+    assert worker.assignment.backlog == []
     worker._put_back([record])  # as when its copy was found damaged in the middle of a step
-    assert worker._backlog == []
+    assert worker.assignment.backlog == []

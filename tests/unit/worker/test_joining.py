@@ -9,7 +9,7 @@ from conversations.memory.clock import SystemClock
 from conversations.memory.log import MemoryLog
 from conversations.ports import Listener
 from conversations.stores.memory import MemoryStores
-from conversations.worker import Worker, loop
+from conversations.worker import Worker, membership
 
 TRIES = 3
 
@@ -31,7 +31,7 @@ def worker(failure: KafkaUnreachable) -> Worker:
 
 def test_a_worker_that_starts_while_its_cluster_is_not_ready_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Transactions of a worker that died cannot be ended while a leader is missing: CONCURRENT_TRANSACTIONS, for minutes."""
-    monkeypatch.setattr(loop, "OUTAGE", (0.0, 0.0))
+    monkeypatch.setattr(membership, "OUTAGE", (0.0, 0.0))
     waiting = worker(KafkaNotReady("k:1", "concurrent transactions"))
     for _ in range(TRIES):
         assert not waiting.joined

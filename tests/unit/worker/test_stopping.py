@@ -12,12 +12,13 @@ from conversations.memory.clock import SystemClock
 from conversations.memory.log import MemoryLog
 from conversations.ports import Produced
 from conversations.stores.memory import MemoryStores
-from conversations.worker import Worker, loop
+from conversations.worker import Worker
+from conversations.worker import worker as worker_module
 
 
 def test_a_worker_that_was_told_to_stop_does_not_try_to_commit_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each try may take ten seconds: its leader is there, and cut off from its cluster."""
-    monkeypatch.setattr(loop, "LEAVING", 0.0)
+    monkeypatch.setattr(worker_module, "LEAVING", 0.0)
     broker = MemoryBroker(SystemClock())
     broker.create_service("s", 1)
     tries: list[int] = []

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from conversations.protocol.rows import ERROR, PartitionRow
-from conversations.worker.active import Active, Item, Lane
-from conversations.worker.suspicion import TOGETHER, Stage, Suspicion, name_of
+from conversations.protocol.envelope import Envelope, Kind, Prefix
+from conversations.protocol.partition_row import PartitionRow
+from conversations.protocol.rows import ERROR
+from conversations.worker.active import Active, Arrival, Lane
+from conversations.worker.stage import Stage
+from conversations.worker.suspicion import TOGETHER, Suspicion
+
+PREFIX = Prefix(bytes(16), True, "c", "a", "b", "k", False, 0, -1)
+ENVELOPE = Envelope(PREFIX, Kind.MESSAGE, 0, -1)
 
 
 def row(*announced: str, alone: bool = False, **deaths: int) -> PartitionRow:
@@ -14,23 +20,29 @@ def row(*announced: str, alone: bool = False, **deaths: int) -> PartitionRow:
 
 
 def suspicion(stage: Stage, found: PartitionRow | None = None) -> Suspicion:
-    return Suspicion(found or row(), stage, 3, "this process")
+    return Suspicion(found or row(), stage, 3)
 
 
 def lanes(of: Suspicion, *offsets: int) -> list[Lane]:
     found = []
     for offset in offsets:
         lane = Lane(("", f"{offset}"))
-        item = Item(Active(b"", b"", lane), topic="conv.s.queue", offset=offset)
+        item = Arrival(Active(b"", lane), "conv.s.queue", offset, 0, b"", b"", b"", envelope=ENVELOPE)
         of.mark(item)
         lane.put(item)
         found.append(lane)
     return found
 
 
+def _arrival(lane: Lane) -> Arrival:
+    item = lane.items[0]
+    assert isinstance(item, Arrival)
+    return item
+
+
 def step(of: Suspicion, new: list[Lane] | None = None) -> list[int]:
     """One step: who may run, by offset; what is announced is committed."""
-    run = [lane.items[0].offset for lane in of.admit(new or [])]
+    run = [_arrival(lane).offset for lane in of.admit(new or [])]
     of.announce()
     of.committed()
     return run
@@ -112,10 +124,10 @@ def test_a_second_item_of_a_name_that_is_announced_already_has_its_turn() -> Non
 
 def become_error(lane: Lane) -> str:
     """The record of a lane breaks its dialog, whose handler is announced by a name of its own; return that."""
-    item = lane.items[0]
-    item.active = Active(item.offset.to_bytes(17, "big"), b"", lane)
+    item = _arrival(lane)
+    item.active = Active(item.offset.to_bytes(17, "big"), lane)
     item.handler = ERROR
-    return name_of(item)
+    return item.name
 
 
 def test_what_a_record_became_goes_on_in_its_place() -> None:

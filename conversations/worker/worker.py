@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from random import SystemRandom
 from typing import Any
 
-from conversations.backoff import Backoff
 from conversations.config import WorkerSettings
 from conversations.errors import (
     DestinationFailed,
@@ -30,18 +29,20 @@ from conversations.protocol.topics import DEFAULT_NAMESPACE
 from conversations.service import Service
 from conversations.worker import (
     closing,
-    collecting,
+    departure,
+    dispatch,
+    probes,
     refusals,
     rollbacks,
     routing,
-    speaking,
     undelivered,
-    working,
 )
-from conversations.worker.owner import Counts, Owner
+from conversations.worker.assignment import Assignment
+from conversations.worker.counts import Counts
+from conversations.worker.membership import Membership, Phase
+from conversations.worker.owner import Owner
 from conversations.worker.partition import Partition
 from conversations.worker.readiness import Readiness
-from conversations.worker.restoring import OUTAGE, Restoring
 
 log = logging.getLogger("conversations.worker")
 
@@ -83,24 +84,33 @@ class Worker:
         random: Any = None,
     ) -> None:
         sides = service.check()
-        self.settings = settings or WorkerSettings()
+        settings = settings or WorkerSettings()
         self._open_log = open_log
-        self._stores = stores
         self.owner = Owner(
             service, sides, open_log(), clock or SystemClock(),
-            scheduler=scheduler or Threads(self.settings.concurrency, service.name),
-            settings=self.settings, namespace=namespace, random=random or SystemRandom(),
+            settings=settings, namespace=namespace, random=random or SystemRandom(),
         )  # fmt: skip
-        self.partitions: dict[int, Partition] = {}
-        self._restoring: dict[int, Restoring] = {}
-        self._backlog: list[Record] = []
-        self._committing = self._giving_back = self._failed = False
-        self._joined = self._joined_once = False
-        self._outage = Backoff(*OUTAGE)
+        self.scheduler = scheduler or Threads(settings.concurrency, service.name)
+        self.assignment = Assignment(self.owner, stores, self.scheduler)
+        self._phase = Phase.STEPPING
+        self._membership = Membership()
         self.stopping, self._stop_by = threading.Event(), float("inf")
-        self.readiness = Readiness(self.settings.periods.unreachable_after)
-        self.ready = self.readiness.ready
+        self.readiness = Readiness(settings.periods.unreachable_after)
+
+    @property
+    def settings(self) -> WorkerSettings:
+        """Batch size, patience, limits."""
+        return self.owner.settings
+
+    @property
+    def ready(self) -> threading.Event:
         """Set while at least one partition is open, none is being restored, and Kafka answers."""
+        return self.readiness.ready
+
+    @property
+    def partitions(self) -> dict[int, Partition]:
+        """The partitions that are open, by number."""
+        return self.assignment.partitions
 
     @property
     def counts(self) -> Counts:
@@ -110,12 +120,12 @@ class Worker:
     @property
     def joined(self) -> bool:
         """True while the worker is a member of its service's group."""
-        return self._joined
+        return self._membership.joined
 
     @property
     def restoring(self) -> int:
         """How many partitions wait for their state."""
-        return len(self._restoring)
+        return self.assignment.restoring
 
     # -- running ----------------------------------------------------------------------------------------
 
@@ -130,7 +140,7 @@ class Worker:
             while not self.stopping.is_set():
                 self.step(IDLE)
         except BaseException:
-            self._failed = True  # in the middle of a step: what is in memory may be half done, and is not committed
+            self._phase = Phase.FAILED
             raise
         finally:
             self.close()
@@ -143,7 +153,7 @@ class Worker:
     def close(self) -> None:
         """Give the partitions back cleanly; harmless when done already."""
         self.owner.log.close()
-        self.owner.scheduler.close()
+        self.scheduler.close()
 
     def step(self, timeout: float = 0.0) -> int:
         """Do one step: read, handle, commit. Return how many records were read.
@@ -151,23 +161,23 @@ class Worker:
         Raises:
             LogError: Kafka failed for good.
         """
-        if not self._joined and not self._join():
+        if not self.joined and not self._join():
             return 0
         records: Sequence[Record] = ()
         try:
             records = self._poll(timeout)
-            self._backlog = [*records]  # opening commits, which may lose partitions, read on, or fail
+            self.assignment.keep(records)  # opening commits, which may lose partitions, read on, or fail
             self._advance_restores()
-            records, self._backlog = self._backlog, []
+            records = self.assignment.take_backlog()
             with self.owner.lock:
-                self.owner.look_at_clock()
+                self.owner.begin_step()
                 if self.owner.budget.begin() and any(partition.work.ready for partition in self.partitions.values()):
                     self._put_back(records)  # what the last step took on and did not get to goes first
                 else:
                     self._put_back(routing.route(self.owner, self.partitions, records, self._set_damaged_aside))
                     self._wake()
                 mark = self._start()
-            self.owner.scheduler.wait(mark, self.settings.patience.total_seconds())
+            self.scheduler.wait(mark, self.settings.patience.total_seconds())
             self._check_time_limits()
             self._commit()
             self._build_anew()
@@ -176,7 +186,7 @@ class Worker:
             return 0
         except StateDamaged as error:
             self._set_damaged_aside(error)
-        if self.owner.scheduler.exhausted:  # only now: the failed attempts are committed, and count in the next process
+        if self.scheduler.exhausted:  # only now: the failed attempts are committed, and count in the next process
             raise LogError(
                 "so many handlers are past their time limit and cannot be stopped that the worker must be replaced"
             )
@@ -184,35 +194,35 @@ class Worker:
 
     def _join(self) -> bool:
         """Enter the group; False when Kafka, which is known to be there, cannot do it now: then it is tried again."""
-        self.owner.look_at_clock()
+        self.owner.begin_step()
         began = time.monotonic()
         try:
             self.owner.log.join(self)
             self.owner.topics.look_for_retries(self.owner.log, self.owner.service.poison)
         except KafkaUnreachable as error:
-            if not self._joined_once and not isinstance(error, KafkaNotReady):
+            if not self._membership.was_joined and not isinstance(error, KafkaNotReady):
                 raise
             self.readiness.hear(Unanswered(began, f"joining its group: {error}"))
             self.readiness.look(works=False)
-            seconds = self._outage.again()
+            seconds = self._membership.fail()
             log.warning("joining again in %.1f s: %s", seconds, error)
             self._leave()
             self.stopping.wait(seconds)
             return False
-        self._outage.over()
+        self._membership.enter()
         self.readiness.hear(None)
-        self._joined = self._joined_once = True
         return True
 
     def busy(self) -> bool:
         """True while something is under way that the next step would carry on."""
-        return bool(self._restoring or self._backlog or any(p.is_busy() for p in self.partitions.values()))
+        assignment = self.assignment
+        return bool(assignment.restoring or assignment.backlog or any(p.is_busy() for p in self.partitions.values()))
 
     # -- reading ----------------------------------------------------------------------------------------
 
     def _poll(self, timeout: float) -> Sequence[Record]:
         limit = self.settings.batch
-        if self._backlog:
+        if self.assignment.backlog:
             timeout, limit = 0.0, 1  # only to be heard of: a member that does not poll is thrown out of its group
         elif self.busy():
             timeout = min(timeout, BUSY)
@@ -220,42 +230,41 @@ class Worker:
         timeout = max(0.0, min(timeout, (soonest - self.owner.clock.now()) / 1_000_000))
         try:
             read = self.owner.hear(self.owner.log.poll(timeout, limit, self.settings.limits.step_bytes))
-            self._backlog += read  # not in one line: polling may lose partitions, and their records with them
+            self.assignment.keep(read)  # not in one line: polling may lose partitions, and their records with them
         except InputLost as error:
             self._set_partition_aside(error.partition, error.why)
         self.readiness.hear(self.owner.log.unanswered())
-        records, self._backlog = self._backlog, []
-        return records
+        return self.assignment.take_backlog()
 
     def _put_back(self, records: Sequence[Record]) -> None:
         """Keep records that are not taken in this step for the next; a partition that is gone is read again from its position."""
-        self._backlog = [*(it for it in records if it.partition() in self.partitions), *self._backlog]
+        self.assignment.put_back(records)
         routing.leave(self.partitions, records)
 
     def _wake(self) -> None:
         owner = self.owner
         owner.destinations.try_again(owner.now)
-        owner.braking.wake(self.partitions.values(), owner.now)
+        probes.wake(owner.brakes, self.partitions.values(), owner.now)
         for partition in self.partitions.values():
             partition.wake()
-            if partition.refused:
+            if partition.transmission.refused:
                 undelivered.wake(partition)
             if partition.backlog.paused:
-                collecting.pace(partition)
+                departure.pace(partition)
             if partition.waiting.delayed.to:
-                speaking.release_delayed(partition)
+                partition.transmission.release()
 
     def _start(self) -> Mark:
         mark = Mark()
         for partition in self.partitions.values():
-            working.start_ready(partition, mark)
+            dispatch.start_ready(partition, mark)
         return mark
 
     def _check_time_limits(self) -> None:
         for partition in self.partitions.values():
             if partition.work.slow:
-                working.check_time_limits(partition)
-        self.owner.scheduler.look()
+                dispatch.check_time_limits(partition)
+        self.scheduler.look()
 
     # -- committing -------------------------------------------------------------------------------------
 
@@ -280,18 +289,20 @@ class Worker:
             raise self.owner.breakdowns.failure
 
     def _commit_flying(self, flying: list[Partition]) -> None:
-        self._committing = True
+        before = self._phase
+        if before is Phase.STEPPING:
+            self._phase = Phase.COMMITTING
         self.readiness.begin("committing a step")
         try:
             flying, checkpoints = self._commit_until_done(flying)
         finally:
-            self._committing = False
+            self._phase = before
             self.readiness.end()
-        self.owner.counts.commits += 1
+        self.owner.counts.count_commit()
         with self.owner.lock:
-            notices = [notice for p in flying for notice in collecting.landed(p, checkpoints.get(p.number))]
+            notices = [notice for p in flying for notice in departure.landed(p, checkpoints.get(p.number))]
             for partition in flying:
-                collecting.pace(partition)
+                departure.pace(partition)
         for notice in notices:
             notice()
 
@@ -299,9 +310,8 @@ class Worker:
         """Forget the partitions in which our own code failed, and restore them: nothing of the step was committed."""
         for number in self.owner.breakdowns.take_broken():
             if number in self.partitions:
-                self.owner.log.drop(number)
-                self._forget([number])
-                self.assigned([number])
+                self.assignment.build_anew(number)
+                self.readiness.look(works=False)
 
     def _commit_until_done(self, flying: list[Partition]) -> tuple[list[Partition], dict[int, int]]:
         fences = interrupted = 0
@@ -315,16 +325,16 @@ class Worker:
             try:
                 return flying, self.owner.commit(outs, offsets)
             except Fenced:
-                if self._giving_back:
-                    raise  # inside a callback of poll, which cannot be polled: the partitions are lost already
-                self.owner.counts.fenced += 1
+                if self._phase is Phase.GIVING_BACK:
+                    raise  # the partitions are lost already
+                self.owner.counts.count_fenced()
                 fences += 1
                 read = self.owner.log.poll(FENCED_PAUSE if fences > FENCES_AT_ONCE else 0, 1)
-                self._backlog += read  # not in one line: polling may lose partitions, and their records with them
+                self.assignment.keep(read)  # not in one line: polling may lose partitions, and their records with them
             except DestinationFailed as error:
                 for number, why in refusals.take_out(self.owner, list(self.partitions.values()), outs, error).items():
                     self.owner.log.drop(number)
-                    self._let_go(self.partitions[number], why)
+                    self.assignment.set_aside(self.partitions[number], why)
             except Interrupted as error:
                 interrupted += 1
                 if interrupted >= COMMIT_TRIES or time.monotonic() > self._stop_by:
@@ -337,81 +347,46 @@ class Worker:
 
     def assigned(self, partitions: Sequence[int]) -> None:
         """Restore from now on; records flow once the state is there."""
-        for number in partitions:
-            self._restoring[number] = Restoring(number, self.owner, self._stores)
+        self.assignment.restore(partitions)
         self.readiness.look(works=False)
 
     def revoked(self, partitions: Sequence[int]) -> None:
         """Wait a moment for running handlers, commit what is finished, mark clean, let go; rows keep what still runs."""
-        owned = [self.partitions[n] for n in partitions if n in self.partitions]
-        if not self._committing and not self._failed and self.owner.breakdowns.failure is None:
+        owned = self.assignment.owned(partitions)
+        if self._phase is Phase.STEPPING and self.owner.breakdowns.failure is None:
             deadline = time.monotonic() + self.settings.revocation.total_seconds()
             for partition in owned:
-                working.drain(partition, deadline)
+                dispatch.drain(partition, deadline)
                 with self.owner.lock:
                     partition.progress.give_back()
-            self._giving_back = True
+            self._phase = Phase.GIVING_BACK
             try:
                 self._commit(owned)
             except LogError as error:
                 log.warning("partitions %s given back without a last commit: %s", list(partitions), error)
             finally:
-                self._giving_back = False
+                self._phase = Phase.STEPPING
         self.lost(partitions)
 
     def lost(self, partitions: Sequence[int]) -> None:
         """Forget partitions that belong to somebody else."""
         with self.owner.lock:
             self.owner.breakdowns.forget(list(partitions))
-        self._forget(partitions)
-
-    def _forget(self, partitions: Sequence[int]) -> None:
-        gone = set(partitions)
-        self._backlog = [record for record in self._backlog if record.partition() not in gone]
-        with self.owner.lock:
-            for number in partitions:
-                restoring = self._restoring.pop(number, None)
-                if restoring is not None:
-                    restoring.stop()
-                partition = self.partitions.pop(number, None)
-                if partition is not None:
-                    partition.stop()
+        self.assignment.forget(partitions)
 
     def _advance_restores(self) -> None:
-        opened = [number for number, restoring in list(self._restoring.items()) if self._restored(number, restoring)]
+        opened = self.assignment.advance()
         if opened:
             # Before any handler runs: one that kills the process is to be found by the starts that are counted here.
-            self._commit([self.partitions[number] for number in opened])
-        self.readiness.look(works=bool(self.partitions) and not self._restoring)
-
-    def _restored(self, number: int, restoring: Restoring) -> bool:
-        """Go on restoring; True when the partition was opened."""
-        try:
-            if (partition := restoring.advance()) is None:
-                return False
-            self.owner.log.open(number, restoring.positions)
-        except KafkaUnreachable as error:
-            log.warning("partition %d of %s is restored again, later: %s", number, self.owner.name, error)
-            restoring.begin_again()
-            return False
-        except InputLost as error:
-            del self._restoring[number]
-            restoring.stop()
-            self.owner.log.drop(number)
-            if restoring.partition is not None:
-                closing.tell_aside(restoring.partition, error.why, restoring.committed)
-            return False
-        del self._restoring[number]
-        self.partitions[number] = partition
-        log.info("partition %d of %s is open, %d rows restored", number, self.owner.name, restoring.rows)
-        return True
+            self._commit(opened)
+        self.readiness.look(works=self.assignment.is_complete)
 
     def _set_partition_aside(self, number: int, why: str) -> None:
         """Commit what is finished of a partition that a human must look at, and stop it; the others go on."""
         self.owner.log.drop(number)
         if (partition := self.partitions.get(number)) is not None:
             self._commit([partition])
-            self._let_go(partition, why)
+            self.assignment.set_aside(partition, why)
 
     def _set_damaged_aside(self, error: StateDamaged) -> None:
         """Stop a partition in the middle of a step: nothing is built upon its rows; if only a copy is damaged it is made anew."""
@@ -420,29 +395,21 @@ class Worker:
             if self.owner.breakdowns.failure is error:
                 self.owner.breakdowns.forgive()
         if error.of_a_copy:
-            self._forget([error.partition])
-            self.assigned([error.partition])
+            self.assignment.build_anew(error.partition)
+            self.readiness.look(works=False)
         elif error.partition in self.partitions:
-            self._let_go(self.partitions[error.partition], error.why)
-
-    def _let_go(self, partition: Partition, why: str) -> None:
-        with self.owner.lock:
-            self.partitions.pop(partition.number, None)
-            position = closing.written_to(partition)
-            partition.stop()
-        closing.tell_aside(partition, why, position)
+            self.assignment.set_aside(self.partitions[error.partition], error.why)
 
     def _rejoin(self, error: InDoubt) -> None:
         """Nobody knows what was committed: forget everything and begin again from the topics."""
         log.warning("rejoining: %s", error)
-        self.lost([*self.partitions, *self._restoring])
-        self._backlog.clear()
+        self.lost(self.assignment.forget_all())
         self._leave()
 
     def _leave(self) -> None:
-        self._joined = False
+        self._membership.leave()
         try:
             self.owner.log.close()
         except LogError as failure:
             log.warning("closing the old connection failed: %s", failure)
-        self.owner.log = self._open_log()
+        self.owner.reconnect(self._open_log())

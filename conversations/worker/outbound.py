@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from conversations.dialog import Draft, Verb
-from conversations.protocol import rows
+from conversations.protocol import letters, rows
 from conversations.protocol.codes import Code
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
-from conversations.protocol.effects import Transmit
+from conversations.protocol.effects import Reaction, Transmit
 from conversations.protocol.endpoint import NEVER, prefix_of
 from conversations.protocol.envelope import (
-    HEADER_NAME,
     Envelope,
     Kind,
-    decode,
     encode,
     encode_ack,
     encode_end,
     encode_message,
-    header_of,
-    tail_start,
 )
 from conversations.protocol.envelope_run import read_run
 from conversations.protocol.limits import OPERATIONS
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
 from conversations.protocol.topics import partition_of
-from conversations.worker import groups, parking
-from conversations.worker.active import Active
+from conversations.worker import parking
+from conversations.worker.active import Active, Arrival
 from conversations.worker.partition import Partition
+from conversations.worker.records import arrival_of
 
 
 def apply(partition: Partition, draft: Draft) -> None:
@@ -43,7 +40,7 @@ def apply(partition: Partition, draft: Draft) -> None:
             else:
                 send(partition, active, ask.first, ask.second)
         elif ask.verb is Verb.BEGIN and not ask.first:
-            unrelated[active.identity] = [_begin_operation(active)]
+            unrelated[active.identity] = [_begin_operation(active, partition.owner.now)]
         elif active.identity in unrelated:
             unrelated[active.identity].append(_operation(ask.verb, ask.first, ask.second, partition.owner.now))
         else:
@@ -54,9 +51,9 @@ def apply(partition: Partition, draft: Draft) -> None:
 
 def _carry_out(partition: Partition, active: Active, verb: Verb, first: object, second: object) -> None:
     if verb is Verb.BEGIN:
-        groups.join(partition, active)
+        partition.groups.join(active)
         partition.actives[rows.other_side(active.identity)] = active
-        partition.owner.counts.begun += 1
+        partition.owner.counts.count_begun()
         partition.touch(active)
     elif verb is Verb.END:
         end(partition, active)
@@ -79,10 +76,10 @@ def send(partition: Partition, active: Active, run: bytes, body: bytes) -> None:
     endpoint = active.endpoint
     number = endpoint.send()
     if number == 0 and endpoint.initiator:
-        _first_transmission(partition, active)
+        partition.transmission.begin(active)
     prefix = active.out or active.out_prefix()
     value = encode_message(prefix, number, endpoint.acknowledge(), partition.owner.stamp, run, body)
-    transmit(partition, active, value)
+    partition.transmission.transmit(active, value)
     if not active.dirty:
         partition.touch(active)
 
@@ -98,8 +95,8 @@ def end(partition: Partition, active: Active) -> None:
 def end_with_error(partition: Partition, active: Active, code: int, description: str) -> None:
     """End this side with an error of the application; envelopes not transmitted yet are dropped."""
     endpoint = active.endpoint
-    if active.identity in partition.waiting.delayed.of:
-        _drop_delayed(partition, active)
+    for _ in range(partition.transmission.forget(active.identity)):
+        endpoint.drop()
     said = endpoint.end_with_error(code, description)
     if said is not None:
         _say(partition, active, said)
@@ -117,7 +114,7 @@ def fail(partition: Partition, active: Active, code: Code, description: str = ""
 def acknowledge(partition: Partition, active: Active) -> None:
     """Transmit a dedicated ACK."""
     value = encode_ack(active.out_prefix(), active.endpoint.acknowledge(), partition.owner.stamp)
-    transmit(partition, active, value)
+    partition.transmission.transmit(active, value)
 
 
 def tell_skipped(partition: Partition, active: Active, number: int) -> None:
@@ -126,7 +123,7 @@ def tell_skipped(partition: Partition, active: Active, number: int) -> None:
         prefix_of(active.endpoint), Kind.ACK, NONE, active.endpoint.acknowledge(), NONE, (number,),
         sent_at=partition.owner.now,
     )  # fmt: skip
-    transmit(partition, active, encode(said))
+    partition.transmission.transmit(active, encode(said))
     partition.touch(active)
 
 
@@ -155,7 +152,7 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
                 description=said.description,
             )
         )
-    transmit(partition, active, value)
+    partition.transmission.transmit(active, value)
     partition.touch(active)
 
 
@@ -180,161 +177,53 @@ def remember(partition: Partition, active: Active, *, told: bool = True) -> None
         active.entomb(tombstone)
         partition.schedule.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
         partition.schedule.deadlines.forget_one()
-        partition.owner.counts.closed += 1
+        partition.owner.counts.count_closed()
     watcher = partition.owner.watchers.get(endpoint.conversation) if endpoint.initiator else None
     if watcher is not None and endpoint.state not in (State.STARTED_OUTBOUND, State.CONVERSING):
         over, error = watcher.over, endpoint.error
         partition.outbox.notify(lambda: over(error))
 
 
-# -- onto the wire ---------------------------------------------------------------------------------------------
+# -- the end of a side -----------------------------------------------------------------------------------------
 
 
-def _first_transmission(partition: Partition, active: Active) -> None:
+def finish_end(partition: Partition, active: Active) -> None:
+    """End this side once its handler has run, unless the handler did."""
+    if active.endpoint.state in (State.DISCONNECTED_INBOUND, State.ERROR):
+        end(partition, active)
+    close(partition, active)
+
+
+def close(partition: Partition, active: Active) -> None:
+    """Take what a finished endpoint held as arrived after the end: messages are kept, an END is heard."""
     endpoint = active.endpoint
-    now = partition.owner.now
-    endpoint.started_until = now + min(partition.owner.periods.start_within, endpoint.expires_at - now)
-    active.forget_encoded()
+    limit = partition.owner.settings.limits.held_messages
+    held = endpoint.release_held()
+    for number in held:
+        row = partition.waiting.take_held(active.identity, number)
+        if row is None:
+            continue
+        item = arrival_of(active, row)
+        passed = number < endpoint.inbound.next  # by an ERROR
+        if passed or endpoint.receive(item.envelope, partition.owner.now, limit) is Reaction.DISCARD:
+            _keep_held(partition, item)
+    if active.tombstone is not None and held:
+        active.tombstone.hear(endpoint.inbound.accepted, endpoint.inbound.missing)
+    remember(partition, active)
 
 
-def transmit(partition: Partition, active: Active, value: bytes) -> None:
-    """Append an encoded envelope to the peer's queue, or keep it as a row while that cannot take it."""
-    if active.out_partition < 0 and not _route(partition, active):
-        _delay(partition, active, value)
-        return
-    if partition.owner.destinations.blocked or partition.waiting.delayed.of:
-        blocked = active.out_topic in partition.owner.destinations.blocked
-        if blocked or active.identity in partition.waiting.delayed.of:
-            _delay(partition, active, value)
-            return
-    header = header_of(value, len(active.out or active.out_prefix()))
-    partition.outbox.produce((active.out_topic, active.out_partition, active.out_key, value, [(HEADER_NAME, header)]))
-
-
-def _route(partition: Partition, active: Active) -> bool:
-    destinations = partition.owner.destinations
-    endpoint = active.endpoint
-    active.route(destinations.topic(endpoint.peer))
-    if active.out_topic in destinations.blocked:
-        return False
-    count = destinations.partitions(endpoint.peer)
-    if count is None:
-        destinations.block(active.out_topic, partition.owner.now)
-        return False
-    active.route(active.out_topic, partition_of(endpoint.peer_key.encode(), count))
-    return True
-
-
-def produce_envelope(partition: Partition, service: str, count: int, key: bytes, value: bytes) -> None:
-    """Append an envelope for a conversation that has no endpoint here; nothing waits for its delivery."""
-    topic = partition.owner.destinations.topic(service)
-    headers = [(HEADER_NAME, header_of(value, tail_start(value)))]
-    partition.outbox.produce((topic, partition_of(key, count), key, value, headers))
-
-
-def _delay(partition: Partition, active: Active, value: bytes) -> None:
-    delay_row(partition, active.identity, active.out_topic, active.out_key, value)
-
-
-def delay_row(partition: Partition, own: bytes, topic: str, key: bytes, value: bytes) -> None:
-    """Keep an envelope as a row until its destination takes records again."""
-    row = rows.encode_waiting(
-        rows.WaitingRow(topic, NONE, 0, accepted=False, attempts=0, key=key, header=b"", value=value)
-    )
-    partition.waiting.delay(own, topic, row)
-
-
-def release_delayed(partition: Partition) -> None:
-    """Transmit what was kept for destinations that may be tried again; only these are looked at."""
-    delayed, blocked = partition.waiting.delayed, partition.owner.destinations.blocked
-    for topic in [topic for topic in delayed.to if topic not in blocked]:
-        waiting = delayed.to.pop(topic)
-        while waiting and topic not in blocked and not partition.owner.budget.is_read():
-            own = next(iter(waiting))
-            del waiting[own]
-            if own in delayed.of and own not in partition.refused:  # else its turn comes in its lane
-                _release_dialog(partition, own)
-        for own in waiting:
-            delayed.wait(own, topic)
-
-
-def _release_dialog(partition: Partition, own: bytes) -> None:
-    active = partition.find(rows.other_side(own), "", "")
-    if not active.exists:
-        _release_answers(partition, own)
-        return
-    peer = active.endpoint.peer
-    active.route(partition.owner.destinations.topic(peer), active.out_partition)
-    count = _taken_up(partition, own, active.out_topic, peer)
-    if count is not None:
-        _release(partition, active, partition_of(active.out_key, count))
-
-
-def _taken_up(partition: Partition, own: bytes, topic: str, service: str) -> int | None:
-    """Return the partition count of a destination that may be tried, None when what is kept for it has to wait on."""
-    destinations = partition.owner.destinations
-    if topic not in destinations.blocked:
-        if (count := destinations.partitions(service)) is not None:
-            return count
-        destinations.block(topic, partition.owner.now)
-    partition.waiting.delayed.wait(own, topic)
-    return None
-
-
-def _release(partition: Partition, active: Active, destination: int) -> None:
-    active.route(active.out_topic, destination)
-    if active.endpoint.initiator and active.endpoint.acked == NONE:
-        _first_transmission(partition, active)
-        partition.touch(active)
-    prefix = prefix_of(active.endpoint)
-    start = len(active.out_prefix())
-    for key, row in list(partition.outbox.scan(rows.DELAYED + active.identity)):
-        kept = partition.outbox.decoded(key, rows.decode_waiting, row)
-        envelope = decode(kept.value)
-        envelope.prefix = prefix
-        value = encode(envelope)
-        partition.outbox.produce(
-            (active.out_topic, destination, kept.key, value, [(HEADER_NAME, header_of(value, start))])
-        )
-        partition.outbox.write(key, None)
-    partition.waiting.delayed.forget(active.identity)
-
-
-def _release_answers(partition: Partition, own: bytes) -> None:
-    """Transmit what was kept for a conversation that has no endpoint here (any more)."""
-    for key, row in list(partition.outbox.scan(rows.DELAYED + own)):
-        kept = partition.outbox.decoded(key, rows.decode_waiting, row)
-        service = decode(kept.value).prefix.to_service
-        count = _taken_up(partition, own, kept.topic, service)
-        if count is None:
-            return
-        produce_envelope(partition, service, count, kept.key, kept.value)
-        partition.outbox.write(key, None)
-    partition.waiting.delayed.forget(own)
-
-
-def forget_delayed(partition: Partition, own: bytes) -> int:
-    """Drop what could not be transmitted until nobody remembers the dialog; return how much that was."""
-    found = [key for key, _ in partition.outbox.scan(rows.DELAYED + own)] if own in partition.waiting.delayed.of else []
-    for key in found:
-        partition.outbox.write(key, None)
-    partition.waiting.delayed.forget(own)
-    return len(found)
-
-
-def _drop_delayed(partition: Partition, active: Active) -> None:
-    for key, _ in list(partition.outbox.scan(rows.DELAYED + active.identity)):
-        partition.outbox.write(key, None)
-        active.endpoint.discarded += 1
-    partition.waiting.delayed.forget(active.identity)
+def _keep_held(partition: Partition, item: Arrival) -> None:
+    if item.envelope.kind is Kind.MESSAGE:
+        partition.letters.dead_letter(item, letters.HELD_AT_END)
+        item.active.endpoint.gave_up_on()
 
 
 # -- dialogs of other partitions -----------------------------------------------------------------------------------
 
 
-def _begin_operation(active: Active) -> Begin:
+def _begin_operation(active: Active, now: int) -> Begin:
     endpoint = active.endpoint
-    lifetime = -1 if endpoint.expires_at >= NEVER else endpoint.expires_at
+    lifetime = -1 if endpoint.expires_at >= NEVER else endpoint.expires_at - now
     return Begin(endpoint.peer, endpoint.contract, lifetime, "")
 
 
@@ -355,9 +244,6 @@ def _operation(verb: Verb, first: object, second: object, now: int) -> Operation
 def _command(partition: Partition, own: bytes, active: Active, operations: list[Operation]) -> None:
     owner = partition.owner
     endpoint = active.endpoint
-    begin = operations[0]
-    if isinstance(begin, Begin) and begin.lifetime > 0:
-        begin.lifetime -= owner.now
     count = owner.destinations.partitions(owner.name)
     if count is None:
         raise LookupError(f"the catalog has no entry for {owner.name}, whose topics exist")

@@ -2,57 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 from conversations.bodies import BodyCodec
 from conversations.errors import InvalidBody
-from conversations.handlers import Handler, Side
+from conversations.handlers import Side
 from conversations.protocol import codes, letters, rows
 from conversations.protocol.codes import Code
-from conversations.protocol.effects import Due, Failure, Reaction
+from conversations.protocol.effects import Due, Reaction
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
-from conversations.worker import speaking, strangers, undelivered
-from conversations.worker.active import Active, Item, Park
+from conversations.worker import outbound, strangers, undelivered
+from conversations.worker.active import Active, Arrival, Item, Park
 from conversations.worker.partition import Partition
-from conversations.worker.records import encode_item, item_of
+from conversations.worker.records import encode_item
+from conversations.worker.task import Task
 
 TOO_MANY = "Too many messages wait behind one that failed."
 
-Finish = Callable[[Partition, Active], None]
 
-
-class Task(NamedTuple):
-    """A handler to run for an item, and what to do once it has finished."""
-
-    active: Active
-    handler: Handler
-    codec: BodyCodec | None = None
-    """Decodes the body for each run; None: the handler gets ``error``, or no argument but the dialog."""
-    error: Failure | None = None
-    finish: Finish | None = None
-    without: bytes = b""
-    """``rows.TIMER`` or ``rows.ERROR``, of a handler that has no message."""
-
-
-def receive(partition: Partition, item: Item, envelope: Envelope) -> Task | None:
+def receive(partition: Partition, item: Arrival) -> Task | None:
     """Take an envelope in its turn: bring the endpoint up to date and say which handler to run, if any."""
-    active = item.active
+    active, envelope = item.active, item.envelope
     parked = partition.parking.parks.get(active.identity) if partition.parking.parks and item.park is None else None
     if item.accepted:
         if not active.exists:
-            strangers.left_behind(partition, item, envelope)
+            strangers.left_behind(partition, item)
             return None
         if parked is not None:
             return _wait_behind(partition, item, parked)
-        return deliver(partition, item, envelope)
+        return deliver(partition, item)
     if active.tombstone is not None:
-        strangers.late(partition, item, envelope)
+        strangers.late(partition, item)
         return None
-    if not active.exists and not strangers.admit(partition, item, envelope):
+    if not active.exists and not strangers.admit(partition, item):
         return None
     endpoint = active.endpoint
     if parked is not None and envelope.kind is Kind.END and envelope.seq == endpoint.inbound.next:
@@ -70,11 +53,11 @@ def receive(partition: Partition, item: Item, envelope: Envelope) -> Task | None
         item.accept()
         if parked is not None:
             return _wait_behind(partition, item, parked)
-        return deliver(partition, item, envelope)
+        return deliver(partition, item)
     return _react(partition, item, reaction)
 
 
-def _wait_behind(partition: Partition, item: Item, parked: Park) -> Task | None:
+def _wait_behind(partition: Partition, item: Arrival, parked: Park) -> Task | None:
     """Park what arrived behind a failed message; a dialog with too many breaks."""
     active = item.active
     partition.parking.append(parked, item)
@@ -91,10 +74,10 @@ def too_much(partition: Partition, item: Item, task: Task) -> Task | None:
     return breach(partition, task.active, codes.NOT_CONVERSING, TOO_MANY)
 
 
-def _react(partition: Partition, item: Item, reaction: Reaction) -> Task | None:
+def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | None:
     active = item.active
     endpoint = active.endpoint
-    if item.envelope is not None and item.envelope.skipped:
+    if item.envelope.skipped:
         conversation, numbers = uuid_text(active.identity[:16]), list(item.envelope.skipped)
         partition.letters.event("SKIPPED_BY_PEER", conversation=conversation, numbers=numbers)
     if reaction is Reaction.END:
@@ -105,9 +88,9 @@ def _react(partition: Partition, item: Item, reaction: Reaction) -> Task | None:
         partition.parking.close(active)
         return broken(partition, active)
     if reaction is Reaction.HOLD:
-        partition.waiting.hold(active.identity, _number(item), encode_item(item))
+        partition.waiting.hold(active.identity, item.envelope.seq, encode_item(item))
     elif reaction is Reaction.DUPLICATE:
-        partition.owner.counts.duplicates += 1
+        partition.owner.counts.count_duplicate()
     elif reaction is Reaction.OVERFLOW:
         return _overflow(partition, item)
     elif reaction is Reaction.RESEND:
@@ -115,7 +98,7 @@ def _react(partition: Partition, item: Item, reaction: Reaction) -> Task | None:
     elif reaction is Reaction.DISCARD:
         _discard(partition, item)
     if endpoint.state is State.CLOSED:
-        close(partition, active)
+        outbound.close(partition, active)
     return None
 
 
@@ -127,34 +110,33 @@ def _holds_enough(partition: Partition, active: Active, envelope: Envelope) -> b
     return held.bytes >= limits.held_bytes or held.of.get(active.identity, 0) >= limits.dialog_bytes
 
 
-def _overflow(partition: Partition, item: Item) -> Task | None:
+def _overflow(partition: Partition, item: Arrival) -> Task | None:
     """Too many are held: the dialog breaks, and the one too many is kept, once, as those that are held."""
     active = item.active
     code = codes.NOT_CONVERSING
-    if item.envelope is not None and item.envelope.kind is Kind.MESSAGE:
+    if item.envelope.kind is Kind.MESSAGE:
         partition.letters.dead_letter(item, letters.HELD_AT_END, code=code.number)
-        active.endpoint.dead_lettered += 1
-    speaking.fail(partition, active, code, "Too many messages arrived ahead of a missing one.")
+        active.endpoint.gave_up_on()
+    outbound.fail(partition, active, code, "Too many messages arrived ahead of a missing one.")
     limit = partition.owner.settings.limits.held_messages
-    if _number(item) - active.endpoint.inbound.next <= 2 * limit:
-        active.endpoint.inbound.late(_number(item), limit)  # after the peer was told what is accepted
+    if item.envelope.seq - active.endpoint.inbound.next <= 2 * limit:
+        active.endpoint.inbound.late(item.envelope.seq, limit)  # after the peer was told what is accepted
     return broken(partition, active)
 
 
-def _discard(partition: Partition, item: Item) -> None:
+def _discard(partition: Partition, item: Arrival) -> None:
     active = item.active
-    envelope = item.envelope
-    if envelope is not None and envelope.kind is Kind.MESSAGE:
-        active.endpoint.dead_lettered += 1
+    if item.envelope.kind is Kind.MESSAGE:
+        active.endpoint.gave_up_on()
         partition.letters.dead_letter(item, letters.AFTER_END)
 
 
 # -- messages ------------------------------------------------------------------------------------------------
 
 
-def deliver(partition: Partition, item: Item, envelope: Envelope) -> Task | None:
+def deliver(partition: Partition, item: Arrival) -> Task | None:
     """Say which handler takes a message whose number is accepted; a breach of the contract calls none."""
-    active = item.active
+    active, envelope = item.active, item.envelope
     if active.endpoint.state is not State.CONVERSING and envelope.kind is Kind.MESSAGE:
         # It was accepted while a handler ran that then ended the dialog.
         _discard(partition, item)
@@ -173,7 +155,7 @@ def deliver(partition: Partition, item: Item, envelope: Envelope) -> Task | None
     return Task(active, handler, codec)
 
 
-def invalid(partition: Partition, item: Item, error: InvalidBody) -> Task | None:
+def invalid(partition: Partition, item: Arrival, error: InvalidBody) -> Task | None:
     """A body that is not what its type says is a breach: no attempt, its bytes kept, the field told to the sender."""
     active = item.active
     code = codes.INVALID_AT_TARGET if not active.endpoint.initiator else codes.INVALID
@@ -181,32 +163,31 @@ def invalid(partition: Partition, item: Item, error: InvalidBody) -> Task | None
     return breach(partition, active, code, f"{code.description} {error}")
 
 
-def _ignored(partition: Partition, item: Item, codec: BodyCodec) -> Task | None:
+def _ignored(partition: Partition, item: Arrival, codec: BodyCodec) -> Task | None:
     try:
-        body = codec.decode(item.envelope.body if item.envelope else b"")
+        body = codec.decode(item.envelope.body)
     except InvalidBody as error:
         return invalid(partition, item, error)
     handled(partition, item, body)
     return None
 
 
-def handled(partition: Partition, item: Item, body: object) -> None:
+def handled(partition: Partition, item: Arrival, body: object) -> None:
     """A message is settled: tell a request that waits for it, which may end the dialog."""
     active = item.active
-    partition.owner.counts.handled += 1
+    partition.owner.counts.count_handled()
     active.endpoint.finished()
     if not active.dirty:
         partition.touch(active)
     if not partition.owner.watchers:
         return
     watcher = partition.owner.watchers.get(active.identity[:16])
-    envelope = item.envelope
-    if watcher is None or envelope is None or not active.endpoint.initiator:
+    if watcher is None or not active.endpoint.initiator:
         return
-    message_type = envelope.message_type
+    message_type = item.envelope.message_type
     partition.outbox.notify(lambda: watcher.message(message_type, body))
     if watcher.wants(message_type) and active.endpoint.state is State.CONVERSING:
-        speaking.end(partition, active)
+        outbound.end(partition, active)
 
 
 def _breach_of(side: Side, message_type: str) -> Code:
@@ -217,7 +198,7 @@ def _breach_of(side: Side, message_type: str) -> Code:
 
 def breach(partition: Partition, active: Active, code: Code, description: str = "") -> Task | None:
     """Break the dialog on this side's initiative: the peer is told, then this side's ``on_error`` runs."""
-    speaking.fail(partition, active, code, description)
+    outbound.fail(partition, active, code, description)
     return broken(partition, active)
 
 
@@ -228,9 +209,9 @@ def ended(partition: Partition, active: Active) -> Task | None:
     """The peer ended: run ``on_end``, then end this side; without a handler end at once."""
     handler = active.side.on_end
     if handler is None:
-        finish_end(partition, active)
+        outbound.finish_end(partition, active)
         return None
-    return Task(active, handler, finish=finish_end)
+    return Task(active, handler, finish=outbound.finish_end)
 
 
 def broken(partition: Partition, active: Active) -> Task | None:
@@ -238,45 +219,12 @@ def broken(partition: Partition, active: Active) -> Task | None:
     handler = active.side.on_error
     error = active.endpoint.error
     if active.endpoint.state is not State.ERROR or error is None:
-        close(partition, active)
+        outbound.close(partition, active)
         return None
     if handler is None:
-        finish_end(partition, active)
+        outbound.finish_end(partition, active)
         return None
-    return Task(active, handler, error=error, finish=finish_end, without=rows.ERROR)
-
-
-def finish_end(partition: Partition, active: Active) -> None:
-    """End this side once its handler has run, unless the handler did."""
-    if active.endpoint.state in (State.DISCONNECTED_INBOUND, State.ERROR):
-        speaking.end(partition, active)
-    close(partition, active)
-
-
-def close(partition: Partition, active: Active) -> None:
-    """Take what a finished endpoint held as arrived after the end: messages are kept, an END is heard."""
-    endpoint = active.endpoint
-    limit = partition.owner.settings.limits.held_messages
-    held = sorted(endpoint.inbound.held)
-    endpoint.inbound.held = set()
-    for number in held:
-        row = partition.waiting.take_held(active.identity, number)
-        if row is None:
-            continue
-        item = item_of(active, row)
-        if item.envelope is None or number < endpoint.inbound.next:
-            _keep_held(partition, item)  # an ERROR has passed it
-        elif endpoint.receive(item.envelope, partition.owner.now, limit) is Reaction.DISCARD:
-            _keep_held(partition, item)
-    if active.tombstone is not None and held:
-        active.tombstone.accepted, active.tombstone.missing = endpoint.inbound.accepted, endpoint.inbound.missing
-    speaking.remember(partition, active)
-
-
-def _keep_held(partition: Partition, item: Item) -> None:
-    if item.envelope is not None and item.envelope.kind is Kind.MESSAGE:
-        partition.letters.dead_letter(item, letters.HELD_AT_END)
-        item.active.endpoint.dead_lettered += 1
+    return Task(active, handler, error=error, finish=outbound.finish_end, without=rows.ERROR)
 
 
 # -- time --------------------------------------------------------------------------------------------------------
@@ -287,7 +235,7 @@ def due(partition: Partition, active: Active) -> list[Task]:
     tasks: list[Task | None] = []
     if not active.exists:
         return []
-    if active.identity in partition.refused:
+    if active.identity in partition.transmission.refused:
         refusal = undelivered.keep(partition, active.identity)
         if active.endpoint.state not in (State.ERROR, State.CLOSED):
             tasks.append(breach(partition, active, refusal.code, f"{refusal.code.description} {refusal.why}"))
@@ -295,9 +243,9 @@ def due(partition: Partition, active: Active) -> list[Task]:
         partition.touch(active)
         if reason is Due.ACK:
             if active.endpoint.inbound.accepted > active.endpoint.told:
-                speaking.acknowledge(partition, active)
+                outbound.acknowledge(partition, active)
         elif reason is Due.RESEND:
-            speaking.ask_resend(partition, active)
+            outbound.ask_resend(partition, active)
         elif reason is Due.GAP:
             tasks.append(
                 breach(partition, active, codes.NOT_CONVERSING, "A message is missing and was not sent again.")
@@ -307,7 +255,7 @@ def due(partition: Partition, active: Active) -> list[Task]:
         elif reason is Due.BROKEN:
             tasks.append(broken(partition, active))
         else:
-            speaking.settled(partition, active)
+            outbound.settled(partition, active)
             tasks.append(broken(partition, active))
     partition.look_in_time(active)
     return [task for task in tasks if task is not None and _is_still_due(task)]
@@ -337,10 +285,3 @@ def _tell_acknowledged(partition: Partition, endpoint: Endpoint) -> None:
     watcher = partition.owner.watchers.get(endpoint.conversation) if endpoint.initiator else None
     if watcher is not None:
         partition.outbox.notify(watcher.acknowledged)
-
-
-# -- rows of records -----------------------------------------------------------------------------------------------
-
-
-def _number(item: Item) -> int:
-    return item.envelope.seq if item.envelope is not None else 0

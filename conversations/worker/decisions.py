@@ -1,4 +1,4 @@
-"""Carrying out what an operator decided about a failed message that its dialog waits behind."""
+"""Decisions of operators about a failed message that its dialog waits behind, or about a handler without a message."""
 
 from __future__ import annotations
 
@@ -13,19 +13,29 @@ from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import OPEN_STATES
-from conversations.worker import parking, receiving, speaking
-from conversations.worker.active import Active, Item, Park
+from conversations.worker import commands, outbound, parking
+from conversations.worker.active import Active, Arrival, Park
+from conversations.worker.commands import Effect
 from conversations.worker.partition import Partition
 
 _HANDLERS = {Failed.MESSAGE: b"", Failed.TIMER: rows.TIMER, Failed.ERROR: rows.ERROR}
 
 
-def resolve(partition: Partition, active: Active, command: Command, decision: Resolve) -> None:
+def prepare(partition: Partition, command: Command) -> Effect:
     """Do what was decided about the head of a parked dialog, or about a handler without a message.
 
     Raises:
         LocalError: nothing waits there, it was decided otherwise meanwhile, or the new body is not what its type says.
     """
+    active, decision = commands.find(partition, command), command.operations[0]
+    if len(command.operations) > 1 or not isinstance(decision, Resolve):
+        raise LocalError("a decision about a failed message stands alone in its command", code=codes.HANDLE_IN_USE)
+    commands.check_there(active)
+    _decide(partition, active, command, decision)
+    return lambda: None
+
+
+def _decide(partition: Partition, active: Active, command: Command, decision: Resolve) -> None:
     key = active.identity + _HANDLERS[Failed(decision.handler)]
     found = (partition.parking.parks if decision.handler == Failed.MESSAGE else partition.parking.retries).get(key)
     if found is None:
@@ -52,10 +62,10 @@ def resolve(partition: Partition, active: Active, command: Command, decision: Re
     )  # fmt: skip
 
 
-def _check(found: Park, item: Item | None, decision: Resolve) -> None:
+def _check(found: Park, item: Arrival | None, decision: Resolve) -> None:
     if found.taken:
         raise LocalError("it is being tried again right now", code=codes.HANDLE_NOT_FOUND)
-    number = item.envelope.seq if item is not None and item.envelope is not None else NONE
+    number = NONE if item is None else item.envelope.seq
     if number != decision.number:
         raise LocalError(
             f"message {decision.number} does not wait: its dialog waits for {number}", code=codes.HANDLE_NOT_FOUND
@@ -72,32 +82,32 @@ def _end(partition: Partition, active: Active, found: Park, decision: Resolve) -
     partition.parking.returned(found, parking.DECIDED)
     if active.endpoint.state in OPEN_STATES:
         description = sendable(decision.description, DESCRIPTION_LIMIT)
-        speaking.end_with_error(partition, active, decision.code, description)
+        outbound.end_with_error(partition, active, decision.code, description)
     else:
-        speaking.end(partition, active)
-    receiving.close(partition, active)
+        outbound.end(partition, active)
+    outbound.close(partition, active)
 
 
-def _skip(partition: Partition, found: Park, item: Item, by: str, reason: str) -> None:
+def _skip(partition: Partition, found: Park, item: Arrival, by: str, reason: str) -> None:
     active, envelope = item.active, item.envelope
-    if envelope is None or envelope.kind is not Kind.MESSAGE:
+    if envelope.kind is not Kind.MESSAGE:
         if not item.accepted:
             raise LocalError("the peer's END was not tried yet: it cannot be skipped", code=codes.HANDLE_NOT_FOUND)
         partition.parking.returned(found, parking.DECIDED)
         partition.parking.skip_head(found, item)
-        receiving.finish_end(partition, active)
+        outbound.finish_end(partition, active)
         return
     partition.parking.returned(found, parking.DECIDED)
     partition.parking.skip_head(found, item)
     partition.letters.dead_letter(item, letters.SKIPPED, failure=LocalError(f"skipped by {by}: {reason}"))
-    active.endpoint.dead_lettered += 1
-    speaking.tell_skipped(partition, active, envelope.seq)
+    active.endpoint.gave_up_on()
+    outbound.tell_skipped(partition, active, envelope.seq)
 
 
-def _edit(partition: Partition, found: Park, item: Item, body: bytes) -> None:
+def _edit(partition: Partition, found: Park, item: Arrival, body: bytes) -> None:
     active, envelope = item.active, item.envelope
-    receiver = active.side.receivers.get(envelope.message_type) if envelope is not None else None
-    if envelope is None or receiver is None:
+    receiver = active.side.receivers.get(envelope.message_type)
+    if receiver is None:
         raise LocalError("only a message of the contract has a body that can be edited", code=codes.HANDLE_NOT_FOUND)
     limit = partition.owner.settings.limits.body_bytes
     if len(body) > limit:
@@ -128,7 +138,7 @@ def _resolve_handler(partition: Partition, active: Active, found: Park, decision
         return
     partition.parking.forget_retry(active, name, parking.DECIDED)
     if decision.handler == Failed.ERROR:
-        receiving.finish_end(partition, active)
+        outbound.finish_end(partition, active)
     elif active.endpoint.firing:
         active.endpoint.fired()
         partition.touch(active)

@@ -1,20 +1,37 @@
-"""Closing letters that no dialog waits for: those of dialogs that are over, and of records that were set aside."""
+"""Commands about a partition, and about no dialog: its time, its queue switch, its open letters."""
 
 from __future__ import annotations
 
 from conversations.errors import LocalError
 from conversations.protocol import codes, rows
-from conversations.protocol.command import Command, Settle, Source
+from conversations.protocol.command import Command, Settle, Source, Switch
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.letters import letter_of
+from conversations.worker import switch
+from conversations.worker.active import Order
+from conversations.worker.commands import Effect
 from conversations.worker.partition import Partition
 
 AT_ONCE = 1_000
 """Letters of one command at most."""
 
 
-def settle(partition: Partition, command: Command) -> None:
-    """Close all letters of a command, or none.
+def tick(partition: Partition, order: Order) -> None:
+    """Let log time pass on a queue nobody writes to; only the polling thread can say whether all of the queue was read."""
+    partition.schedule.hear_tick(order.log_time)
+
+
+def turn(partition: Partition, command: Command, operation: Switch) -> None:
+    """Turn the queue of this partition on or off; repeating it changes nothing."""
+    by, number = command.issued_by, uuid_text(command.command_id)
+    if operation.on:
+        switch.turn_on(partition, by, operation.reason, command=number)
+    else:
+        switch.turn_off(partition, switch.OPERATOR, by, operation.reason, command=number)
+
+
+def prepare_settling(partition: Partition, command: Command) -> Effect:
+    """Check that all letters of a command are open; return what closes them: no dialog waits for them.
 
     Raises:
         LocalError: one is not open (any more), or there are too many.
@@ -33,12 +50,16 @@ def settle(partition: Partition, command: Command) -> None:
     closed = [name for name, key in zip(names, keys, strict=True) if partition.outbox.read(key) is None]
     if closed:
         raise LocalError(f"not open, or not any more: {', '.join(closed)[:500]}", code=codes.HANDLE_NOT_FOUND)
-    for key in keys:
-        partition.outbox.write(key, None)
-    partition.letters.event(
-        "SETTLED", command=uuid_text(command.command_id), letters=names, outcome=operation.outcome,
-        by=command.issued_by, reason=operation.reason,
-    )  # fmt: skip
+
+    def close() -> None:
+        for key in keys:
+            partition.outbox.write(key, None)
+        partition.letters.event(
+            "SETTLED", command=uuid_text(command.command_id), letters=names, outcome=operation.outcome,
+            by=command.issued_by, reason=operation.reason,
+        )  # fmt: skip
+
+    return close
 
 
 def _name(partition: Partition, source: Source) -> str:

@@ -12,8 +12,8 @@ from conversations.protocol.envelope import Kind
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
 from conversations.protocol.topics import key_in
-from conversations.worker import groups, speaking, undelivered
-from conversations.worker.active import NO_ROW, Item, Lane
+from conversations.worker import outbound, undelivered
+from conversations.worker.active import NO_ROW, Arrival, Item, Lane, Recorded
 from conversations.worker.partition import Partition
 from conversations.worker.undelivered import Failed
 
@@ -38,7 +38,7 @@ def collect(partition: Partition) -> bool:
         return False
     _spill(partition)
     partition.parking.encode_changed()
-    groups.encode_changed(partition)
+    partition.groups.encode_changed()
     _encode_endpoints(partition)
     partition.outbox.depart(partition.progress.depart(), partition.progress.row.queue)
     return True
@@ -93,11 +93,11 @@ def _encode_endpoints(partition: Partition) -> None:
     write = partition.outbox.write
     now = partition.owner.now
     for active in partition.take_dirty():
-        active.dirty = False
+        active.clean()
         endpoint = active.endpoint
         if endpoint.told < endpoint.inbound.next - 1 and endpoint.owes_ack(now):
-            speaking.acknowledge(partition, active)
-            active.dirty = False
+            outbound.acknowledge(partition, active)
+            active.clean()
         if endpoint.state is State.CLOSED and active.tombstone is not None:
             write(b"E" + active.identity, rows.encode_tombstone(active.tombstone))
         else:
@@ -116,7 +116,7 @@ def _spill(partition: Partition) -> None:
 
 
 def _spill_lane(partition: Partition, lane: Lane) -> None:
-    fresh = []
+    fresh: list[Item] = []
     for item in reversed(lane.items):
         if item.park is not None:
             continue  # has a row of its own, and its own order
@@ -129,11 +129,12 @@ def _spill_lane(partition: Partition, lane: Lane) -> None:
     elif not fresh or fresh[-1] is not head:
         _keep_head(partition, head)
     # A message may only be accepted when everything of its dialog before it is.
-    behind = {id(item.active) for item in lane.items if item.row != NO_ROW and not item.accepted} if fresh else set()
+    kept = (item for item in lane.items if isinstance(item, Recorded) and item.row != NO_ROW) if fresh else ()
+    behind = {id(item.active) for item in kept if not item.accepted}
     for item in reversed(fresh):
-        if item.deadline or item.handler:
+        if not isinstance(item, Recorded) or item.handler:
             continue
-        if id(item.active) not in behind:
+        if id(item.active) not in behind and isinstance(item, Arrival):
             _accept_early(partition, item)
         if not item.accepted:
             behind.add(id(item.active))
@@ -141,17 +142,19 @@ def _spill_lane(partition: Partition, lane: Lane) -> None:
 
 
 def _keep_head(partition: Partition, item: Item) -> None:
-    if item.row == NO_ROW and not item.deadline and not item.handler:
+    if not isinstance(item, Recorded):
+        return
+    if item.row == NO_ROW and not item.handler:
         # It was held, and came to the front when the gap before it closed: its row comes before those behind it.
         partition.waiting.put_in_front(item)
     else:
         partition.waiting.update(item)
 
 
-def _accept_early(partition: Partition, item: Item) -> None:
+def _accept_early(partition: Partition, item: Arrival) -> None:
     """Take the number of a message that will wait: an acknowledgement is a receipt, not the end of the work."""
     active, envelope = item.active, item.envelope
-    if item.accepted or envelope is None or envelope.kind is not Kind.MESSAGE or not active.exists:
+    if item.accepted or envelope.kind is not Kind.MESSAGE or not active.exists:
         return
     endpoint = active.endpoint
     if endpoint.state is State.CONVERSING and envelope.seq == endpoint.inbound.next and not endpoint.inbound.held:
@@ -173,10 +176,10 @@ def _sweep(partition: Partition) -> None:
             continue
         tombstone = partition.outbox.decoded(key, rows.decode_tombstone, row)
         partition.outbox.write(key, None)
-        if count := speaking.forget_delayed(partition, key[1:]):
+        if count := partition.transmission.forget(key[1:]):
             partition.letters.event("UNDELIVERED", conversation=uuid_text(key[1:17]), envelopes=count)
         partition.actives.pop(rows.other_side(key[1:]), None)
-        groups.leave(partition, tombstone.origin, tombstone.key, key[1:])
+        partition.groups.leave(tombstone.origin, tombstone.key, key[1:])
     for passing in (partition.schedule.commands, partition.schedule.letters):
         for key in passing.take(log_time, SWEEP):
             partition.outbox.write(key, None)

@@ -1,0 +1,152 @@
+"""Commands take effect once, or are refused.
+
+A command may be repeated: its client heard nothing of it, or its record was forwarded twice. The digest of a command that took effect is
+kept as a row for a day of log time (``Periods.command_life``). A command that is older than that, by its own clock or by its dialog's id,
+is refused: nobody could tell whether it took effect. One from further ahead is refused as well, as its row would be forgotten too early.
+
+A refused command becomes a dead letter with Service Broker's code, and an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+
+from conversations.errors import DialogEnded, LocalError
+from conversations.protocol import codes, letters, rows
+from conversations.protocol.command import Begin, Command, Report, encode_command
+from conversations.protocol.identifiers import drawn_at, uuid_text
+from conversations.worker.active import Active, Order
+from conversations.worker.partition import Partition
+
+Effect = Callable[[], None]
+
+
+class _Repeated(Exception):
+    """The command took effect before."""
+
+
+def take_effect(partition: Partition, order: Order, prepare: Callable[[Partition, Command], Effect]) -> None:
+    """Do all of a command's operations, or none.
+
+    ``prepare`` checks the command, and raises ``LocalError`` to refuse it. What it returns is done once the command is remembered.
+    """
+    command = order.command
+    report = isinstance(command.operations[-1], Report)
+    try:
+        _check_age(partition, order, command)
+        _check_repeated(partition, command)  # before the dialog is asked: it may have ended since
+        effect = prepare(partition, command)
+        _remember(partition, command, order.log_time)
+    except _Repeated:
+        partition.owner.counts.count_duplicate()
+        if report:
+            _report(partition, command)
+    except LocalError as error:
+        refuse(partition, order, error)
+    else:
+        effect()
+        if report:
+            _report(partition, command)
+
+
+def refuse(partition: Partition, order: Order, error: LocalError) -> None:
+    """Keep the bytes of a command that is refused, and tell its code."""
+    number = uuid_text(order.command.command_id)
+    partition.letters.dead_letter(order, letters.COMMAND_REFUSED, failure=error, code=error.code)
+    partition.letters.event("COMMAND_REFUSED", command=number, code=error.code, why=str(error))
+
+
+def _report(partition: Partition, command: Command) -> None:
+    partition.letters.event("COMMAND_DONE", command=uuid_text(command.command_id), by=command.issued_by)
+
+
+def find(partition: Partition, command: Command) -> Active:
+    """Return what is known of the endpoint that a command is about."""
+    own = rows.identity(command.conversation_id, command.from_initiator)
+    return partition.find(rows.other_side(own), command.key, "")
+
+
+def check_there(active: Active) -> None:
+    """Refuse a command for an endpoint that is not there.
+
+    Raises:
+        DialogEnded: the dialog is over (8429), or never was (8426).
+    """
+    if active.exists:
+        return
+    gone = active.tombstone is not None
+    raise DialogEnded(
+        "the dialog is over (8429)" if gone else "no such dialog (8426)",
+        code=codes.SEND_REFUSED if gone else codes.HANDLE_NOT_FOUND,
+    )
+
+
+# -- once ---------------------------------------------------------------------------------------------------------
+
+
+def _check_age(partition: Partition, order: Order, command: Command) -> None:
+    life = partition.owner.periods.command_life
+    oldest = max(order.log_time, partition.progress.row.queue_time) - life
+    drawn = drawn_at(command.conversation_id) if isinstance(command.operations[0], Begin) else None
+    if command.issued_at < oldest or (drawn is not None and drawn < oldest):
+        raise LocalError(
+            "the command is more than a day old, or its client's clock more than a day behind: whether it took effect is "
+            "not known any more",
+            code=codes.HANDLE_NOT_FOUND,
+        )
+    if max(command.issued_at, drawn or 0) > order.log_time + life:
+        # Once its row is forgotten nothing would tell its repetition from it.
+        raise LocalError(
+            "the command is from more than a day ahead: its client's clock is", code=codes.HANDLE_NOT_FOUND
+        )
+
+
+def _remember(partition: Partition, command: Command, log_time: int) -> None:
+    """Keep what makes a repetition harmless, for a day of log time."""
+    for key in _keys(command):
+        until = max(partition.progress.row.queue_time, log_time) + partition.owner.periods.command_life
+        partition.outbox.write(key, until.to_bytes(8, "big") + _content(command))
+        partition.schedule.commands.add(until, key)
+
+
+def _check_repeated(partition: Partition, command: Command) -> None:
+    for key in _keys(command):
+        _check(partition, key, command)
+
+
+def _check(partition: Partition, key: bytes, command: Command) -> None:
+    row = partition.outbox.read(key)
+    if row is None:
+        return
+    if row[8:] != _content(command):
+        raise LocalError("a command with this id and another content took effect before", code=codes.HANDLE_IN_USE)
+    raise _Repeated
+
+
+def _keys(command: Command) -> list[bytes]:
+    keys = []
+    if isinstance(command.operations[0], Begin):
+        keys.append(rows.COMMAND + _digest(b"begin", command.conversation_id, command.from_initiator))
+    if command.idempotency_key:
+        keys.append(
+            rows.COMMAND
+            + _digest(b"key", command.conversation_id, command.from_initiator, command.idempotency_key.encode())
+        )
+    return keys
+
+
+def _digest(*parts: bytes | bool) -> bytes:
+    digest = blake2b(digest_size=16)
+    for part in parts:
+        data = bytes([part]) if isinstance(part, bool) else part
+        digest.update(len(data).to_bytes(4, "big") + data)
+    return digest.digest() + b"\0"
+
+
+def _content(command: Command) -> bytes:
+    plain = Command(
+        bytes(16), command.conversation_id, command.from_initiator, command.key, command.idempotency_key, "", 0,
+        command.operations,
+    )  # fmt: skip
+    return blake2b(encode_command(plain), digest_size=8).digest()

@@ -1,0 +1,136 @@
+"""Commands about a dialog: what clients and other partitions ask of an endpoint.
+
+A command is checked as a handler's draft is, operation by operation, against the state that the operations before would leave. Then the
+draft is applied: all of its operations, or none.
+"""
+
+from __future__ import annotations
+
+from conversations.bodies import codec_of
+from conversations.checks import check_error, check_key, check_service, later
+from conversations.dialog import Ask, Draft, Verb
+from conversations.errors import BodyTooLarge, InvalidBody, LocalError, UnknownContract
+from conversations.protocol import codes
+from conversations.protocol.command import (
+    Begin,
+    Cleanup,
+    Command,
+    End,
+    EndWithError,
+    Report,
+    Resolve,
+    Send,
+    SetTimer,
+    Settle,
+    Switch,
+    Tick,
+)
+from conversations.protocol.endpoint import NEVER, Endpoint
+from conversations.protocol.envelope import message_run
+from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
+from conversations.protocol.states import Event, check_timer
+from conversations.worker import commands, outbound
+from conversations.worker.active import Active
+from conversations.worker.commands import Effect
+from conversations.worker.partition import Partition
+from conversations.worker.room import Room
+
+
+def prepare(partition: Partition, command: Command) -> Effect:
+    """Check what a command asks of its dialog; return what carries it out.
+
+    Raises:
+        LocalError: something of it is not possible; nothing of it is done.
+    """
+    draft = _draft(partition, command)
+    return lambda: outbound.apply(partition, draft)
+
+
+def _draft(partition: Partition, command: Command) -> Draft:
+    active = commands.find(partition, command)
+    first = command.operations[0]
+    if any(isinstance(operation, Begin) for operation in command.operations[1:]):
+        raise LocalError("only the first operation of a command may begin the dialog", code=codes.HANDLE_IN_USE)
+    if isinstance(first, Begin):
+        if not command.from_initiator:
+            raise LocalError("only the initiator's side can begin a dialog", code=codes.HANDLE_IN_USE)
+        if active.exists or active.tombstone is not None:
+            raise LocalError("a dialog with this id exists already", code=codes.HANDLE_IN_USE)
+        if active.lane.name != ("", command.key):
+            raise LocalError("a record before this one names another group for the dialog", code=codes.HANDLE_IN_USE)
+        active = _begun(partition, active, command, first)
+    else:
+        commands.check_there(active)
+    draft = Draft(Room(partition), active)
+    for operation in command.operations:
+        _ask(draft, active, operation)
+    return draft
+
+
+def _begun(partition: Partition, known: Active, command: Command, begin: Begin) -> Active:
+    owner = partition.owner
+    check_service(begin.to_service)
+    if begin.target_key:
+        check_key(begin.target_key)
+    side = owner.sides.get((begin.contract, True))
+    if side is None:
+        raise UnknownContract(f"service {owner.name!r} does not initiate contract {begin.contract!r} (8425)")
+    lifetime = begin.lifetime
+    if lifetime < -1:
+        raise LocalError(
+            f"a lifetime is more than zero, not {lifetime} microseconds (8411)", code=codes.LIFETIME_NOT_POSITIVE
+        )
+    if lifetime == 0:
+        lives = side.contract.lives(owner.periods.lifetime)
+        lifetime = -1 if lives is None else lives
+    endpoint = Endpoint(
+        command.conversation_id,
+        initiator=True,
+        contract=begin.contract,
+        service=owner.name,
+        peer=begin.to_service,
+        key=command.key,
+        peer_key=begin.target_key or command.key,
+        expires_at=NEVER if lifetime < 0 else later(owner.now, lifetime),
+    )
+    active = Active(known.identity, known.lane)
+    active.place(endpoint, side)
+    return active
+
+
+def _ask(draft: Draft, active: Active, operation: object) -> None:
+    match operation:
+        case Begin():
+            draft.asks.append(Ask(Verb.BEGIN, active, True))
+        case Send(message_type, content_type, body):
+            declared = active.side.contract.outgoing(None, message_type, active.endpoint.initiator)
+            if len(body) > draft.room.body_limit:
+                limit = draft.room.body_limit
+                raise BodyTooLarge(f"the body has {len(body)} bytes; a message may have {limit} (8459)")
+            if content_type != (expected := codec_of(declared).content_type):
+                raise InvalidBody(
+                    f"the content type of {message_type} is {expected!r}, not {content_type!r:.200} (9615)"
+                )
+            if draft.room.delayed and draft.room.is_clogged(active):
+                raise LocalError(
+                    f"too much waits for {active.endpoint.peer}, whose queue takes nothing", code=codes.CLOGGED
+                )
+            draft.move(active, Event.SEND)
+            draft.asks.append(Ask(Verb.SEND, active, message_run(message_type, content_type), body))
+        case End():
+            draft.move(active, Event.END)
+            draft.asks.append(Ask(Verb.END, active))
+        case EndWithError(code, description):
+            check_error(code, description)
+            draft.move(active, Event.END_WITH_ERROR)
+            draft.asks.append(Ask(Verb.END_WITH_ERROR, active, code, sendable(description, DESCRIPTION_LIMIT)))
+        case SetTimer(after):
+            check_timer(draft.state_of(active))
+            draft.asks.append(Ask(Verb.SET_TIMER, active, NEVER if after < 0 else later(draft.room.now, after)))
+        case Cleanup():
+            draft.move(active, Event.CLEANUP)
+            draft.asks.append(Ask(Verb.CLEANUP, active))
+        case Switch() | Settle():
+            raise LocalError("what concerns a partition stands alone in its command", code=codes.HANDLE_IN_USE)
+        case Tick() | Resolve() | Report():
+            pass

@@ -1,0 +1,61 @@
+"""Trying again, one at a time, the messages of the peers that the brake is on for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from conversations.protocol.rows import QUEUE_ON
+from conversations.worker.active import Park
+from conversations.worker.brakes import Brakes
+from conversations.worker.partition import Partition
+
+
+class Probe(NamedTuple):
+    """The message of a peer that is tried."""
+
+    partition: Partition
+    parks: dict[bytes, Park]
+    name: bytes
+    park: Park
+
+    def is_tried(self, now: int) -> bool:
+        """Say whether it has not had its turn yet: what waits for anything but that has."""
+        park = self.park
+        return (park.taken or park.row.due <= now) and not self.partition.gone and self.parks.get(self.name) is park
+
+
+def wake(brakes: Brakes, partitions: Collection[Partition], now: int) -> None:
+    """Let the next of each peer be tried when it is time, or all of a peer's once the brake is off for it."""
+    brakes.look(now)
+    if brakes.take_released():
+        for partition in partitions:
+            if not partition.progress.row.off:
+                partition.parking.release(now)
+    if brakes.is_due(now):
+        _try_next(brakes, [it for it in partitions if not it.progress.row.off], now)
+
+
+def _try_next(brakes: Brakes, partitions: list[Partition], now: int) -> None:
+    """Take another partition each time, and of it the message that has waited longest since it was tried."""
+    missing = brakes.missing(now)
+    for partition, parks in _in_turn(partitions, brakes.take_turn()):
+        found = {}
+        for name, park in parks.items():
+            if not missing:
+                break
+            if park.row.due == QUEUE_ON and park.peer in missing:
+                missing.discard(park.peer)
+                found[name] = park
+        for name, park in found.items():
+            parks[name] = parks.pop(name)
+            partition.parking.probe(name, park, now)
+            brakes.try_next(park.peer, Probe(partition, parks, name, park))
+
+
+def _in_turn(partitions: list[Partition], turn: int) -> Iterator[tuple[Partition, dict[bytes, Park]]]:
+    for step in range(len(partitions)):
+        partition = partitions[(turn + step) % len(partitions)]
+        both = partition.parking.parks, partition.parking.retries
+        for parks in both if turn // len(partitions) % 2 else reversed(both):
+            yield partition, parks

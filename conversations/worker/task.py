@@ -1,0 +1,27 @@
+"""What is to be done for one item: a handler to call, and what follows once it has finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from conversations.bodies import BodyCodec
+from conversations.handlers import Handler
+from conversations.protocol.effects import Failure
+from conversations.worker.active import Active
+from conversations.worker.partition import Partition
+
+Finish = Callable[[Partition, Active], None]
+
+
+class Task(NamedTuple):
+    """A handler to run for an item, and what to do once it has finished."""
+
+    active: Active
+    handler: Handler
+    codec: BodyCodec | None = None
+    """Decodes the body for each run; None: the handler gets ``error``, or no argument but the dialog."""
+    error: Failure | None = None
+    finish: Finish | None = None
+    without: bytes = b""
+    """``rows.TIMER`` or ``rows.ERROR``, of a handler that has no message."""
