@@ -28,6 +28,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 from conversations.errors import DeclarationError, LogError
 from conversations.kafka.ends import Extent, Place, extents_of
 from conversations.units import milliseconds
+from conversations_ops.console.exit_codes import Exit
 from conversations_ops.printable import one_line
 from conversations_ops.shortened import periods
 from spark_jobs.errors import CheckpointError, RecordsDropped, SourceError, explained
@@ -36,7 +37,8 @@ from spark_jobs.reading.archived import MESSAGE, newest_commit, read_archived_di
 from spark_jobs.reading.identifiers import uuid_text
 from spark_jobs.reading.messages import IDENTITY, concerns, is_message, judged_records, message_columns, once
 from spark_jobs.reading.wire import Wire
-from spark_jobs.running.command_line import Exit, Result, carry_out, kafka_of, parser_of
+from spark_jobs.running.arguments import argument, whole
+from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
 from spark_jobs.running.storage import Directory
 
 MOST = 5_000_000
@@ -287,7 +289,7 @@ def _parser() -> argparse.ArgumentParser:
         "--most", type=int, default=MOST, metavar="RECORDS", help=f"of one batch, about (default: {MOST:,})"
     )
     parser.add_argument(
-        "--look-back", type=_days, default=LOOK_BACK.days, metavar="DAYS",
+        "--look-back", type=whole(0, 36_500), default=LOOK_BACK.days, metavar="DAYS",
         help=f"before a batch, in which a repeated message is looked for (default: {LOOK_BACK.days})",
     )  # fmt: skip
     parser.add_argument(
@@ -297,23 +299,17 @@ def _parser() -> argparse.ArgumentParser:
         "--compact", action="store_true", help="afterwards put the files of each service and day together"
     )
     parser.add_argument(
-        "--dialog", metavar="ID", type=_conversation_id,
+        "--dialog", metavar="ID", type=argument(_conversation_id),
         help="archive nothing; show the messages of one dialog, by its conversation_id: to the target, then from it",
     )  # fmt: skip
     return parser
-
-
-def _days(text: str) -> int:
-    if not text.isdecimal() or int(text) > 36_500:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of days from 0 to 36500")
-    return int(text)
 
 
 def _conversation_id(text: str) -> str:
     try:
         return str(UUID(text))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no conversation id: those are UUIDs") from None
+        raise ValueError(f"{text!r} is no conversation id: a conversation id is a UUID") from None
 
 
 def _job(spark: SparkSession, options: argparse.Namespace) -> Result:

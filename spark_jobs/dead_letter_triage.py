@@ -33,14 +33,16 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
+from conversations_ops.console.exit_codes import Exit
+from conversations_ops.console.times import plain, span, written
 from spark_jobs.reading import rows as state
 from spark_jobs.reading.letters import open_letters, read_letters
 from spark_jobs.reading.parked import parked
 from spark_jobs.reading.wire import Wire
-from spark_jobs.running.command_line import Exit, Result, carry_out, kafka_of, parser_of
+from spark_jobs.running.arguments import argument
+from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
 from spark_jobs.running.snapshots import save
 from spark_jobs.running.tables import as_text
-from spark_jobs.running.times import plain, span, written
 
 HOUR = timedelta(hours=1)
 GROUP = ("service", "reason", "exception", "type", "contract", "peer")
@@ -172,10 +174,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         "conversations spark dead-letter-triage --bootstrap localhost:9092 --new-within 2h",
     )  # fmt: skip
     made.add_argument("--service", help="of this one only (default: all)")
-    made.add_argument("--since", type=span, metavar="SPAN", help="count letters so old at most, e.g. 7d (default: all)")
-    made.add_argument("--window", type=span, metavar="SPAN", default=HOUR, help="of the trend (default: 1h)")
     made.add_argument(
-        "--new-within", type=span, metavar="SPAN", default=HOUR,
+        "--since", type=argument(span), metavar="SPAN", help="count letters so old at most, e.g. 7d (default: all)"
+    )
+    made.add_argument("--window", type=argument(span), metavar="SPAN", default=HOUR, help="of the trend (default: 1h)")
+    made.add_argument(
+        "--new-within", type=argument(span), metavar="SPAN", default=HOUR,
         help="a group is new when its first letter is so old at most (default: 1h)",
     )  # fmt: skip
     made.add_argument("--out", metavar="DIR", help="keep the groups as Parquet, beside those of other runs")

@@ -29,13 +29,14 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
+from conversations_ops.console.exit_codes import Exit
 from conversations_ops.printable import one_line
 from spark_jobs.audit import numbers, reports, sources, state
 from spark_jobs.audit.directions import COUNTS, directions
 from spark_jobs.audit.inputs import Inputs, read_inputs
 from spark_jobs.audit.partitions import lost, partition_faults
 from spark_jobs.reading.wire import Moment, Wire
-from spark_jobs.running.command_line import Exit, Result, carry_out, kafka_of, parser_of
+from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
 
 LISTED = 100
 """Faults shown unless asked for more."""

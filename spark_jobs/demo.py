@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
+from conversations_ops.console.times import MINUTE, minute_of
 from conversations_ops.demo.messages import FLIGHTS
 from conversations_ops.demo.pipeline import STEP
 from spark_jobs.archive import Archive
@@ -25,7 +26,6 @@ from spark_jobs.reading.archived import read_archive
 from spark_jobs.reading.wire import Wire
 from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
 from spark_jobs.running.storage import Directory
-from spark_jobs.running.times import MINUTE, minute_of
 
 
 def utilisation(messages: DataFrame) -> DataFrame:

@@ -46,14 +46,15 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.errors import DeclarationError
 from conversations.kafka.admin import create_metrics_topic
+from conversations_ops.console.times import MINUTE, minute, minute_of, span
 from spark_jobs.reading import rows as state
 from spark_jobs.reading.dialogs import read_dialogs
 from spark_jobs.reading.messages import is_message, judged_records
 from spark_jobs.reading.wire import Wire, java_settings
+from spark_jobs.running.arguments import argument
 from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
 from spark_jobs.running.day_files import DayFiles
 from spark_jobs.running.tables import as_text
-from spark_jobs.running.times import MINUTE, minute, minute_of, span
 
 SETTLED = timedelta(seconds=15)
 """How long after a minute's end it is whole: a transaction that was open then is over."""
@@ -298,10 +299,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         "conversations spark dialog-metrics --bootstrap localhost:9092 --out metrics --publish",
     )  # fmt: skip
     made.add_argument("--service", help="only dialogs that were begun with this one (default: all)")
-    made.add_argument("--since", type=minute, metavar="MINUTE", help="first minute (default: an hour before --until)")
-    made.add_argument("--until", type=minute, metavar="MINUTE", help="minute behind the last (default: now)")
     made.add_argument(
-        "--lookback", type=span, metavar="SPAN",
+        "--since", type=argument(minute), metavar="MINUTE", help="first minute (default: an hour before --until)"
+    )
+    made.add_argument("--until", type=argument(minute), metavar="MINUTE", help="minute behind the last (default: now)")
+    made.add_argument(
+        "--lookback", type=argument(span), metavar="SPAN",
         help="how far before --since to read for what is open then (default: all that Kafka has)",
     )  # fmt: skip
     made.add_argument("--out", metavar="DIR", help="write the rows as Parquet; the same minutes are replaced")

@@ -43,12 +43,12 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.errors import DeclarationError
 from conversations.protocol.parked import Parked
-from conversations_ops.cli.output import moment
-from conversations_ops.operate.redrive.plan import Care, Plan, freeze, to_json
+from conversations_ops.operate.redrive.plan import Care, Plan, plan_of, to_json
 from conversations_ops.operate.redrive.selection import Selector
 from conversations_ops.operate.waiting import waiting
 from conversations_ops.printable import one_line
 from spark_jobs.errors import SparkJobError
+from spark_jobs.running.arguments import argument, whole
 from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
 
 COLUMNS = (
@@ -123,25 +123,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--where", required=True, metavar="PREDICATE", help=f"over the columns {columns}. {CODE}")
     parser.add_argument("--service", default="", help="only letters of this service")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the plan there; without it nothing is written")
-    parser.add_argument("--canary", type=_count, default=Care().canary, help="so many first, one by one (default: 3)")
-    parser.add_argument("--rate", type=_rate, default=Care().rate, help="letters a second after that (default: 20)")
+    parser.add_argument("--canary", type=whole(0), default=Care().canary, help="so many first, one by one (default: 3)")
     parser.add_argument(
-        "--max-returns", type=_returns, default=Care().max_returns,
+        "--rate", type=argument(_rate), default=Care().rate, help="letters a second after that (default: 20)"
+    )
+    parser.add_argument(
+        "--max-returns", type=whole(1), default=Care().max_returns,
         help="leave out what was given back so often already (default: 3)",
     )  # fmt: skip
     return carry_out(parser, argv, _job)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0")
-    return int(text)
-
-
-def _returns(text: str) -> int:
-    if _count(text) < 1:
-        raise argparse.ArgumentTypeError("it is at least 1")
-    return int(text)
 
 
 def _rate(text: str) -> float:
@@ -150,7 +140,7 @@ def _rate(text: str) -> float:
     except ValueError:
         rate = 0.0
     if not 0 < rate < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+        raise ValueError(f"{text!r} is no number above 0")
     return rate
 
 
@@ -169,15 +159,14 @@ def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
         ) from error
     selector = Selector(options.service, where=options.where)
     care = Care(options.canary, options.rate, options.max_returns)
-    letters, left_out = freeze([held[name] for name in names], selector, care)
-    plan = Plan(
-        f"rd-{os.urandom(4).hex()}", kafka.namespace, moment(time.time_ns() // 1_000), getpass.getuser(), selector, care,
-        letters, left_out,
+    plan = plan_of(
+        [held[name] for name in names], selector, care, kafka.namespace,
+        by=getpass.getuser(), now=time.time_ns() // 1_000, random=os.urandom(4),
     )  # fmt: skip
     written = _write(plan, options.out)
     data = {
         "redrive": plan.redrive if written else None, "plan": written, "waiting": len(held), "matching": len(names),
-        "letters": len(letters), "behind": plan.behind, "left_out": left_out, "groups": groups,
+        "letters": len(plan.letters), "behind": plan.behind, "left_out": plan.left_out, "groups": groups,
     }  # fmt: skip
     return Result(data, _told(plan, groups, len(held), written))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from conversations.protocol.contract import Contract, MessageType
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import COMMAND_BYTES
 from conversations.protocol.topics import partition_of
+from conversations_ops.console.times import moment
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -176,16 +176,12 @@ def _checked_time(at: int | None, speech: Speech) -> int:
         raise ValueError("it has no time 'at'")
     if at < speech.oldest:
         raise ValueError(
-            f"it was to be said at {_time(at)}, about a day ago or earlier: whether it was is not known any more. Look "
+            f"it was to be said at {moment(at)}, about a day ago or earlier: whether it was is not known any more. Look "
             "with spark_jobs.reading.dialogs, and say what is missing in dialogs of other names"
         )
     if at > speech.newest:
-        raise ValueError(f"it was to be said at {_time(at)}, which is ahead of the clock: is it local time, not UTC?")
+        raise ValueError(f"it was to be said at {moment(at)}, which is ahead of the clock: is it local time, not UTC?")
     return at
-
-
-def _time(micros: int) -> str:
-    return datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat(timespec="seconds")
 
 
 def _checked(row: Row, before: Row | None) -> int:

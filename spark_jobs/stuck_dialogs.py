@@ -37,14 +37,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations.protocol.states import State
+from conversations_ops.console.exit_codes import Exit
+from conversations_ops.console.times import plain, span, written
 from conversations_ops.printable import one_line
 from spark_jobs.reading import rows as state
 from spark_jobs.reading.parked import SIDE, endpoints, parked
 from spark_jobs.reading.wire import Wire
-from spark_jobs.running.command_line import Exit, Result, carry_out, kafka_of, parser_of
+from spark_jobs.running.arguments import argument, whole
+from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
 from spark_jobs.running.snapshots import save
 from spark_jobs.running.tables import as_text
-from spark_jobs.running.times import plain, span, written
 
 DAY, HOUR, PATIENCE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=5)
 SHOWN = 100
@@ -207,12 +209,6 @@ def _text(shown: list[dict[str, Any]], off: list[dict[str, Any]], total: int, no
     return "\n".join([*lines, as_text(names, cells), f"{total} sides of dialogs are stuck{more}"])
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number")
-    return int(text)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job; return its exit code."""
     made = parser_of(
@@ -220,20 +216,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         "conversations spark stuck-dialogs --bootstrap localhost:9092 --older-than 2d",
     )  # fmt: skip
     made.add_argument("--service", help="of this one only (default: all)")
-    made.add_argument("--older-than", type=span, metavar="SPAN", default=DAY, help="a dialog is old then (default: 1d)")
     made.add_argument(
-        "--waiting-for", type=span, metavar="SPAN", default=PATIENCE,
+        "--older-than", type=argument(span), metavar="SPAN", default=DAY, help="a dialog is old then (default: 1d)"
+    )
+    made.add_argument(
+        "--waiting-for", type=argument(span), metavar="SPAN", default=PATIENCE,
         help="what is retried, or waits for a peer, so long is stuck (default: 5m)",
     )  # fmt: skip
     made.add_argument(
         "--lifetime-within",
-        type=span,
+        type=argument(span),
         metavar="SPAN",
         default=HOUR,
         help="a lifetime is near its end then (default: 1h)",
     )
     made.add_argument(
-        "--most", type=_count, default=SHOWN, help=f"show so many at most, the longest first (default: {SHOWN})"
+        "--most", type=whole(0), default=SHOWN, help=f"show so many at most, the longest first (default: {SHOWN})"
     )
     made.add_argument("--out", metavar="DIR", help="keep all of them as Parquet, beside those of other runs")
     return carry_out(made, argv, job)

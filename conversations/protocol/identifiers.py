@@ -8,6 +8,8 @@ from conversations.errors import LocalError
 from conversations.protocol.codes import HANDLE_NOT_FOUND
 
 RANDOM_BITS = 74
+UUID_GROUPS = (8, 4, 4, 4, 12)
+"""Digits of each part of a UUID's text."""
 _SEPARATOR = "@"
 
 

@@ -23,12 +23,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations.protocol.rows import QUEUE_ON
 from conversations.protocol.states import State
 from spark_jobs.reading.envelopes import decode, writer_schemas
+from spark_jobs.reading.identifiers import drawn_at
 from spark_jobs.reading.letters import letter_of
 from spark_jobs.reading.rows import fields_of, instant_of, is_tombstone
 
@@ -77,13 +78,6 @@ def parked(rows: DataFrame) -> DataFrame:
         (due == QUEUE_ON).alias("queue_off"), F.greatest(p["next"] - p["first"] - 1, F.lit(0)).alias("behind"),
         p["size"].alias("size"), p["returns"].alias("returns"),
     )  # fmt: skip
-
-
-def drawn_at(conversation_id: Column) -> Column:
-    """Read from an id when it was drawn, to the millisecond; null unless it is a UUIDv7."""
-    digits = F.concat(F.substring(conversation_id, 1, 8), F.substring(conversation_id, 10, 4))
-    millis = F.conv(digits, 16, 10).cast("long")
-    return F.when(F.substring(conversation_id, 15, 1) == "7", F.timestamp_millis(millis))
 
 
 def _decoded(rows: DataFrame, schema: str, name: str) -> DataFrame:

@@ -16,6 +16,7 @@ from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.kafka.catalog import Catalog, read_catalog, with_topics
 from conversations.protocol.topics import QUEUE, service_topic
+from conversations_ops.console.times import instant
 from spark_jobs.errors import SourceError
 
 Moment = datetime | date | str
@@ -172,9 +173,9 @@ def millis_of(moment: Moment) -> int:
     """
     if isinstance(moment, str):
         try:
-            moment = datetime.fromisoformat(moment)
-        except ValueError:
-            raise SourceError(f"{moment!r} is no time: write it as 2026-09-01 or 2026-09-01T12:30:00Z") from None
+            moment = instant(moment)
+        except ValueError as error:
+            raise SourceError(str(error)) from None
     if not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)  # noqa: DTZ001 - the zone follows
     at = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

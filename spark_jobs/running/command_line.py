@@ -12,41 +12,29 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from enum import IntEnum
 from threading import Thread, current_thread, main_thread
 from typing import TYPE_CHECKING
 
 from conversations.config import Kafka
-from conversations.errors import DeclarationError, KafkaUnreachable, LoginRefused
+from conversations.errors import DeclarationError, KafkaUnreachable
 from conversations.protocol.topics import DEFAULT_NAMESPACE
-from conversations_ops.host.log_lines import show_warnings
+from conversations_ops.console.exit_codes import EXIT_CODES, Exit, code_of
+from conversations_ops.console.log_lines import show_warnings
 from conversations_ops.printable import json_line, lines, unstyled
 from conversations_ops.settings_file import VARIABLE as SETTINGS
 from conversations_ops.settings_file import settings_of_file
 from spark_jobs.errors import SparkJobError, explained
+from spark_jobs.running.arguments import pair, whole
 from spark_jobs.running.progress import shown
 from spark_jobs.running.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_EXIT_CODES = f"{EXIT_CODES.removesuffix('.')}, 130 interrupted."
 BOOTSTRAP, NAMESPACE = "CONVERSATIONS_BOOTSTRAP", "CONVERSATIONS_NAMESPACE"
-INTERRUPTED = 130
 ENDING = 20.0
 """Seconds an interrupted job may take to notice that its session is over."""
-
-
-class Exit(IntEnum):
-    """What a job's end means to a script."""
-
-    FINE = 0
-    HUMAN = 1
-    """Something was found that a person must look at, or the job failed."""
-    USAGE = 2
-    UNREACHABLE = 3
-
-
-EXIT_CODES = "Exit codes: 0 fine, 1 needs a person, 2 wrong usage, 3 Kafka unreachable, 130 interrupted."
 
 
 @dataclass(frozen=True)
@@ -67,7 +55,7 @@ Job = Callable[["SparkSession", argparse.Namespace], Result]
 def parser_of(name: str, description: str, example: str) -> argparse.ArgumentParser:
     """Make a parser with the options every job has; ``name`` is the job's, as in ``conversations spark NAME``."""
     made = argparse.ArgumentParser(
-        prog=f"conversations spark {name}", description=description, epilog=f"example:\n  {example}\n\n{EXIT_CODES}",
+        prog=f"conversations spark {name}", description=description, epilog=f"example:\n  {example}\n\n{_EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
     )  # fmt: skip
     made.add_argument(
@@ -78,30 +66,17 @@ def parser_of(name: str, description: str, example: str) -> argparse.ArgumentPar
         "--namespace", default=os.environ.get(NAMESPACE, DEFAULT_NAMESPACE), help="first part of every topic's name"
     )
     made.add_argument(
-        "--setting", metavar="NAME=VALUE", type=_pair, action="append", default=[],
+        "--setting", metavar="NAME=VALUE", type=pair, action="append", default=[],
         help=f"a setting of librdkafka (TLS, SASL, ...), translated for Spark's Kafka client; may be repeated. Passwords: "
         f"NAME=VALUE lines in a file that {SETTINGS} names",
     )  # fmt: skip
     made.add_argument(
-        "--option", metavar="NAME=VALUE", type=_pair, action="append", default=[],
+        "--option", metavar="NAME=VALUE", type=pair, action="append", default=[],
         help="an option of Spark's Kafka source, e.g. minPartitions=16; may be repeated",
     )  # fmt: skip
-    made.add_argument("--cores", type=_positive, help="of a local session (default: all of this machine)")
+    made.add_argument("--cores", type=whole(1), help="of a local session (default: all of this machine)")
     made.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     return made
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
-    return name, value
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1")
-    return int(text)
 
 
 def kafka_of(options: argparse.Namespace) -> Kafka:
@@ -133,25 +108,22 @@ def carry_out(
             result = _interruptible(lambda: job(spark, options), spark)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
-        return INTERRUPTED
+        return Exit.INTERRUPTED
     except Exception as error:  # whatever Spark throws is either explained or passed on
         known = explained(error)
         if known is None:
             raise
         _show_error(known, as_json=options.json)
-        return code_of(known)
+        return _code_of(known)
     print(json_line(result.data) if options.json else unstyled(result.text))
     return result.exit
 
 
-def code_of(error: Exception) -> Exit:
-    """Exit code for an expected error."""
-    causes = (error, error.__cause__)
-    if any(isinstance(it, LoginRefused) for it in causes):
-        return Exit.HUMAN
-    if any(isinstance(it, KafkaUnreachable) for it in causes):
-        return Exit.UNREACHABLE
-    return Exit.USAGE if isinstance(error, DeclarationError | SparkJobError) else Exit.HUMAN
+def _code_of(error: Exception) -> Exit:
+    """Exit code for an expected error; what Kafka said beneath it counts more."""
+    if of_kafka := [code_of(it) for it in (error, error.__cause__) if isinstance(it, KafkaUnreachable)]:
+        return min(of_kafka)
+    return Exit.USAGE if isinstance(error, SparkJobError) else code_of(error)
 
 
 def _show_error(error: Exception, *, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from conversations.errors import DeclarationError
 from conversations.protocol.contract import Contract
-from conversations_ops.host.search_path import search_here
+from conversations_ops.console.search_path import search_here
 
 HOW = "write it as module:NAME, for instance shop.contracts:LOANS for LOANS in shop/contracts.py"
 

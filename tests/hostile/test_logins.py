@@ -12,7 +12,7 @@ from conversations.kafka.appending import append
 from conversations.kafka.catalog import read_catalog
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import events_topic
-from conversations_ops.cli.output import Exit, code_of
+from conversations_ops.console.exit_codes import Exit, code_of
 from tests.rights.guarded import GuardedBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]

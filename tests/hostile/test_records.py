@@ -208,7 +208,7 @@ def test_a_warning_is_printed_by_a_command_that_configured_nothing(tmp_path: Pat
     import subprocess
     import sys
 
-    program = "from conversations_ops.host.log_lines import show_warnings; import logging; show_warnings(); logging.warning('left \\x1b out')"
+    program = "from conversations_ops.console.log_lines import show_warnings; import logging; show_warnings(); logging.warning('left \\x1b out')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stderr == "warning: left \\x1b out\n"
 

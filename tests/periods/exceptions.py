@@ -73,7 +73,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         "spark_jobs/stuck_dialogs.py",
         "(DAY, HOUR, PATIENCE)",
     ): f"{OPTION}: `--older-than`, `--waiting-for`: what is shown",
-    ("spark_jobs/running/times.py", "MINUTE"): UNIT,
-    ("spark_jobs/running/times.py", "_SECONDS"): UNIT,
+    ("ops/conversations_ops/console/times.py", "MINUTE"): UNIT,
+    ("ops/conversations_ops/console/times.py", "_SECONDS"): UNIT,
 }
 """By the file and the name."""

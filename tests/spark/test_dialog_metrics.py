@@ -14,9 +14,9 @@ from pyspark.testing import assertDataFrameEqual
 from conversations.config import Kafka
 from conversations.kafka.clients import describe_topics, make_admin
 from conversations.protocol.topics import metrics_topic
+from conversations_ops.console.times import MINUTE, minute_of
 from spark_jobs.dialog_metrics import KEY, main, transform
 from spark_jobs.running.day_files import DayFiles
-from spark_jobs.running.times import MINUTE, minute_of
 from tests.spark.queues import Queues, Talk
 from tests.spark.troubles import Troubles
 

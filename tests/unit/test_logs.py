@@ -15,7 +15,7 @@ from conversations.calls import Call, invoke, invoke_async
 from conversations.handlers import Handler
 from conversations.lanes import Mark, Run, Steps, Threads
 from conversations.logs import ConversationFilter, conversation_id
-from conversations_ops.host.log_lines import JsonLines, TextLines
+from conversations_ops.console.log_lines import JsonLines, TextLines
 
 
 class Dialog:

@@ -12,8 +12,8 @@ import typer
 from conversations_ops.cli import broker, dead_letters, declared, demo, queue, redrive, spark
 from conversations_ops.cli import run as running
 from conversations_ops.cli.kafka_options import Group
-from conversations_ops.cli.output import EXIT_CODES, Exit
-from conversations_ops.host import log_lines
+from conversations_ops.console import log_lines
+from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.printable import unstyled
 
 app = typer.Typer(

@@ -12,7 +12,8 @@ import typer
 from conversations.kafka.embedded import named
 from conversations.kafka.embedded.broker import serves
 from conversations.kafka.embedded.named import Record
-from conversations_ops.cli.output import EXIT_CODES, Exit, Json, failures, show
+from conversations_ops.cli.output import Json, failures, show
+from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.printable import one_line
 
 app = typer.Typer(

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from conversations_ops.cli.output import Exit, show_error
+from conversations_ops.cli.output import show_error
+from conversations_ops.console.exit_codes import Exit
 
 Reason = Annotated[str, typer.Option(help="Why; goes to the events with your name.", show_default=False)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")]

@@ -24,7 +24,9 @@ from conversations.protocol.parked import Decision, Parked
 from conversations_ops.cli import settling
 from conversations_ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
-from conversations_ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, show, show_error
+from conversations_ops.cli.output import Json, failures, show, show_error
+from conversations_ops.console.exit_codes import EXIT_CODES, Exit
+from conversations_ops.console.times import moment
 from conversations_ops.operate.redrive.selection import By, Group, groups
 from conversations_ops.printable import lines as indented
 from conversations_ops.printable import one_line

@@ -11,8 +11,9 @@ import typer
 from conversations.handlers import Handler, Side
 from conversations.service import Service
 from conversations_ops.cli.kafka_options import Command, kafka_of
-from conversations_ops.cli.output import EXIT_CODES, Json, failures, show
-from conversations_ops.host.search_path import search_here
+from conversations_ops.cli.output import Json, failures, show
+from conversations_ops.console.exit_codes import EXIT_CODES
+from conversations_ops.console.search_path import search_here
 from conversations_ops.host.targets import HandlerLoop, entered
 from conversations_ops.shortened import periods
 

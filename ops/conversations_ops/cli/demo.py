@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from conversations_ops.cli.output import Exit, Json, failures, show_error
+from conversations_ops.cli.output import Json, failures, show_error
+from conversations_ops.console.exit_codes import Exit
 from conversations_ops.demo.flights import NoFlights
 from conversations_ops.demo.workers import DemoFailed
 from conversations_ops.host.foreground import ended_by_sigterm

@@ -14,7 +14,9 @@ from conversations.config import Kafka
 from conversations.protocol.command import Switch
 from conversations_ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
-from conversations_ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, show
+from conversations_ops.cli.output import Json, failures, show
+from conversations_ops.console.exit_codes import EXIT_CODES, Exit
+from conversations_ops.console.times import moment
 from conversations_ops.operate.queues import Queue, queues
 from conversations_ops.printable import one_line
 

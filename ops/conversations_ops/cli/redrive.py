@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import os
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,10 +18,12 @@ from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision
 from conversations_ops.cli.changing import DryRun, Reason, check_reason
 from conversations_ops.cli.kafka_options import Command, kafka_of
-from conversations_ops.cli.output import EXIT_CODES, Exit, Json, failures, moment, show
+from conversations_ops.cli.output import Json, failures, show
+from conversations_ops.console.exit_codes import EXIT_CODES, Exit
+from conversations_ops.console.times import instant
 from conversations_ops.operate.redrive.journal import Journal
 from conversations_ops.operate.redrive.outcomes import Outcome, count
-from conversations_ops.operate.redrive.plan import Care, Plan, freeze, from_json, to_json
+from conversations_ops.operate.redrive.plan import Care, Plan, from_json, plan_of, to_json
 from conversations_ops.operate.redrive.selection import Selector
 from conversations_ops.printable import one_line
 
@@ -41,10 +42,9 @@ def _time(text: str) -> int:
     if not text:
         return 0
     try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no time: write it as 2026-11-21T03:00:00, in UTC") from None
-    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+        return int(instant(text).timestamp() * 1_000_000)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 @app.command("plan", epilog=EXIT_CODES, cls=Command)
@@ -93,10 +93,8 @@ def plan(
 def _made(kafka: Kafka, selector: Selector, care: Care) -> Plan:
     from conversations_ops.operate.waiting import waiting
 
-    letters, left_out = freeze(waiting(kafka, selector.service), selector, care)
-    name = f"rd-{os.urandom(4).hex()}"
-    now = moment(time.time_ns() // 1_000)
-    return Plan(name, kafka.namespace, now, getpass.getuser(), selector, care, letters, left_out)
+    found, now = waiting(kafka, selector.service), time.time_ns() // 1_000
+    return plan_of(found, selector, care, kafka.namespace, by=getpass.getuser(), now=now, random=os.urandom(4))
 
 
 def _described(made: Plan, path: Path) -> str:

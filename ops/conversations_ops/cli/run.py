@@ -12,8 +12,9 @@ from conversations.config import WorkerSettings
 from conversations.kafka.embedded.cache import cache_directory
 from conversations.protocol.topics import check_name
 from conversations_ops.cli.kafka_options import Command, kafka_of
-from conversations_ops.cli.output import EXIT_CODES, Exit, Json, failures, show, show_error
-from conversations_ops.host import log_lines
+from conversations_ops.cli.output import Json, failures, show, show_error
+from conversations_ops.console import log_lines
+from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.host.child import Ended, Spec, grace
 from conversations_ops.host.health import TIMEOUT, served
 from conversations_ops.host.slots import host_name

@@ -16,7 +16,9 @@ from conversations.config import Kafka
 from conversations.errors import DeclarationError
 from conversations_ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
-from conversations_ops.cli.output import EXIT_CODES, Json, failures, moment, show
+from conversations_ops.cli.output import Json, failures, show
+from conversations_ops.console.exit_codes import EXIT_CODES
+from conversations_ops.console.times import moment
 from conversations_ops.operate.letters import Letter, open_letters
 from conversations_ops.printable import one_line
 

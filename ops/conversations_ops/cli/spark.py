@@ -9,7 +9,8 @@ import sys
 import typer
 
 from conversations_ops.cli.kafka_options import arguments_of
-from conversations_ops.cli.output import Exit, show_error
+from conversations_ops.cli.output import show_error
+from conversations_ops.console.exit_codes import Exit
 
 JOBS = {
     "archive": "Keep every message of every dialog in Parquet files, once, by service and day.",

@@ -27,8 +27,9 @@ from conversations.crew import Crew, kafka_worker
 from conversations.errors import DeclarationError, KafkaUnreachable, LogError, LoginRefused, StateUpgradeError
 from conversations.service import Service
 from conversations.worker import Worker
-from conversations_ops.host import log_lines, slots
-from conversations_ops.host.search_path import search_here
+from conversations_ops.console import log_lines
+from conversations_ops.console.search_path import search_here
+from conversations_ops.host import slots
 from conversations_ops.host.targets import HandlerLoop, entered
 from conversations_ops.shortened import worker_settings
 

@@ -10,7 +10,7 @@ from conversations.protocol.command import Failed
 from conversations.protocol.parked import Parked
 from conversations_ops.operate.redrive.journal import Entry, Journal
 from conversations_ops.operate.redrive.outcomes import Outcome
-from conversations_ops.operate.redrive.plan import Care, Letter, Plan, freeze, from_json, to_json
+from conversations_ops.operate.redrive.plan import Care, Letter, Plan, freeze, from_json, plan_of, to_json
 from conversations_ops.operate.redrive.selection import By, Selector, groups
 
 
@@ -54,8 +54,9 @@ def test_a_plan_holds_what_is_held_now_longest_waiting_first() -> None:
 
 
 def test_a_plan_is_read_as_it_was_written() -> None:
-    letters, left_out = freeze([parked("a"), parked("b")], Selector(exception="KeyError"), Care())
-    plan = Plan("rd-1", "conv", "now", "me", Selector(exception="KeyError"), Care(2, 0.5, 4), letters, left_out)
+    chosen, care = Selector(exception="KeyError"), Care(2, 0.5, 4)
+    plan = plan_of([parked("a"), parked("b")], chosen, care, "conv", by="me", now=0, random=b"\x01\xff")
+    assert plan[:4] == ("rd-01ff", "conv", "1970-01-01T00:00:00+00:00", "me")
     assert from_json(to_json(plan)) == plan
     assert plan.behind == 4
 

@@ -7,7 +7,7 @@ from pathlib import Path
 PROGRAM = """
 import sys
 sys.path.append(sys.argv[1])
-from conversations_ops.host.search_path import search_here
+from conversations_ops.console.search_path import search_here
 search_here()
 import colorsys, orders
 print(orders.NAME, hasattr(colorsys, "STOLEN"))

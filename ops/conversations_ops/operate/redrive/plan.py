@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, get_origin, get_type_hints
 
 from conversations.errors import DeclarationError
 from conversations.protocol.parked import Parked
+from conversations_ops.console.times import moment
 from conversations_ops.operate.redrive.selection import Selector
 
 VERSION = 1
@@ -63,6 +64,14 @@ def freeze(waiting: Iterable[Parked], selector: Selector, care: Care) -> tuple[t
     chosen = [it for it in held if it.returns < care.max_returns]
     letters = tuple(Letter(it.letter, it.service, it.ticket, it.failure, it.behind) for it in chosen)
     return letters, len(held) - len(chosen)
+
+
+def plan_of(
+    waiting: Iterable[Parked], selector: Selector, care: Care, namespace: str, *, by: str, now: int, random: bytes
+) -> Plan:
+    """Make the plan of somebody, at a time in microseconds since 1970; 4 random bytes give its name."""
+    letters, left_out = freeze(waiting, selector, care)
+    return Plan(f"rd-{random.hex()}", namespace, moment(now), by, selector, care, letters, left_out)
 
 
 def to_json(plan: Plan) -> str:

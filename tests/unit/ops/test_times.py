@@ -1,11 +1,10 @@
 """Spans and minutes on the command line."""
 
-from argparse import ArgumentTypeError
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_jobs.running.times import minute, span, written
+from conversations_ops.console.times import instant, minute, moment, span, written
 
 
 def test_spans_are_read_and_written() -> None:
@@ -20,14 +19,21 @@ def test_spans_are_read_and_written() -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "h", "1.5h", "-1h", "99999999d", "1 h"])
 def test_what_is_no_span_is_refused(text: str) -> None:
-    with pytest.raises(ArgumentTypeError, match="write it as 90s, 15m, 1h30m or 7d"):
+    with pytest.raises(ValueError, match="write it as 90s, 15m, 1h30m or 7d"):
         span(text)
 
 
 def test_minutes_are_read_in_utc() -> None:
     assert minute("2026-09-01") == datetime(2026, 9, 1, tzinfo=UTC)
     assert minute("2026-09-01T12:30") == minute("2026-09-01T14:30+02:00") == datetime(2026, 9, 1, 12, 30, tzinfo=UTC)
-    with pytest.raises(ArgumentTypeError, match="is within a minute"):
+    with pytest.raises(ValueError, match="is within a minute"):
         minute("2026-09-01T12:30:01")
-    with pytest.raises(ArgumentTypeError, match="is no time"):
+    with pytest.raises(ValueError, match="is no time"):
         minute("yesterday")
+
+
+def test_times_are_read_and_written_in_utc() -> None:
+    assert instant("2026-09-01") == datetime(2026, 9, 1, tzinfo=UTC)
+    assert instant("2026-09-01T14:30:05+02:00") == datetime(2026, 9, 1, 12, 30, 5, tzinfo=UTC)
+    assert moment(1_000_000) == "1970-01-01T00:00:01+00:00"
+    assert moment(2**70) == f"{2**70} us"

@@ -1,0 +1,81 @@
+"""Times and spans of time, as people write them on a command line and read them in an answer."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+MINUTE = timedelta(minutes=1)
+_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_SPAN = re.compile(r"(?:\d{1,9}[dhms])+")
+_PART = re.compile(r"(\d+)([dhms])")
+
+
+def instant(text: str) -> datetime:
+    """Read a time; without a zone it is UTC.
+
+    Raises:
+        ValueError: the text is no time.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no time: write it as 2026-09-01 or 2026-09-01T12:30:00Z") from None
+    return found.astimezone(UTC) if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def minute(text: str) -> datetime:
+    """Read a whole minute; without a zone it is UTC.
+
+    Raises:
+        ValueError: the text is no time, or a time within a minute.
+    """
+    at = instant(text)
+    if at != minute_of(at):
+        raise ValueError(f"{text!r} is within a minute: give whole minutes, 2026-09-01T12:30Z")
+    return at
+
+
+def minute_of(at: datetime) -> datetime:
+    """Return the minute that a moment is in."""
+    return at.replace(second=0, microsecond=0)
+
+
+def span(text: str) -> timedelta:
+    """Read a span of time: ``90s``, ``15m``, ``1h30m``, ``7d``.
+
+    Raises:
+        ValueError: the text is no span, or one of more than a century.
+    """
+    seconds = sum(int(count) * _SECONDS[unit] for count, unit in _PART.findall(text)) if _SPAN.fullmatch(text) else -1
+    if not 0 <= seconds <= 36_500 * _SECONDS["d"]:
+        raise ValueError(f"{text!r} is no span of time: write it as 90s, 15m, 1h30m or 7d")
+    return timedelta(seconds=seconds)
+
+
+def written(span: timedelta) -> str:
+    """Write a span in its two largest units, for people: ``3d4h``, ``2m5s``."""
+    rest, found = max(0, int(span.total_seconds())), list[str]()
+    for unit, size in _SECONDS.items():
+        count, rest = divmod(rest, size)
+        if count or found:
+            found.append(f"{count}{unit}")
+    return "".join(found[:2]) or "0s"
+
+
+def moment(at: int) -> str:
+    """Write microseconds since 1970 as a time in UTC; a number outside the calendar stays a number."""
+    try:
+        return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{at} us"
+
+
+def plain(it: Any) -> Any:
+    """Write the times in plain data as text, in UTC, so that JSON can hold them."""
+    if isinstance(it, dict):
+        return {name: plain(value) for name, value in it.items()}
+    if isinstance(it, list):
+        return [plain(value) for value in it]
+    return it.astimezone(UTC).isoformat() if isinstance(it, datetime) else it
