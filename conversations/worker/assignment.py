@@ -26,6 +26,7 @@ from conversations.errors import DestinationFailed, Fenced, InputLost, Interrupt
 from conversations.lanes import Scheduler
 from conversations.ports import Record, Stores
 from conversations.protocol import rows
+from conversations.protocol.events import PartitionSetAside
 from conversations.protocol.partition_row import decode_partition
 from conversations.worker.owner import Owner
 from conversations.worker.partition import Partition
@@ -151,7 +152,7 @@ class Assignment:
 def tell_aside(partition: Partition, why: str, position: int) -> None:
     """Report a partition that was set aside; the group's offset is only the fence: the partition's row is not touched."""
     log.error("partition %d of %s is set aside: %s", partition.number, partition.owner.name, why)
-    record = partition.letters.event_record("PARTITION_SET_ASIDE", why=why)
+    record = partition.letters.event_record(PartitionSetAside(why))
     try:
         partition.owner.log.commit([record], {partition.number: position})
     except (Fenced, Interrupted, DestinationFailed) as error:

@@ -15,6 +15,7 @@ from hashlib import blake2b
 from conversations.errors import DialogEnded, LocalError
 from conversations.protocol import codes, letters, rows
 from conversations.protocol.command import Begin, Command, Report, encode_command
+from conversations.protocol.events import CommandDone, CommandRefused
 from conversations.protocol.identifiers import drawn_at, uuid_text
 from conversations.worker.active import Active, Order
 from conversations.worker.partition import Partition
@@ -54,11 +55,11 @@ def refuse(partition: Partition, order: Order, error: LocalError) -> None:
     """Keep the bytes of a command that is refused, and tell its code."""
     number = uuid_text(order.command.command_id)
     partition.letters.dead_letter(order, letters.COMMAND_REFUSED, failure=error, code=error.code)
-    partition.letters.event("COMMAND_REFUSED", command=number, code=error.code, why=str(error))
+    partition.letters.event(CommandRefused(number, error.code, str(error)))
 
 
 def _report(partition: Partition, command: Command) -> None:
-    partition.letters.event("COMMAND_DONE", command=uuid_text(command.command_id), by=command.issued_by)
+    partition.letters.event(CommandDone(uuid_text(command.command_id), by=command.issued_by))
 
 
 def find(partition: Partition, command: Command) -> Active:

@@ -9,6 +9,7 @@ from conversations.errors import BodyTooLarge, LocalError
 from conversations.protocol import codes, letters, rows
 from conversations.protocol.command import Action, Command, Failed, Resolve
 from conversations.protocol.envelope import Kind, encode, header_of, tail_start
+from conversations.protocol.events import ConversationId, Resolved
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.sequencing import NONE
@@ -55,11 +56,11 @@ def _decide(partition: Partition, active: Active, command: Command, decision: Re
         _give_back(
             partition, active, found, rows.PARK + key, number, edited=number if decision.action == Action.EDIT else ""
         )
-    partition.letters.event(
-        "RESOLVED", command=number, conversation=uuid_text(active.identity[:16]),
-        from_initiator=not command.from_initiator, handler=decision.handler.lower(), number=decision.number,
-        action=decision.action.lower(), by=command.issued_by, reason=decision.reason,
+    event = Resolved(
+        number, ConversationId(uuid_text(active.identity[:16])), not command.from_initiator, decision.handler.lower(),
+        decision.number, decision.action.lower(), by=command.issued_by, reason=decision.reason,
     )  # fmt: skip
+    partition.letters.event(event)
 
 
 def _check(found: Park, item: Arrival | None, decision: Resolve) -> None:

@@ -9,6 +9,7 @@ from conversations.errors import CopyDamaged, InDoubt, KafkaUnreachable
 from conversations.protocol import rows
 from conversations.protocol.command import Command, Tick, encode_command
 from conversations.protocol.envelope import Kind
+from conversations.protocol.events import ClockOff, ConversationId, QueuePaused, QueueResumed, Undelivered
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
 from conversations.protocol.topics import key_in
@@ -47,7 +48,7 @@ def collect(partition: Partition) -> bool:
 def _tell_clock(partition: Partition) -> None:
     seconds = partition.owner.clock.off / SECOND
     log.warning("this machine's clock is off the log's by %+.1f s; the worker goes by the log's: set it right", seconds)
-    partition.letters.event("CLOCK_OFF", seconds=round(seconds, 1))
+    partition.letters.event(ClockOff(round(seconds, 1)))
 
 
 def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], None]]:
@@ -78,10 +79,10 @@ def pace(partition: Partition) -> None:
     if not partition.backlog.paused and (waiting > limits.waiting_bytes or parked > limits.parked_bytes):
         partition.backlog.pause()
         partition.owner.log.pause(partition.number)
-        partition.letters.event("QUEUE_PAUSED", waiting_bytes=waiting, parked_bytes=parked)
+        partition.letters.event(QueuePaused(waiting_bytes=waiting, parked_bytes=parked))
     elif partition.backlog.paused and waiting < limits.waiting_bytes // 2 and parked <= limits.parked_bytes // 2:
         partition.backlog.resume()
-        partition.letters.event("QUEUE_RESUMED")
+        partition.letters.event(QueueResumed())
         if partition.work.suspicion is None or not partition.work.suspicion.taking.holds_queue:
             partition.owner.log.resume(partition.number)
 
@@ -177,7 +178,7 @@ def _sweep(partition: Partition) -> None:
         tombstone = partition.outbox.decoded(key, rows.decode_tombstone, row)
         partition.outbox.write(key, None)
         if count := partition.transmission.forget(key[1:]):
-            partition.letters.event("UNDELIVERED", conversation=uuid_text(key[1:17]), envelopes=count)
+            partition.letters.event(Undelivered(ConversationId(uuid_text(key[1:17])), count))
         partition.actives.pop(rows.other_side(key[1:]), None)
         partition.groups.leave(tombstone.origin, tombstone.key, key[1:])
     for passing in (partition.schedule.commands, partition.schedule.letters):

@@ -32,6 +32,7 @@ from conversations.errors import ProcessDied, StateDamaged
 from conversations.poison import End, Retry, Subject, Then, decide, last, members
 from conversations.protocol import letters, rows
 from conversations.protocol.endpoint import NEVER
+from conversations.protocol.events import BrakeOff, BrakeOn, ConversationId, GaveUp
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import OPEN_STATES
 from conversations.worker import outbound, parking, switch
@@ -112,7 +113,7 @@ def _is_braked(partition: Partition, item: Item, task: Task, failure: BaseExcept
         log.error(
             "%s: %d dialogs failed within a short time, those of %s go on one by one: %s", owner.name, count, peer, text
         )
-        partition.letters.event("BRAKE_ON", dialogs=count, peer=peer, failure=text)
+        partition.letters.event(BrakeOn(count, peer, text))
     braked = peer in owner.brakes.peers
     if braked:
         partition.parking.let_wait(item, task.without, rows.QUEUE_ON, text)
@@ -125,7 +126,7 @@ def succeeded(partition: Partition, item: Item, peer: str) -> None:
     if owner.brakes.tries(item.park, peer):
         owner.brakes.over(peer)
         log.warning("%s: a message of %s was handled again, going on with all of them", owner.name, peer)
-        partition.letters.event("BRAKE_OFF", peer=peer)
+        partition.letters.event(BrakeOff(peer))
     owner.brakes.succeeded(peer)
 
 
@@ -155,9 +156,9 @@ def give_up(partition: Partition, item: Item, task: Task, failure: BaseException
         _disable_queue(partition, item, task, failure)
     else:
         _end_dialog(partition, item, task, failure, decision)
-    conversation = uuid_text(task.active.identity[:16])
+    conversation = ConversationId(uuid_text(task.active.identity[:16]))
     code = decision.code if then is Then.END_DIALOG else 0
-    partition.letters.event("GAVE_UP", conversation=conversation, then=then.value, code=code, failure=text_of(failure))
+    partition.letters.event(GaveUp(conversation, then.value, code, text_of(failure)))
 
 
 def _hold(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:

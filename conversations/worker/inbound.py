@@ -10,6 +10,7 @@ from conversations.protocol.codes import Code
 from conversations.protocol.effects import Due, Reaction
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import Envelope, Kind
+from conversations.protocol.events import ConversationId, SkippedByPeer
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
 from conversations.worker import outbound, strangers, undelivered
@@ -78,8 +79,8 @@ def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | No
     active = item.active
     endpoint = active.endpoint
     if item.envelope.skipped:
-        conversation, numbers = uuid_text(active.identity[:16]), list(item.envelope.skipped)
-        partition.letters.event("SKIPPED_BY_PEER", conversation=conversation, numbers=numbers)
+        conversation = ConversationId(uuid_text(active.identity[:16]))
+        partition.letters.event(SkippedByPeer(conversation, tuple(item.envelope.skipped)))
     if reaction is Reaction.END:
         item.accept()
         return ended(partition, active)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import traceback
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from conversations.ports import Headers, Produced, Record
 from conversations.protocol import rows
 from conversations.protocol.command import Command
 from conversations.protocol.envelope import Envelope
+from conversations.protocol.events import Origin, SetAside, WorkerEvent, encode_worker_event
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.letters import (
     ATTEMPTS,
@@ -132,7 +132,7 @@ class Letters:
         said_of_it.append((EXCEPTION_MESSAGE, sendable(why, STACK_LIMIT).encode()))
         self._keep(record.key(), record.value(), said_of_it + _original(headers or []))
         self._open(topic, offset)
-        self.event("SET_ASIDE", topic=topic, offset=offset, why=why)
+        self.event(SetAside(topic, offset, why))
 
     def _open(self, topic: str, offset: int) -> None:
         """Note that a letter is open: nobody has said yet what is to become of it, and no dialog waits for that."""
@@ -152,20 +152,19 @@ class Letters:
             place = [(PART, b"%d/%d" % (number, len(parts))), (PART_OF, what), (SIZE, b"%d" % size)]
             self._outbox.dead_letter((key or b"")[:KEY_BYTES], part, headers + place)
 
-    def event(self, name: str, **facts: object) -> None:
+    def event(self, event: WorkerEvent) -> None:
         """Report something to the events topic, in the next transaction; to the log while that cannot be written to."""
-        record = self.event_record(name, **facts)
+        record = self.event_record(event)
         if self._owner.topics.events in self._owner.destinations.blocked:
             log.warning("an event could not be published: %s", (record[3] or b"").decode())
             return
         self._outbox.produce(record)
 
-    def event_record(self, name: str, **facts: object) -> Produced:
-        """Make the record that reports something to the events topic; long texts from outside are cut."""
+    def event_record(self, event: WorkerEvent) -> Produced:
+        """Make the record that reports something to the events topic."""
         owner = self._owner
-        short = {fact: what[:TEXT_LIMIT] if isinstance(what, str) else what for fact, what in facts.items()}
-        content = {"event": name, "service": owner.name, "partition": self._number, "at": owner.now, **short}
-        return owner.topics.events, 0, owner.name.encode(), json.dumps(content).encode(), None
+        value = encode_worker_event(Origin(owner.name, self._number, owner.now), event)
+        return owner.topics.events, 0, owner.name.encode(), value, None
 
     def _source(self, topic: str, offset: int, reason: str) -> Headers:
         return [

@@ -26,6 +26,7 @@ from conversations.errors import StateDamaged
 from conversations.protocol import letters, rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import Kind
+from conversations.protocol.events import Outcome, Returned
 from conversations.worker.active import Active, Arrival, Deadline, Item, Park
 from conversations.worker.letters import Letters
 from conversations.worker.outbox import Outbox
@@ -37,7 +38,7 @@ from conversations.worker.work import Work
 
 SLICE = 1_000
 """Parked records taken up by one step of a partition at most."""
-HANDLED, FAILED, ENDED, DECIDED = "handled", "failed", "ended", "decided"
+HANDLED, FAILED, ENDED, DECIDED = Outcome
 """What may become of something that was given back: its dialog may end before, or somebody decide about it again."""
 FAILURE_LIMIT = 200
 """Characters of what a handler raised that a row repeats; all of it is in memory, for every parked dialog."""
@@ -367,7 +368,7 @@ class Parking:
     def returned(self, found: Park, outcome: str) -> None:
         """Report, once, what became of something that an operator gave back."""
         if command := found.take_returned():
-            self._letters.event("RETURNED", command=command, outcome=outcome)
+            self._letters.event(Returned(command, outcome))
 
     # -- the end of the dialog ------------------------------------------------------------------------------------------------
 

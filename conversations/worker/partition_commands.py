@@ -5,6 +5,7 @@ from __future__ import annotations
 from conversations.errors import LocalError
 from conversations.protocol import codes, rows
 from conversations.protocol.command import Command, Settle, Source, Switch
+from conversations.protocol.events import Settled
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.letters import letter_of
 from conversations.worker import switch
@@ -25,9 +26,9 @@ def turn(partition: Partition, command: Command, operation: Switch) -> None:
     """Turn the queue of this partition on or off; repeating it changes nothing."""
     by, number = command.issued_by, uuid_text(command.command_id)
     if operation.on:
-        switch.turn_on(partition, by, operation.reason, command=number)
+        switch.turn_on(partition, by, operation.reason, number)
     else:
-        switch.turn_off(partition, switch.OPERATOR, by, operation.reason, command=number)
+        switch.turn_off(partition, switch.OPERATOR, by, operation.reason, number)
 
 
 def prepare_settling(partition: Partition, command: Command) -> Effect:
@@ -54,10 +55,8 @@ def prepare_settling(partition: Partition, command: Command) -> Effect:
     def close() -> None:
         for key in keys:
             partition.outbox.write(key, None)
-        partition.letters.event(
-            "SETTLED", command=uuid_text(command.command_id), letters=names, outcome=operation.outcome,
-            by=command.issued_by, reason=operation.reason,
-        )  # fmt: skip
+        number, by = uuid_text(command.command_id), command.issued_by
+        partition.letters.event(Settled(number, tuple(names), operation.outcome, by, operation.reason))
 
     return close
 

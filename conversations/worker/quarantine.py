@@ -17,6 +17,7 @@ from conversations.errors import (
     StateUpgradeError,
 )
 from conversations.protocol import letters
+from conversations.protocol.events import CommandRefused, SetAside
 from conversations.protocol.identifiers import uuid_text
 from conversations.worker.active import Arrival, Item, Order
 from conversations.worker.breakdowns import Condemned
@@ -64,12 +65,11 @@ def set_aside(partition: Partition, item: Item, found: Condemned) -> None:
         raise StateDamaged(partition.number, f"{item.name} can neither be carried out nor given up on: {why}")
     if isinstance(item, Order):
         partition.letters.dead_letter(item, letters.COMMAND_REFUSED, failure=found.failure)
-        command = uuid_text(item.command.command_id)
-        partition.letters.event("COMMAND_REFUSED", command=command, code=0, why=why)
+        partition.letters.event(CommandRefused(uuid_text(item.command.command_id), 0, why))
         return
     partition.owner.counts.count_set_aside()
     partition.letters.dead_letter(item, letters.SET_ASIDE, failure=found.failure)
-    partition.letters.event("SET_ASIDE", topic=item.topic, offset=item.offset, why=f"carrying it out failed: {why}")
+    partition.letters.event(SetAside(item.topic, item.offset, f"carrying it out failed: {why}"))
 
 
 def text_of(failure: Exception) -> str:

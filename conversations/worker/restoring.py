@@ -9,7 +9,7 @@ from conversations.backoff import Backoff
 from conversations.errors import CopyDamaged, InputLost, KafkaUnreachable, StaleAnswer
 from conversations.lanes import Scheduler
 from conversations.ports import Positions, Restore, Restored, Stores
-from conversations.protocol import rows
+from conversations.protocol import events, rows
 from conversations.protocol.partition_row import decode_partition
 from conversations.units import SECOND
 from conversations.worker import intake
@@ -83,7 +83,7 @@ class Restoring:
             if self._damage:
                 name = self._owner.name
                 log.error("partition %d of %s was restored from its topic alone: %s", self._number, name, self._damage)
-                partition.outbox.produce(partition.letters.event_record("COPY_DAMAGED", why=self._damage))
+                partition.outbox.produce(partition.letters.event_record(events.CopyDamaged(self._damage)))
         return partition
 
     def _check_fresh(self, partition: Partition, restore: Restore) -> None:

@@ -7,6 +7,7 @@ from conversations.protocol.codes import Code
 from conversations.protocol.effects import Transmit
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
+from conversations.protocol.events import SetAside, Unanswerable
 from conversations.protocol.sequencing import NONE, Inbound
 from conversations.protocol.spans import Spans
 from conversations.worker.active import Active, Arrival
@@ -73,7 +74,7 @@ def _unheard(partition: Partition, item: Arrival) -> None:
 def _set_aside(partition: Partition, item: Arrival, why: str) -> None:
     partition.owner.counts.count_set_aside()
     partition.letters.dead_letter(item, letters.SET_ASIDE, why=why)
-    partition.letters.event("SET_ASIDE", topic=item.topic, offset=item.offset, why=why)
+    partition.letters.event(SetAside(item.topic, item.offset, why))
 
 
 def _refuse(partition: Partition, item: Arrival, code: Code) -> None:
@@ -145,7 +146,7 @@ def _answer(partition: Partition, item: Arrival, prefix: Prefix, said: Transmit,
     owner = partition.owner
     count = owner.destinations.partitions(prefix.from_service)
     if count is None:
-        partition.letters.event("UNANSWERABLE", service_named=prefix.from_service, code=said.code)
+        partition.letters.event(Unanswerable(prefix.from_service, said.code))
         return
     answer = Envelope(
         Prefix(

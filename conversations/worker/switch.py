@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 
 from conversations.ports import Produced
-from conversations.protocol import letters, rows
+from conversations.protocol import events, letters, rows
 from conversations.service import QueueDisabled
 from conversations.worker.active import Item
 from conversations.worker.partition import Partition
@@ -20,7 +20,7 @@ log = logging.getLogger("conversations.worker")
 OPERATOR, POLICY, ROLLBACKS = "operator", "policy", "rollbacks"
 
 
-def turn_off(partition: Partition, cause: str, by: str, reason: str, **facts: object) -> None:
+def turn_off(partition: Partition, cause: str, by: str, reason: str, command: str | None = None) -> None:
     """Turn the queue off with the next transaction; the first cause stays."""
     row = partition.progress.row
     if not row.off:
@@ -29,24 +29,24 @@ def turn_off(partition: Partition, cause: str, by: str, reason: str, **facts: ob
         log.error(
             "queue of %s, partition %d, is off: %s: %s", partition.owner.name, partition.number, by, row.off_reason
         )
-    partition.outbox.produce(disabled(partition, **facts))
+    partition.outbox.produce(disabled(partition, command))
 
 
-def disabled(partition: Partition, **facts: object) -> Produced:
-    """Make the event that tells that the queue is off."""
+def disabled(partition: Partition, command: str | None = None) -> Produced:
+    """Make the event that tells that the queue is off; ``command`` asked for it, if one did."""
     row = partition.progress.row
     return partition.letters.event_record(
-        "QUEUE_DISABLED", cause=row.off, by=row.off_by, reason=row.off_reason, **facts
+        events.QueueDisabled(row.off, by=row.off_by, reason=row.off_reason, command=command)
     )
 
 
-def turn_on(partition: Partition, by: str, reason: str, **facts: object) -> None:
+def turn_on(partition: Partition, by: str, reason: str, command: str) -> None:
     """Turn the queue on with the next transaction: what waited for it goes on, in its order."""
     row = partition.progress.row
     if row.off:
         partition.progress.turn_on()
         partition.parking.release(partition.owner.now)
-    partition.letters.event("QUEUE_ENABLED", by=by, reason=reason, **facts)
+    partition.letters.event(events.QueueEnabled(by=by, reason=reason, command=command))
 
 
 def hold_back(partition: Partition, item: Item, handler: bytes) -> None:

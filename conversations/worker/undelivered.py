@@ -12,6 +12,7 @@ from conversations.protocol import codes, letters, rows
 from conversations.protocol.codes import Code
 from conversations.protocol.command import decode_command
 from conversations.protocol.envelope import IDENTITY, decode
+from conversations.protocol.events import CommandRefused, ConversationId, Undeliverable
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
 from conversations.worker.letters import Leftover
@@ -66,10 +67,8 @@ def _refuse_command(partition: Partition, out: tuple[Any, ...], refused: Refused
     item = Leftover(topic, partition.waiting.draw(), key, value, command=command)
     partition.letters.dead_letter(item, letters.COMMAND_REFUSED, code=-codes.TOO_LARGE.number)
     why = refused.why if refused is not None else "it cannot be written to"
-    partition.letters.event(
-        "COMMAND_REFUSED", command=uuid_text(command.command_id), code=-codes.TOO_LARGE.number,
-        why=f"{topic} does not take it: {why}",
-    )  # fmt: skip
+    number, code = uuid_text(command.command_id), -codes.TOO_LARGE.number
+    partition.letters.event(CommandRefused(number, code, f"{topic} does not take it: {why}"))
 
 
 def _give_up(partition: Partition, out: tuple[Any, ...], code: Code, why: str) -> None:
@@ -109,7 +108,7 @@ def keep(partition: Partition, own: bytes) -> Refusal:
         partition.outbox.write(row_key, None)
         count += 1
     partition.waiting.delayed.forget(own)
-    conversation, code = uuid_text(own[:16]), refusal.code.number
-    partition.letters.event("UNDELIVERABLE", conversation=conversation, code=code, why=refusal.why, envelopes=count)
+    conversation, code = ConversationId(uuid_text(own[:16])), refusal.code.number
+    partition.letters.event(Undeliverable(conversation, code, refusal.why, count))
     log.error("dialog %s cannot be carried on, %d envelopes are dead letters: %s", conversation, count, refusal.why)
     return refusal
