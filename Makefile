@@ -61,8 +61,9 @@ types: $(STAMP) ## Check types (mypy --strict)
 
 check: lint types test-all ## Everything the gate runs
 
-docs: $(STAMP) ## Draw the state diagrams of docs/protocol.md from the tables
+docs: $(STAMP) ## Write the state diagrams, and the list of events, from the tables in the code
 	$(BIN)/python docs/make_state_diagram.py
+	$(BIN)/python docs/make_events.py
 
 lock: $(STAMP) ## Resolve the dependencies again into requirements/*.txt (needs the network)
 	$(BIN)/python .ci/lock.py

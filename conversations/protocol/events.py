@@ -162,7 +162,7 @@ class QueueEnabled(WorkerEvent):
     NAME = "QUEUE_ENABLED"
     by: str
     reason: str
-    command: str | None = None
+    command: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +316,7 @@ class RedriveCounts(RedriveEvent):
 
 @dataclass(frozen=True, slots=True)
 class RedriveStarted(RedriveCounts):
-    """A redrive starts, or goes on."""
+    """A redrive starts, or is resumed."""
 
     NAME = "REDRIVE_STARTED"
     letters: int
@@ -324,7 +324,7 @@ class RedriveStarted(RedriveCounts):
 
 @dataclass(frozen=True, slots=True)
 class RedriveProgress(RedriveCounts):
-    """A redrive goes on."""
+    """How far a redrive is."""
 
     NAME = "REDRIVE_PROGRESS"
 

@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations.protocol import letters as names
+from conversations.protocol.events import Resolved, SkippedByPeer
 from conversations.protocol.topics import DEAD_LETTER
 from spark_jobs.audit.inputs import Inputs
 from spark_jobs.reading.identifiers import uuid_text
@@ -37,7 +38,7 @@ def _skips(inputs: Inputs, kept: DataFrame, places: DataFrame) -> DataFrame:
         "service", e.conversation_id.alias("dialog"), (~e.from_initiator).alias("to_target"),
         F.explode(e.skipped).alias("number"), uuid_text(e.conversation_id).alias("conversation"),
     )  # fmt: skip
-    reported = inputs.events.where("event = 'SKIPPED_BY_PEER'")
+    reported = inputs.events.where(F.col("event") == SkippedByPeer.NAME)
     reported = reported.select("service", "conversation", F.explode("numbers").alias("number"))
     missing = numbers.join(reported, ["service", "conversation", "number"], "left_anti")
     return missing.select("dialog", "to_target", "number", F.lit(True).alias("skip_unreported"))
@@ -45,7 +46,7 @@ def _skips(inputs: Inputs, kept: DataFrame, places: DataFrame) -> DataFrame:
 
 def _decisions(inputs: Inputs) -> DataFrame:
     """Numbers that an operator decided about, as letters and parks show, and no RESOLVED tells of the decision."""
-    resolved = inputs.events.where("event = 'RESOLVED'")
+    resolved = inputs.events.where(F.col("event") == Resolved.NAME)
     before = inputs.extents.where(F.col("kind") == DEAD_LETTER).select("service", "partition", "before")
     action = F.create_map(*(F.lit(it) for pair in _DECISIONS.items() for it in pair))[F.col("reason")]
     early = inputs.letters.join(F.broadcast(before), ["service", "partition"]).where("offset < before")

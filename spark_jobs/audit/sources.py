@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations.protocol import letters as names
+from conversations.protocol.events import SetAside, Settled
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
 from conversations.units import SECOND
 from conversations_ops.shortened import periods
@@ -105,9 +106,9 @@ def _open_rows(rows: DataFrame, namespace: str) -> DataFrame:
 
 def _events(events: DataFrame, namespace: str) -> DataFrame:
     """Events that tell of a record set aside, or of letters that were closed."""
-    aside = events.where("event = 'SET_ASIDE'").select(*SOURCE, F.lit(True).alias("told"), "early")
+    aside = events.where(F.col("event") == SetAside.NAME).select(*SOURCE, F.lit(True).alias("told"), "early")
     parts = [F.regexp_extract("letter", r"^(.+)\.(queue|commands)-(\d+)-(\d+)$", at) for at in (1, 2, 3, 4)]
-    settled = events.where("event = 'SETTLED'").select(F.explode("letters").alias("letter")).select(
+    settled = events.where(F.col("event") == Settled.NAME).select(F.explode("letters").alias("letter")).select(
         F.concat_ws(".", F.lit(namespace), *parts[:2]).alias("topic"), parts[2].try_cast("int").alias("partition"),
         parts[3].try_cast("long").alias("offset"), F.lit(True).alias("closed"),
     )  # fmt: skip

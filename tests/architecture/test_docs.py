@@ -32,6 +32,11 @@ def test_state_diagram_is_current() -> None:
     run(ROOT, "docs/make_state_diagram.py", "--check")
 
 
+def test_the_list_of_events_is_current() -> None:
+    """docs/events.md and the schema of events are those of the classes."""
+    run(ROOT, "docs/make_events.py", "--check")
+
+
 def test_readme_example_runs(tmp_path: Path) -> None:
     """The README's first example prints its greeting."""
     (tmp_path / "hello.py").write_text(python_blocks()[0])

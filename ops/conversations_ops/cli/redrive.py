@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -175,23 +176,24 @@ def watch(
     as_json: Json = False,
 ) -> None:
     """Tell how far a redrive is, until it ends; with --json once."""
-    from conversations_ops.operate.redrive.drive import ENDED, events_of
+    from conversations.protocol.events import RedriveCounts, RedriveEnded
+    from conversations_ops.operate.redrive.drive import events_of
 
     kafka = kafka_of(context)
     with failures(as_json=as_json):
         while True:
-            found = [event for event in events_of(kafka, name) if "outcomes" in event]
+            found = [event for event in events_of(kafka, name) if isinstance(event, RedriveCounts)]
             if not found:
                 raise DeclarationError(f"nothing is known of a redrive {name!r} in namespace {kafka.namespace!r}")
             last = found[-1]
-            over = last["event"] == ENDED
-            data = {"redrive": name, "by": last["by"], "outcomes": last["outcomes"], "end": last.get("end")}
+            end = last.end if isinstance(last, RedriveEnded) else None
+            data = {"redrive": name, "by": last.by, "outcomes": dict(last.outcomes), "end": end}
             show(
                 data,
-                _counted(last["outcomes"]) + (f"; ended: {one_line(last['end'])}" if over else ""),
+                _counted(last.outcomes) + (f"; ended: {one_line(end)}" if end is not None else ""),
                 as_json=as_json,
             )
-            if over or as_json:
+            if end is not None or as_json:
                 return
             time.sleep(1)  # a person's pace, not a wait for something
 
@@ -248,5 +250,5 @@ _END = {
 }
 
 
-def _counted(counts: dict[str, int]) -> str:
+def _counted(counts: Mapping[str, int]) -> str:
     return one_line(", ".join(f"{number} {name}" for name, number in counts.items() if number))

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 from conversations.config import Kafka
 from conversations.errors import LogError, NotAccepted
 from conversations.kafka.commands import CommandProducer
 from conversations.kafka.follow import Follower, ends_of, partitions_of
 from conversations.protocol.command import Command, encode_command
+from conversations.protocol.events import CommandDone, CommandRefused, QueueDisabled, QueueEnabled, Resolved, Settled
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.topics import events_topic
 from conversations_ops.operate.events import understood
 
-ANSWERS = ("RESOLVED", "SETTLED", "COMMAND_DONE", "QUEUE_DISABLED", "QUEUE_ENABLED", "COMMAND_REFUSED")
+Answer: TypeAlias = Resolved | Settled | CommandDone | QueueDisabled | QueueEnabled | CommandRefused
+"""Events that answer a command."""
 
 
 class Refused(Exception):
     """The owner did not do what it was asked to; says why."""
 
 
-def ask(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) -> list[dict[str, Any]]:
+def ask(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) -> list[Answer]:
     """Append commands and return the events that answer them, once their owners have committed all.
 
     Raises:
@@ -31,12 +33,12 @@ def ask(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) ->
     """
     found = answers(kafka, service, commands, wait)
     for answer in found:
-        if answer["event"] == "COMMAND_REFUSED":
-            raise Refused(answer["why"])
+        if isinstance(answer, CommandRefused):
+            raise Refused(answer.why)
     return found
 
 
-def answers(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) -> list[dict[str, Any]]:
+def answers(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) -> list[Answer]:
     """Do the same, but return refusals too.
 
     Raises:
@@ -60,12 +62,12 @@ def answers(kafka: Kafka, service: str, commands: Sequence[Command], wait: float
     return found
 
 
-def _answers(follower: Follower, waited_for: set[str], wait: float) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def _answers(follower: Follower, waited_for: set[str], wait: float) -> list[Answer]:
+    found: list[Answer] = []
     deadline = time.monotonic() + wait
     while waited_for and time.monotonic() < deadline:
         for event in understood(follower.poll(0.2)):
-            if event.get("command") in waited_for and event["event"] in ANSWERS:
-                waited_for.discard(event["command"])
+            if isinstance(event, Answer) and event.command is not None and event.command in waited_for:
+                waited_for.discard(event.command)
                 found.append(event)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import defaultdict
@@ -16,6 +15,7 @@ from conversations.kafka.catalog import read_catalog
 from conversations.kafka.follow import Follower
 from conversations.protocol.command import Begin, Command, End, Operation, Report, Send, Settle, Source, to_partition
 from conversations.protocol.envelope import Prefix
+from conversations.protocol.events import CommandDone, ConversationId, Resubmitting, encode_tool_event
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7, uuid_text
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import events_topic
@@ -25,7 +25,6 @@ from conversations_ops.operate.letters import Letter
 from conversations_ops.operate.state import PATIENCE
 from conversations_ops.shortened import periods
 
-RESUBMITTING = "RESUBMITTING"
 TOGETHER = 500
 """Letters closed by one command."""
 
@@ -129,9 +128,9 @@ def resubmit(kafka: Kafka, made: Resubmission, request: Request, *, end: bool) -
     name = uuid_text(conversation)
     commands = made.commands(conversation, request.by, end=end, now=now)
     done = {
-        event["command"]
+        event.command
         for event in answers(kafka, made.service, commands, request.wait)
-        if event["event"] == "COMMAND_DONE"
+        if isinstance(event, CommandDone)
     }
     sent = [
         it for it, command in zip(made.letters, commands[1:], strict=False) if uuid_text(command.command_id) in done
@@ -146,25 +145,25 @@ def resubmit(kafka: Kafka, made: Resubmission, request: Request, *, end: bool) -
 
 def _begun(kafka: Kafka, made: Resubmission, request: Request, now: int) -> bytes:
     """Return the id of the new dialog, told to the events before anything is sent: of two runs both use the same."""
-    topic, old = events_topic(kafka.namespace), uuid_text(made.first.conversation_id)
+    topic, old = events_topic(kafka.namespace), ConversationId(uuid_text(made.first.conversation_id))
     with Follower(kafka, [topic]) as follower:
         found = understood(follower.to_the_end(PATIENCE))
-    before = [event for event in found if event["event"] == RESUBMITTING and event["conversation"] == old]
+    before = [event for event in found if isinstance(event, Resubmitting) and event.conversation == old]
     open_still = {it.letter for it in made.letters}
     for event in before:
-        if not open_still & set(event["letters"]):
+        if not open_still & set(event.letters):
             continue  # of other letters of that dialog
-        if now - event["at"] > periods().command_life // 2:
+        if now - event.at > periods().command_life // 2:
             raise DeclarationError(
-                f"it was begun on {event['dialog']} more than half a day ago: look there, and discard what is left"
+                f"it was begun on {event.dialog} more than half a day ago: look there, and discard what is left"
             )
-        return bytes.fromhex(event["dialog"].replace("-", ""))
+        return bytes.fromhex(event.dialog.replace("-", ""))
     conversation = uuid7(now, int.from_bytes(os.urandom(16)) >> (128 - RANDOM_BITS)).bytes
-    content = {
-        "event": RESUBMITTING, "service": made.service, "at": now, "conversation": old, "dialog": uuid_text(conversation),
-        "letters": [it.letter for it in made.letters], "by": request.by, "reason": request.reason,
-    }  # fmt: skip
-    append(kafka, topic, [(made.service.encode(), json.dumps(content).encode())])
+    event = Resubmitting(
+        made.service, now, old, ConversationId(uuid_text(conversation)), tuple(it.letter for it in made.letters),
+        request.by, request.reason,
+    )  # fmt: skip
+    append(kafka, topic, [(made.service.encode(), encode_tool_event(event))])
     return conversation
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
 from conversations.config import Kafka
 from conversations.kafka.catalog import read_catalog
 from conversations.protocol.command import Switch, to_partition
-from conversations_ops.operate.asking import ask
+from conversations_ops.operate.asking import Answer, ask
 
 
-def turn(kafka: Kafka, service: str, operation: Switch, by: str, wait: float) -> list[dict[str, Any]]:
+def turn(kafka: Kafka, service: str, operation: Switch, by: str, wait: float) -> list[Answer]:
     """Turn the queue of every partition on or off; return what their owners answered.
 
     Raises:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
-from typing import Any
+from functools import partial
 
 from conversations.config import Kafka
 from conversations.errors import LogError, NotAccepted
 from conversations.kafka.appending import append
 from conversations.kafka.commands import CommandProducer
 from conversations.kafka.follow import Follower, ends_of, partitions_of
-from conversations.protocol.command import Action, encode_command
+from conversations.protocol.command import encode_command
+from conversations.protocol.events import (
+    CommandRefused,
+    Event,
+    RedriveCounts,
+    RedriveEnded,
+    RedriveEvent,
+    RedriveProgress,
+    RedriveStarted,
+    RedriveStop,
+    Returned,
+    encode_tool_event,
+)
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.parked import NEEDED, Decision, Parked, resolution
 from conversations.protocol.topics import events_topic
@@ -31,7 +42,6 @@ PATIENCE = 60.0
 """Seconds without any news of what was given back after which nobody seems to be there."""
 PROGRESS = 2.0
 """Seconds between two events that tell how far it is."""
-STARTED, PROGRESSED, STOP, ENDED = "REDRIVE_STARTED", "REDRIVE_PROGRESS", "REDRIVE_STOP", "REDRIVE_ENDED"
 
 
 class End(StrEnum):
@@ -77,23 +87,23 @@ class Drive:
             LogError: Kafka cannot be read or written.
         """
         services = sorted({it.service for it in self.plan.letters})
-        events = events_topic(self.kafka.namespace)
+        topic = events_topic(self.kafka.namespace)
         with ExitStack() as stack:
             # What was given back by an earlier run may have been told of since.
-            since = None if self._commands else ends_of(self.kafka, partitions_of(self.kafka, [events]))
-            self._follower = stack.enter_context(Follower(self.kafka, [events], since=since))
+            since = None if self._commands else ends_of(self.kafka, partitions_of(self.kafka, [topic]))
+            self._follower = stack.enter_context(Follower(self.kafka, [topic], since=since))
             self._producers = {service: CommandProducer(self.kafka, service) for service in services}
             for producer in self._producers.values():
                 stack.callback(producer.close)
             if self._commands:
                 self._take(understood(self._follower.to_the_end(READING)), stops=False)
             self._find(services)
-            self._publish(STARTED, letters=len(self.plan.letters))
+            self._publish(partial(RedriveStarted, letters=len(self.plan.letters)))
             end = End.STOPPED
             try:
                 end = self._drive()
             finally:
-                self._publish(ENDED, end=end.value)
+                self._publish(partial(RedriveEnded, end=end.value))
         return end
 
     def _drive(self) -> End:
@@ -167,7 +177,7 @@ class Drive:
         it = self._found.get(letter.letter)
         if it is None or self.outcomes[letter.letter] is not Outcome.OPEN:
             return
-        command = resolution(it, self.decision, os.urandom(16), time.time_ns() // 1_000)
+        command = resolution(it, self.decision, os.urandom(16), _now())
         name = uuid_text(command.command_id)
         self._commands[name] = letter.letter
         self.outcomes[letter.letter] = Outcome.SENT
@@ -184,19 +194,20 @@ class Drive:
     def _look(self, timeout: float) -> None:
         self._take(understood(self._follower.poll(timeout)), stops=True)
         if time.monotonic() - self._told >= PROGRESS:
-            self._publish(PROGRESSED)
+            self._publish(RedriveProgress)
 
-    def _take(self, events: Iterable[dict[str, Any]], *, stops: bool) -> None:
+    def _take(self, events: Iterable[Event], *, stops: bool) -> None:
         for event in events:
-            name, letter = event.get("event"), self._commands.get(str(event.get("command")))
-            if name == STOP and event.get("redrive") == self.plan.redrive:
+            if isinstance(event, RedriveStop) and event.redrive == self.plan.redrive:
                 self._stopped = stops
-            elif letter is None or self.outcomes[letter].final:
-                continue
-            elif name == "RETURNED" and (outcome := OF_EVENT.get(event["outcome"])) is not None:
-                self._settle(letter, outcome)
-            elif name == "COMMAND_REFUSED":
-                self._settle(letter, Outcome.CHANGED)
+            elif isinstance(event, Returned | CommandRefused):
+                self._hear(event)
+
+    def _hear(self, event: Returned | CommandRefused) -> None:
+        letter = self._commands.get(event.command)
+        outcome = OF_EVENT.get(event.outcome) if isinstance(event, Returned) else Outcome.CHANGED
+        if letter is not None and outcome is not None and not self.outcomes[letter].final:
+            self._settle(letter, outcome)
 
     def _settle(self, letter: str, outcome: Outcome) -> None:
         self.outcomes[letter] = outcome
@@ -204,22 +215,18 @@ class Drive:
         self._news = time.monotonic()
         self._tell(count(self.outcomes))
 
-    def _publish(self, name: str, **facts: object) -> None:
+    def _publish(self, event: Callable[[str, int, str, str, Mapping[str, int]], RedriveCounts]) -> None:
         self._told = time.monotonic()
-        publish(self.kafka, name, self.plan.redrive, self.decision, outcomes=count(self.outcomes), **facts)
+        by, reason = self.decision.by, self.decision.reason
+        _publish(self.kafka, event(self.plan.redrive, _now(), by, reason, count(self.outcomes)))
 
 
-def publish(kafka: Kafka, name: str, redrive: str, decision: Decision, **facts: object) -> None:
-    """Report something about a redrive to the events topic.
+def _now() -> int:
+    return time.time_ns() // 1_000
 
-    Raises:
-        LogError: Kafka did not take it.
-    """
-    content = {
-        "event": name, "redrive": redrive, "at": time.time_ns() // 1_000, "by": decision.by, "reason": decision.reason,
-        **facts,
-    }  # fmt: skip
-    append(kafka, events_topic(kafka.namespace), [(redrive.encode(), json.dumps(content).encode())])
+
+def _publish(kafka: Kafka, event: RedriveEvent) -> None:
+    append(kafka, events_topic(kafka.namespace), [(event.redrive.encode(), encode_tool_event(event))])
 
 
 def stop(kafka: Kafka, redrive: str, by: str, reason: str) -> None:
@@ -229,12 +236,12 @@ def stop(kafka: Kafka, redrive: str, by: str, reason: str) -> None:
         LogError: Kafka did not take it, or no such redrive runs.
     """
     last = next(iter(events_of(kafka, redrive)[-1:]), None)
-    if last is None or last["event"] == ENDED:
+    if last is None or isinstance(last, RedriveEnded):
         raise LogError(f"{redrive} does not run" if last is not None else f"nothing is known of {redrive}")
-    publish(kafka, STOP, redrive, Decision(Action.RETRY, by, reason))
+    _publish(kafka, RedriveStop(redrive, _now(), by, reason))
 
 
-def events_of(kafka: Kafka, redrive: str) -> list[dict[str, Any]]:
+def events_of(kafka: Kafka, redrive: str) -> list[RedriveEvent]:
     """Return what was reported about a redrive so far.
 
     Raises:
@@ -242,4 +249,4 @@ def events_of(kafka: Kafka, redrive: str) -> list[dict[str, Any]]:
     """
     with Follower(kafka, [events_topic(kafka.namespace)]) as follower:
         found = understood(follower.to_the_end(PATIENCE))
-    return [event for event in found if event.get("redrive") == redrive]
+    return [event for event in found if isinstance(event, RedriveEvent) and event.redrive == redrive]

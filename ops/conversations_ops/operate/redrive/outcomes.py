@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from conversations.protocol import events
+
 
 class Outcome(StrEnum):
     """What became of one letter."""
@@ -27,7 +29,12 @@ class Outcome(StrEnum):
         return self not in (Outcome.OPEN, Outcome.SENT)
 
 
-OF_EVENT = {"handled": Outcome.HANDLED, "failed": Outcome.BACK, "ended": Outcome.ENDED, "decided": Outcome.CHANGED}
+OF_EVENT: Mapping[str, Outcome] = {
+    events.Outcome.HANDLED: Outcome.HANDLED,
+    events.Outcome.FAILED: Outcome.BACK,
+    events.Outcome.ENDED: Outcome.ENDED,
+    events.Outcome.DECIDED: Outcome.CHANGED,
+}
 """By what the event RETURNED says."""
 
 
