@@ -19,6 +19,18 @@ What an item asks for, by its kind (``_tasks``):
 * a ``Deadline`` asks the endpoint what is due; each handler to run gets an item of its own, as each may fail by itself.
 
 An item whose handler failed comes back here as the same kind of item, made of its row, with its park.
+
+**What a handler sees** is a draft (``conversations.dialog``). It checks each thing that the handler asks for against the state that the
+things before would leave, and changes nothing. So a handler that fails leaves nothing behind, whatever it asked for, and a draft that
+is applied cannot be refused any more: its lane is the only one that changes these endpoints, and the lane has waited for the handler.
+
+**Slow handlers** outlive their step. The step is closed and committed without them, and again, as often as it takes. When the handler
+returns, its run goes on in the middle of whatever step is under way, and its result is part of that step's transaction. At its time
+limit a run is abandoned: its failure is judged in its place, and the lane gets another run. The thread of an abandoned handler is lost
+until the handler returns. With too many of them lost the worker ends, and its process is replaced.
+
+**Our own code** may fail in here as well. Such a failure must not look like the handler's. It is caught around everything (``steps``), and
+its partition is built anew from what is committed: half of a step is in memory, and nobody knows which half.
 """
 
 from __future__ import annotations
@@ -61,26 +73,35 @@ SETTLED = object()
 
 
 def start(partition: Partition, lane: Lane) -> Run:
-    """Make the run that works off a lane."""
+    """Make the run that works off a lane; a lane has one run at a time, so one handler at a time."""
     run = Run(lane, steps(partition, lane))
     lane.begin(run)
     return run
 
 
 def start_ready(partition: Partition, mark: Mark) -> None:
-    """Start the runs of all lanes of a partition that have something to do."""
+    """Start the runs of all lanes of a partition that have something to do.
+
+    All runs are made before the first is started: one that is started may end at once, and put its lane back among the ready ones.
+    """
     runs = [start(partition, lane) for lane in partition.work.take_ready() if lane.run is None and lane.items]
     partition.work.start(runs, mark)
 
 
 def steps(partition: Partition, lane: Lane) -> Steps:
-    """Work off a lane; yields each handler to call, is sent what it raised. Holds the owner's lock in between."""
+    """Work off a lane; yields each handler to call, is sent what it raised. Holds the owner's lock in between.
+
+    The run ends when its lane has nothing more to do, when the step's budget is spent, when the item at the head must be announced
+    first, or when the run counts no more. A lane that has something left is taken up again by the next step.
+    """
+    # The budget ends a run between two items: what a step writes has a limit, and lanes go on with the next step.
     lock, brakes, breakdowns = partition.owner.lock, partition.owner.brakes, partition.owner.breakdowns
     items, progress, room, item, run = lane.items, partition.progress, Room(partition), None, lane.run
     lock.acquire()
     try:
         while items and not partition.gone and not partition.owner.budget.is_spent():
             item, held_back = items[0], False
+            # Three questions before anything is done: is a failure being looked for, has the item its turn, did our code fail with it?
             if breakdowns.careful:
                 partition.outbox.begin(item)
             if partition.work.suspicion is not None and not partition.work.suspicion.has_turn(item):
@@ -90,6 +111,7 @@ def steps(partition: Partition, lane: Lane) -> Steps:
             for first in () if condemned is SETTLED else _tasks(partition, item):
                 task: Task | None = first
                 while task is not None:
+                    # Then three before the handler is called: is it held back, is it announced, is it given up on already?
                     _begins(partition, item, task)
                     if progress.row.off or (brakes.peers and brakes.holds_back(item.park, task.active.endpoint.peer)):
                         switch.hold_back(partition, item, task.without)
@@ -101,12 +123,14 @@ def steps(partition: Partition, lane: Lane) -> Steps:
                     if isinstance(condemned, Condemned):
                         failures.give_up_on_failed(partition, item, task, condemned.failure)
                         break
+                    # The body is decoded here, with the lock held: a body that is not what its type says calls no handler.
                     draft = Draft(room, task.active)
                     try:
                         call = _call(item, task, draft)
                     except InvalidBody as error:
                         task = _invalid(partition, item, error)
                         continue
+                    # From here until the lock is taken again everything may change but this lane.
                     run.begins(call)
                     lock.release()
                     failure = yield call
@@ -135,7 +159,8 @@ def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
     if not is_owed and partition.parking.is_stale(item):
         return ()
     if item.handler:
-        # It failed before, or waited to be announced: what asked for it is settled, and would not ask again.
+        # It failed before, or waited to be announced: what asked for it is settled, and would not ask again. The endpoint only says
+        # whether it is still owed: the timer may be set anew by now, or the dialog may be over.
         task = _running_task(partition, item)
         return () if task is None else (task,)
     if isinstance(item, Arrival):
@@ -148,7 +173,10 @@ def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
 
 
 def _carry_out(partition: Partition, order: Order) -> None:
-    """Do what a command says: about its partition, about a failed message, or about its dialog."""
+    """Do what a command says: about its partition, about a failed message, or about its dialog.
+
+    All but ticks and the switch take effect once (``commands``). Those two may be repeated: they say how things are to be.
+    """
     partition.owner.counts.count_command()
     operations = order.command.operations
     first = operations[0]
@@ -165,7 +193,11 @@ def _carry_out(partition: Partition, order: Order) -> None:
 
 
 def _may_run(partition: Partition, lane: Lane, item: Item, task: Task) -> bool:
-    """Say whether a handler may be called; if not, its lane waits until it is announced, or goes on without it."""
+    """Say whether a handler may be called; if not, its lane waits until it is announced, or goes on without it.
+
+    An item is asked about before it is looked at, and its handler once more: a record that broke its dialog calls ``on_error``, which has a
+    name of its own among the suspects.
+    """
     suspicion = partition.work.suspicion
     died = suspicion.doom(item) if suspicion is not None else None
     if suspicion is None or (died is None and suspicion.may_run(item)):
@@ -178,7 +210,12 @@ def _may_run(partition: Partition, lane: Lane, item: Item, task: Task) -> bool:
 
 
 def _verdict(partition: Partition, item: Item) -> Condemned | object | None:
-    """Say whether our own code failed with an item before; what no policy can be applied to is set aside at once."""
+    """Say whether our own code failed with an item before; what no policy can be applied to is set aside at once.
+
+    The same goes for what processes died of. A command is set aside at the first failure: it has no policy.
+
+    Returns None for nearly all; ``SETTLED`` when nothing is left to be done; else why its policy is to be applied without a call.
+    """
     found, suspicion = quarantine.verdict(partition, item), partition.work.suspicion
     if found is None and suspicion is not None and (died := suspicion.doom(item)) is not None:
         # A message that processes die of is given up on where its handler would be called, unless it has none.
@@ -192,11 +229,15 @@ def _verdict(partition: Partition, item: Item) -> Condemned | object | None:
 
 
 def _has_no_handler(item: Item) -> bool:
+    """Say whether no policy can be applied to an item, because nothing of it would ever call a handler."""
     return isinstance(item, Order) or (isinstance(item, Arrival) and item.envelope.kind not in HANDLED)
 
 
 def _begins(partition: Partition, item: Item, task: Task) -> None:
-    """Note which handler runs; if it is not that of the item's record, the record is settled and needs no row."""
+    """Note which handler runs; if it is not that of the item's record, the record is settled and needs no row.
+
+    So a successor that takes the item up from its rows calls the same handler, and does not take the record a second time.
+    """
     if item.handler != task.without:
         item.run_handler(task.without)
     if task.without and isinstance(item, Recorded) and item.row != NO_ROW:
@@ -204,7 +245,10 @@ def _begins(partition: Partition, item: Item, task: Task) -> None:
 
 
 def _due(partition: Partition, active: Active) -> Sequence[Task]:
-    """Do what deadlines ask for; each handler to run gets an item of its own, as each may fail by itself."""
+    """Do what deadlines ask for; each handler to run gets an item of its own, as each may fail by itself.
+
+    The first is run for the item that is at the head now, the others follow at the end of the lane.
+    """
     tasks = inbound.due(partition, active)
     for task in tasks[1:]:
         item = Deadline(active, handler=task.without)
@@ -214,7 +258,10 @@ def _due(partition: Partition, active: Active) -> Sequence[Task]:
 
 
 def _call(item: Item, task: Task, draft: Draft) -> Call:
-    """Make one run of a handler; its body is decoded afresh, so that a failed run leaves nothing behind."""
+    """Make one run of a handler; its body is decoded afresh, so that a failed run leaves nothing behind.
+
+    A handler gets what happened, and the dialog: a message has its body, an error its code, an end and a timer nothing.
+    """
     envelope = item.envelope if isinstance(item, Arrival) else None
     edited = item.park.row.edited if item.park is not None else ""
     dialog: Dialog[object] = Dialog(draft, task.active, envelope, item.attempts + 1, edited)
@@ -226,6 +273,7 @@ def _call(item: Item, task: Task, draft: Draft) -> Call:
 
 
 def _invalid(partition: Partition, item: Item, error: InvalidBody) -> Task | None:
+    """Break the contract for a body that is not what its type says; what that calls comes in the handler's place."""
     if not isinstance(item, Arrival):
         raise error  # only a message has a body
     return inbound.invalid(partition, item, error)
@@ -236,16 +284,18 @@ def _outcome(
 ) -> Task | None:
     """Carry out what a handler asked for, or charge its failure; return the task when it is to be run again."""
     active = task.active
+    # State is encoded before anything is applied: when it cannot be, the handler has failed and its draft is thrown away.
     if failure is None and draft.has_state:
         failure = _keep_state(partition, active, draft.outcome)
     if failure is not None:
         return None if failures.judge(partition, item, task, failure) else task
     if partition.progress.row.rollbacks:
-        partition.progress.succeeded()
+        partition.progress.succeeded()  # only rollbacks in a row turn a queue off
     brakes = partition.owner.brakes
     if brakes.is_counting or brakes.peers or not brakes.well.get(active.endpoint.peer):
         failures.succeeded(partition, item, active.endpoint.peer)
     partition.parking.forget_retry(active, task.without, parking.HANDLED)
+    # The draft first, in the order it was written; then the end of the message, which may end the dialog.
     if draft.asks:
         outbound.apply(partition, draft)
     if task.finish is not None:
@@ -258,7 +308,11 @@ def _outcome(
 
 
 def _keep_state(partition: Partition, active: Active, state: object) -> BaseException | None:
-    """Write the group's state if it changed; state that cannot be encoded is a failure of its handler."""
+    """Write the group's state if it changed; state that cannot be encoded is a failure of its handler.
+
+    Each handler got a fresh copy of the state. Only the copy of a handler that succeeded is encoded, and compared with what is kept: a
+    handler that only reads costs no row.
+    """
     codec = partition.owner.service.state
     try:
         data = codec.encode(state)
@@ -277,7 +331,10 @@ def _keep_state(partition: Partition, active: Active, state: object) -> BaseExce
 
 
 def check_time_limits(partition: Partition) -> None:
-    """Give up on runs of handlers that are past their limit."""
+    """Give up on runs of handlers that are past their limit.
+
+    The lock is taken only for those that seem to be, and they are asked again under it.
+    """
     now = time.monotonic()
     for lane, run in list(partition.work.slow.items()):
         if run.overdue(now):
@@ -289,7 +346,7 @@ def check_time_limits(partition: Partition) -> None:
 
 
 def drain(partition: Partition, deadline: float) -> None:
-    """Wait for the handlers that run, until ``deadline`` of the monotonic clock."""
+    """Wait for the handlers that run, until ``deadline`` of the monotonic clock; what still runs then stays a row."""
     with partition.owner.lock:
         runs = partition.work.runs
     for run in runs:
@@ -298,7 +355,10 @@ def drain(partition: Partition, deadline: float) -> None:
 
 
 def overdue(partition: Partition, lane: Lane) -> None:
-    """Charge the handler at a lane's head with a time-out and let the lane go on."""
+    """Charge the handler at a lane's head with a time-out and let the lane go on.
+
+    The handler itself cannot be stopped. Whatever it does from now on is refused: its run is abandoned, and its draft is never applied.
+    """
     item = lane.items[0]
     task = _running_task(partition, item)
     lane.end()
@@ -323,6 +383,10 @@ def _running_task(partition: Partition, item: Item) -> Task | None:
 
 
 def _timer(partition: Partition, active: Active) -> Task | None:
+    """Say which handler a timer calls that fired before, and waited.
+
+    None where this release declares none: the timer is over then, or it would wait for ever.
+    """
     task = inbound.timer(active)
     if task is None:  # this release has no handler for it
         partition.parking.forget_retry(active, rows.TIMER, parking.ENDED)
@@ -334,9 +398,13 @@ def _timer(partition: Partition, active: Active) -> Task | None:
 
 
 def _finished(partition: Partition, lane: Lane, item: Item, *, held_back: bool = False) -> None:
-    """An item is settled, or waits elsewhere: drop its row, and let what was held behind it follow."""
+    """An item is settled, or waits elsewhere: drop its row, and let what was held behind it follow.
+
+    ``held_back``: its handler was not called, as the queue is off or the brake is on; a suspicion stays with it.
+    """
     items = lane.items
     items.popleft()
+    # Its waiting row goes with the transaction that carries its result: until then a successor would handle it.
     if item.row != NO_ROW and isinstance(item, Recorded):
         partition.waiting.drop(item)
     if partition.work.suspicion is not None:
@@ -344,6 +412,7 @@ def _finished(partition: Partition, lane: Lane, item: Item, *, held_back: bool =
     if item.park is not None:
         partition.parking.head_done(item)
     active = item.active
+    # A gap may have closed: the message behind it comes to the front, before whatever else the lane has to do.
     if not active.exists or not active.endpoint.inbound.held:
         return
     number = active.endpoint.inbound.ready()

@@ -1,4 +1,34 @@
-"""What an envelope does to its endpoint, and which handler that calls."""
+"""What an envelope does to its endpoint, and which handler that calls.
+
+An envelope of the peer goes through four gates, in this order. Each may end its way:
+
+1. **Was its number accepted before it waited?** Then the endpoint has it already, and only its handler is due.
+2. **Is there an endpoint?** Without one it is a stranger's (``strangers``): it begins a dialog, or comes too late, or is refused.
+3. **What does the endpoint say?** ``Endpoint.receive`` is a pure machine. It answers with one ``Reaction``:
+
+   =========  =======================================================================================================
+   DELIVER    the next number: call its handler
+   HOLD       a number before it is missing: keep it as a held row
+   DUPLICATE  it took effect before: count it, and acknowledge it again
+   OVERFLOW   more are held than may be: the dialog breaks
+   END        the peer ended: call ``on_end``, then end this side
+   ERROR      the peer broke the dialog, or its broker did: call ``on_error``, then end this side
+   RESEND     the peer misses something that is not kept any more: the dialog breaks
+   DISCARD    this side is over: keep the bytes of a message as a dead letter
+   =========  =======================================================================================================
+
+4. **Does its dialog wait behind a failed message?** Then it goes behind it, whatever it is. Its number is accepted all the same: an
+   acknowledgement is a receipt. Only an END is accepted in its turn, as it would end the dialog in front of what waits.
+
+An END or an ERROR of the peer does not close this side: a handler may have something to say first. This side ends when that handler has
+finished, and at once where there is none. So ``Task.finish`` is called after the handler, by the run that called it.
+
+A **breach** is a message that the contract does not allow, or whose body is not what its type says. No handler is called and no attempt
+is charged: the bytes are kept, the peer is told with a system code, and this side hears of it as an error.
+
+Deadlines are looked at here as well (``due``), because they end in the same tasks: a timer calls ``on_timer``, an expired lifetime calls
+``on_error``. Some only transmit: an acknowledgement that is owed, a question for what is missing.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +50,15 @@ from conversations.worker.records import encode_item
 from conversations.worker.task import Task
 
 TOO_MANY = "Too many messages wait behind one that failed."
+"""What the peer is told when its dialog has more behind a failed message than the limits allow."""
 
 
 def receive(partition: Partition, item: Arrival) -> Task | None:
-    """Take an envelope in its turn: bring the endpoint up to date and say which handler to run, if any."""
+    """Take an envelope in its turn: bring the endpoint up to date and say which handler to run, if any.
+
+    The endpoint's row is to be written whatever it said: at least an acknowledgement has moved. An item that waited in a row comes here
+    a second time, with its number accepted; a dialog that ended meanwhile has nothing to deliver to, and the bytes are kept.
+    """
     active, envelope = item.active, item.envelope
     parked = partition.parking.parks.get(active.identity) if partition.parking.parks and item.park is None else None
     if item.accepted:
@@ -41,6 +76,7 @@ def receive(partition: Partition, item: Arrival) -> Task | None:
     endpoint = active.endpoint
     if parked is not None and envelope.kind is Kind.END and envelope.seq == endpoint.inbound.next:
         return _wait_behind(partition, item, parked)
+    # Held messages have limits in number and in bytes. Where the bytes are used up, the number that is held now is the limit.
     acked = endpoint.acked
     limit = partition.owner.settings.limits.held_messages
     if partition.waiting.held.bytes and _holds_enough(partition, active, envelope):
@@ -59,7 +95,10 @@ def receive(partition: Partition, item: Arrival) -> Task | None:
 
 
 def _wait_behind(partition: Partition, item: Arrival, parked: Park) -> Task | None:
-    """Park what arrived behind a failed message; a dialog with too many breaks."""
+    """Park what arrived behind a failed message; a dialog with too many breaks.
+
+    Nothing of it is lost by that: all that is parked becomes dead letters, and the peer is told how far it was accepted.
+    """
     active = item.active
     partition.parking.append(parked, item)
     if not partition.parking.is_full(parked):
@@ -68,7 +107,10 @@ def _wait_behind(partition: Partition, item: Arrival, parked: Park) -> Task | No
 
 
 def too_much(partition: Partition, item: Item, task: Task) -> Task | None:
-    """Break a dialog whose message came to wait for the brake, where too much of such peers waits already."""
+    """Break a dialog whose message came to wait for the brake, where too much of such peers waits already.
+
+    Other peers are handled meanwhile, so the queue's input cannot pause for this one.
+    """
     parked = partition.parking.parks.get(task.active.identity)
     if parked is None or item.park is not None or task.codec is None or not partition.parking.is_full(parked):
         return None
@@ -76,6 +118,7 @@ def too_much(partition: Partition, item: Item, task: Task) -> Task | None:
 
 
 def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | None:
+    """Do what the endpoint said of an envelope that is not simply the next message."""
     active = item.active
     endpoint = active.endpoint
     if item.envelope.skipped:
@@ -104,7 +147,10 @@ def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | No
 
 
 def _holds_enough(partition: Partition, active: Active, envelope: Envelope) -> bool:
-    """Say whether a message ahead of a gap is one too many: no more bytes may be held of its dialog, or in the partition."""
+    """Say whether a message ahead of a gap is one too many: no more bytes may be held of its dialog, or in the partition.
+
+    The message that closes the gap is never one too many.
+    """
     limits, held = partition.owner.settings.limits, partition.waiting.held
     if active.endpoint.state not in (State.STARTED_INBOUND, State.CONVERSING) or envelope.kind > Kind.END:
         return False
@@ -112,7 +158,10 @@ def _holds_enough(partition: Partition, active: Active, envelope: Envelope) -> b
 
 
 def _overflow(partition: Partition, item: Arrival) -> Task | None:
-    """Too many are held: the dialog breaks, and the one too many is kept, once, as those that are held."""
+    """Too many are held: the dialog breaks, and the one too many is kept, once, as those that are held.
+
+    A number that is far ahead of all others is not believed, and not remembered: its bytes are kept as often as it comes.
+    """
     active = item.active
     code = codes.NOT_CONVERSING
     if item.envelope.kind is Kind.MESSAGE:
@@ -126,6 +175,7 @@ def _overflow(partition: Partition, item: Arrival) -> Task | None:
 
 
 def _discard(partition: Partition, item: Arrival) -> None:
+    """Keep the bytes of a message that came after this side was over."""
     active = item.active
     if item.envelope.kind is Kind.MESSAGE:
         active.endpoint.gave_up_on()
@@ -136,7 +186,10 @@ def _discard(partition: Partition, item: Arrival) -> None:
 
 
 def deliver(partition: Partition, item: Arrival) -> Task | None:
-    """Say which handler takes a message whose number is accepted; a breach of the contract calls none."""
+    """Say which handler takes a message whose number is accepted; a breach of the contract calls none.
+
+    What the endpoint said when it accepted the number may be over by now: a handler that ran in between may have ended the dialog.
+    """
     active, envelope = item.active, item.envelope
     if active.endpoint.state is not State.CONVERSING and envelope.kind is Kind.MESSAGE:
         # It was accepted while a handler ran that then ended the dialog.
@@ -157,7 +210,10 @@ def deliver(partition: Partition, item: Arrival) -> Task | None:
 
 
 def invalid(partition: Partition, item: Arrival, error: InvalidBody) -> Task | None:
-    """A body that is not what its type says is a breach: no attempt, its bytes kept, the field told to the sender."""
+    """A body that is not what its type says is a breach: no attempt, its bytes kept, the field told to the sender.
+
+    The code says on which side it was found: a target's finding is another code than an initiator's, as with Service Broker.
+    """
     active = item.active
     code = codes.INVALID_AT_TARGET if not active.endpoint.initiator else codes.INVALID
     partition.letters.dead_letter(item, letters.BREACH, failure=error, code=code.number)
@@ -165,6 +221,7 @@ def invalid(partition: Partition, item: Arrival, error: InvalidBody) -> Task | N
 
 
 def _ignored(partition: Partition, item: Arrival, codec: BodyCodec) -> Task | None:
+    """Settle a message that the service ignores by declaration; its body must be what its type says all the same."""
     try:
         body = codec.decode(item.envelope.body)
     except InvalidBody as error:
@@ -174,7 +231,11 @@ def _ignored(partition: Partition, item: Arrival, codec: BodyCodec) -> Task | No
 
 
 def handled(partition: Partition, item: Arrival, body: object) -> None:
-    """A message is settled: tell a request that waits for it, which may end the dialog."""
+    """A message is settled: tell a request that waits for it, which may end the dialog.
+
+    A request of a client in this process begins a dialog, waits for one reply and ends it. The end goes into the same transaction as the
+    reply's result; the client itself is told once that is committed.
+    """
     active = item.active
     partition.owner.counts.count_handled()
     active.endpoint.finished()
@@ -192,13 +253,17 @@ def handled(partition: Partition, item: Arrival, body: object) -> None:
 
 
 def _breach_of(side: Side, message_type: str) -> Code:
+    """Say which code a message has that this side does not receive: of the other direction, or of no direction."""
     if message_type in side.contract.types:
         return codes.SENT_BY_INITIATOR if side.initiator else codes.SENT_BY_TARGET
     return codes.NOT_IN_CONTRACT
 
 
 def breach(partition: Partition, active: Active, code: Code, description: str = "") -> Task | None:
-    """Break the dialog on this side's initiative: the peer is told, then this side's ``on_error`` runs."""
+    """Break the dialog on this side's initiative: the peer is told, then this side's ``on_error`` runs.
+
+    The peer is told in the same transaction: its own ``on_error`` runs once that is committed, and not if it never is.
+    """
     outbound.fail(partition, active, code, description)
     return broken(partition, active)
 
@@ -207,7 +272,10 @@ def breach(partition: Partition, active: Active, code: Code, description: str = 
 
 
 def ended(partition: Partition, active: Active) -> Task | None:
-    """The peer ended: run ``on_end``, then end this side; without a handler end at once."""
+    """The peer ended: run ``on_end``, then end this side; without a handler end at once.
+
+    Everything the peer said before its END was handled by then: the END has the number after them, and waits for its turn.
+    """
     handler = active.side.on_end
     if handler is None:
         outbound.finish_end(partition, active)
@@ -216,7 +284,10 @@ def ended(partition: Partition, active: Active) -> Task | None:
 
 
 def broken(partition: Partition, active: Active) -> Task | None:
-    """The dialog broke: run ``on_error``, then end this side; without a handler end at once."""
+    """The dialog broke: run ``on_error``, then end this side; without a handler end at once.
+
+    An error does not wait for its turn: what the peer said before may be missing for good. What is held or parked becomes dead letters.
+    """
     handler = active.side.on_error
     error = active.endpoint.error
     if active.endpoint.state is not State.ERROR or error is None:
@@ -232,7 +303,11 @@ def broken(partition: Partition, active: Active) -> Task | None:
 
 
 def due(partition: Partition, active: Active) -> list[Task]:
-    """Do what deadlines of an endpoint ask for; return the handlers to run."""
+    """Do what deadlines of an endpoint ask for; return the handlers to run.
+
+    Several may have passed together, above all after a restart. Each is done in the order that the endpoint names them, and may make the
+    next one void: an expired lifetime ends a timer. So the tasks are asked once more at the end whether they are still due.
+    """
     tasks: list[Task | None] = []
     if not active.exists:
         return []
@@ -269,7 +344,10 @@ def _is_still_due(task: Task) -> bool:
 
 
 def timer(active: Active) -> Task | None:
-    """Say which handler a timer that fired calls."""
+    """Say which handler a timer that fired calls.
+
+    The row keeps the timer until its handler has finished, so that a crash calls the handler again.
+    """
     handler = active.side.on_timer
     if handler is None:
         active.endpoint.fired()
@@ -278,11 +356,13 @@ def timer(active: Active) -> Task | None:
 
 
 def _fired(partition: Partition, active: Active) -> None:
+    """The timer's handler has finished: the timer is over, unless the handler set it anew."""
     active.endpoint.fired()
     partition.touch(active)
 
 
 def _tell_acknowledged(partition: Partition, endpoint: Endpoint) -> None:
+    """Tell a client of this process that waits for it, once the step is committed."""
     watcher = partition.owner.watchers.get(endpoint.conversation) if endpoint.initiator else None
     if watcher is not None:
         partition.outbox.notify(watcher.acknowledged)

@@ -13,6 +13,18 @@ Each wait is a ``Park``, with one of three ends:
 A park that is taken up is **taken**: its head is in its lane, or about to be. When the head is done the next follows, and at most
 ``SLICE`` of them in one step. The park is over with its last row.
 
+**Order** is kept by three rules. A record of a parked dialog is appended behind the others before anything else is done with it. A head is
+taken up as an item of the dialog's own lane, behind whatever the lane has to do, and its followers come one by one, each when the one
+before it is done. And a head that fails again keeps its number: nothing is ever moved in front of it.
+
+**Crashes** need no care of their own. A row is written in the transaction that lets its record wait, and deleted in the one that carries
+its result. A process that dies in between leaves the row, and the next owner takes it up at its time. What an operator decides is a
+command, and takes effect in one transaction with the rows it changes. A **ticket** that grows with each wait tells an operator who looked
+before the last attempt that the decision comes too late.
+
+**Suspicion.** What waits since before an unclean start may be what ended the last process, but only if it had its turn. A park that waits
+for time, or for an operator, is not suspect: its failure was committed. One that only waits for its turn is.
+
 What waits is counted three times. ``bytes`` is everything. ``counted_bytes`` is the part under the limit: records behind a failure.
 ``braked_bytes`` is the part that waits for the brake.
 """
@@ -83,7 +95,10 @@ class Parking:
         """Bytes of all parked records; of those under the limit; of those that wait for the brake."""
 
     def restore(self) -> None:
-        """Learn from the rows what waits."""
+        """Learn from the rows what waits.
+
+        Only the parks come into memory, not the records behind them: thousands of records behind one failure cost one object.
+        """
         for kind, parks in ((rows.PARK, self.parks), (rows.RETRY, self.retries)):
             for key, row in self._outbox.store.scan(kind):
                 park = parks[key[1:]] = Park(rows.decode_park(row), suspect=True)
@@ -107,12 +122,16 @@ class Parking:
         return min([soonest, *(park.wakes for park in found if park is not None and not park.taken)])
 
     def _look_in_time(self, active: Active) -> None:
+        """Make sure the endpoint is looked at when its next attempt is due."""
         deadline = self.wake_time(active)
         if deadline < active.scheduled:
             self._schedule.enter(active, deadline)
 
     def release(self, now: int) -> None:
-        """Give everything its turn that waits for the queue to be on, or for a brake that is not on any more."""
+        """Give everything its turn that waits for the queue to be on, or for a brake that is not on any more.
+
+        The turns come by the schedule, a slice in each step, so that a queue that was off for weeks does not fill one transaction.
+        """
         braked = self._owner.brakes.peers
         for parks in (self.parks, self.retries):
             for name, park in parks.items():
@@ -160,7 +179,10 @@ class Parking:
         self._show(item, found)
 
     def _show(self, item: Arrival, found: Park) -> None:
-        """Let others see the wait, on the topic of the longest declared delay that is not longer."""
+        """Let others see the wait, on the topic of the longest declared delay that is not longer.
+
+        Nothing reads that record back: the truth is the row. It is for people and for pipelines.
+        """
         wait = found.row.due - self._owner.now
         topic = next((topic for delay, topic in self._owner.topics.retries if delay <= wait), None)
         if topic is not None and found.wakes != NEVER:
@@ -187,6 +209,10 @@ class Parking:
             self.postpone(item, due, failure)
 
     def _wait(self, active: Active, found: Park, due: int, failure: str) -> None:
+        """Let a park wait, and note why; a long text is cut, as all of it is in memory.
+
+        Each wait draws a new ticket: a decision made for the wait before comes too late.
+        """
         found.fail(failure[:FAILURE_LIMIT], active.endpoint.peer)
         found.wait(due, self._owner.now)
         self._look_in_time(active)
@@ -194,7 +220,10 @@ class Parking:
     # -- what arrives meanwhile ---------------------------------------------------------------------------------------------
 
     def append(self, found: Park, item: Arrival) -> None:
-        """Put a record behind what is parked of its dialog; an END takes effect in its turn only, and only the first."""
+        """Put a record behind what is parked of its dialog; an END takes effect in its turn only, and only the first.
+
+        The head is not counted under the limit, and neither is what only waits its turn: both are no failure of the dialog.
+        """
         row, own, endpoint, size = found.row, item.active.identity, item.active.endpoint, len(item.value)
         is_end = item.envelope.kind is Kind.END
         if is_end:
@@ -211,6 +240,7 @@ class Parking:
         self._changed.add(rows.PARK + own)
 
     def _count(self, found: Park, records: int, size: int) -> None:
+        """Count records behind a failure, which have a limit; negative numbers take them out again."""
         found.count(records, size)
         self.counted_bytes += size
 
@@ -283,7 +313,10 @@ class Parking:
                 self._work.enqueue(active.lane, item)
 
     def _take(self, active: Active, found: Park) -> None:
-        """Put the head into its lane, behind whatever the lane has to do."""
+        """Put the head into its lane, behind whatever the lane has to do.
+
+        When the step has taken on enough it is put off to the next one, in its order.
+        """
         if self._slice_left <= 0 or self._owner.budget.is_spent():
             self._draining.append((active.identity, found))
             return
@@ -313,6 +346,7 @@ class Parking:
             self._take(active, found)
 
     def _drop_head(self, found: Park, item: Arrival) -> None:
+        """Delete the head's row: the next record is the head, or the park is over."""
         row, own, size = found.row, item.active.identity, len(item.value)
         self._outbox.write(_key(own, row.first), None)
         found.drop_head(size)
@@ -324,7 +358,10 @@ class Parking:
         self._changed.add(rows.PARK + own)
 
     def keep(self, item: Item) -> None:
-        """Write the row of a head again, whose handler began or failed since."""
+        """Write the row of a head again, whose handler began or failed since.
+
+        The step is closed while it is at work: its attempts so far must not be forgotten with the process.
+        """
         found = item.park
         if found is None or not isinstance(item, Arrival) or self.is_stale(item) or not item.is_changed:
             return
@@ -393,6 +430,10 @@ class Parking:
         self._drop(self.parks, rows.PARK, active.identity)
 
     def _settle(self, item: Arrival) -> None:
+        """Keep what waited in a dialog that is over: a message as a dead letter; the peer's END is heard.
+
+        Its number was accepted, so that nobody sends it again: these bytes are the only ones.
+        """
         endpoint, envelope = item.active.endpoint, item.envelope
         if envelope.kind is Kind.MESSAGE:
             self._letters.dead_letter(item, letters.PARKED_AT_END)
@@ -434,5 +475,6 @@ def _key(own: bytes, number: int) -> bytes:
 
 
 def _is_running(active: Active, found: Park) -> bool:
+    """Say whether a dialog's head is being handled just now: then its own result decides about it."""
     items = active.lane.items
     return bool(items) and items[0].park is found

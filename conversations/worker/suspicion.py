@@ -1,9 +1,18 @@
-"""Finding the message that kills the process: after an unclean start nothing from before it runs that was not announced.
+"""Finding the record that kills the process: after an unclean start, earlier records run only once announced.
 
-A partition that was not given back in order has crashed somebody, perhaps. What is from before its start is suspect: before it is
-decoded (``taking``), and again before it is carried out, it is **announced**, named in the partition's row, and committed. What was
-announced when a process died has its turn alone after the next start, beside nothing else that is suspect in the process; what
-processes die of when it is alone, too often, is given up on without being tried again. What arrives after the start runs as always.
+A start is unclean when the partition was not given back in order. Then the last process may have died of one of its records. All
+records from before the start are **suspect**. A suspect is **announced** before it is decoded (``taking``), and again before it is carried
+out: its name is written into the partition's row, and committed.
+
+    suspect --> wanted --commit begins--> flying --committed--> allowed --it has its turn--> finished
+                                                                   |
+                                                                   '-- the process dies: its name is found in the row
+
+The next process finds the names. A record that was announced when a process died has its turn **alone**: no other suspect of the process
+runs beside it (``stage``). A death alone is charged to it. After ``settings.deaths`` such deaths it is given up on without being tried,
+by its policy. Should processes die even of that, it is set aside.
+
+Records that arrive after the start are not suspect. They run as always, and pay one comparison.
 """
 
 from __future__ import annotations

@@ -1,4 +1,35 @@
-"""The worker: poll, decide, let handlers run, commit; take partitions up and give them back."""
+"""The worker: it lives in steps, and each step is one Kafka transaction.
+
+**Threads.** One thread polls: it alone talks to Kafka, opens partitions and closes steps. Handlers run on other threads (``Threads``). What they
+asked for is carried out under ``owner.lock``, between two handlers of a lane. ``stop``, ``ready`` and ``counts`` are for any thread.
+
+**A step** is told in ``step``, top down. It has two rules that are easy to break:
+
+* Whatever a step read is in the transaction, as a result or as a row. Records that it did not take on stay in the backlog, and the
+  positions stay before them.
+* Polling may change everything. Kafka tells a worker in the middle of ``poll`` that partitions went. So no list of partitions, and no
+  list of records, survives a call of ``poll``: it is taken anew from ``assignment``.
+
+**A commit** ends in one of five ways:
+
+==================  ===================================================================================================
+it is done          the rows go into the local copies, and notices are called (``departure.landed``)
+``Fenced``          another worker owns some of the partitions by now: poll, to be told which; commit the rest again
+DestinationFailed   a topic refuses records: they are taken out, and become rows; commit again (``refusals``)
+``Interrupted``     the transaction was aborted, and nothing of it happened: commit again
+``InDoubt``         nobody knows what was committed: forget everything, and join again over a new connection
+==================  ===================================================================================================
+
+A commit that is repeated carries the same flights: nothing is handled again.
+
+**Failures** have a size. What a handler raises concerns its message (``failures``). What our own code raises around a handler concerns its
+partition, which is built anew from what is committed (``quarantine``). Damaged rows concern their partition, which is set aside. Kafka's
+failures concern the worker: it joins again, or it ends and its process is replaced.
+
+**Giving back.** When Kafka takes partitions away it waits for ``revoked``. Handlers get ``settings.revocation`` to finish; their results are
+committed; the partition's row is marked clean, so that its next owner need not suspect anything. A handler that is still at work is left
+behind: its message is a row, and the next owner calls its handler again. ``lost`` is the same without the chance to commit.
+"""
 
 from __future__ import annotations
 
@@ -47,19 +78,24 @@ from conversations.worker.readiness import Readiness
 log = logging.getLogger("conversations.worker")
 
 IDLE = 0.1
-"""Seconds a poll waits when nothing is under way."""
+"""Seconds a poll waits when nothing is under way: a deadline that is sooner ends the wait."""
 BUSY = 0.005
 """Seconds a poll waits while slow handlers run, whose results should not wait long."""
 COMMIT_TRIES = 100
+"""Aborted transactions in a row after which the worker joins anew."""
 LEAVING = 10.0
 """Seconds for which a worker that was told to stop goes on trying to commit, after its handlers had their time."""
 FENCES_AT_ONCE = 3
+"""Fenced commits in a row that are repeated at once."""
 FENCED_PAUSE = 0.1
 """Seconds a poll waits after a fenced commit to be told which partitions went; a rejoin takes several."""
 
 
 class Worker:
     """Owns partitions of one service's queue and handles what arrives in them.
+
+    Several workers of one service share its partitions, in one process or in many: Kafka's consumer group says who has which. A worker that
+    is told to stop gives its partitions back; one that dies loses them, and their next owner finds everything in rows.
 
     Args:
         service: what to run; checked for completeness at once.
@@ -146,7 +182,10 @@ class Worker:
             self.close()
 
     def stop(self) -> None:
-        """Ask ``run`` to end; may be called from any thread and from signal handlers."""
+        """Ask ``run`` to end; may be called from any thread and from signal handlers.
+
+        The step under way is finished, handlers get ``settings.revocation``, and the last commit is tried for ``LEAVING`` seconds at most.
+        """
         self._stop_by = min(self._stop_by, time.monotonic() + self.settings.revocation.total_seconds() + LEAVING)
         self.stopping.set()
 
@@ -165,11 +204,13 @@ class Worker:
             return 0
         records: Sequence[Record] = ()
         try:
+            # Poll. What was read is in the backlog until it is taken: each call of poll may lose partitions.
             records = self._poll(timeout)
             self.assignment.keep(records)  # opening commits, which may lose partitions, read on, or fail
             self._advance_restores()
             records = self.assignment.take_backlog()
             with self.owner.lock:
+                # Route: one time for everything in this step, and no more than the step's budget takes on.
                 self.owner.begin_step()
                 if self.owner.budget.begin() and any(partition.work.ready for partition in self.partitions.values()):
                     self._put_back(records)  # what the last step took on and did not get to goes first
@@ -177,8 +218,10 @@ class Worker:
                     self._put_back(routing.route(self.owner, self.partitions, records, self._set_damaged_aside))
                     self._wake()
                 mark = self._start()
+            # Run: quick handlers are done when the wait is over. Slow ones go on beside the next steps.
             self.scheduler.wait(mark, self.settings.patience.total_seconds())
             self._check_time_limits()
+            # Close, commit, land.
             self._commit()
             self._build_anew()
         except InDoubt as error:
@@ -193,7 +236,10 @@ class Worker:
         return len(records)
 
     def _join(self) -> bool:
-        """Enter the group; False when Kafka, which is known to be there, cannot do it now: then it is tried again."""
+        """Enter the group; False when Kafka, which is known to be there, cannot do it now: then it is tried again.
+
+        At the first start an unreachable Kafka is an error, as its address may be wrong. Later it is an outage, which the worker outlives.
+        """
         self.owner.begin_step()
         began = time.monotonic()
         try:
@@ -221,6 +267,10 @@ class Worker:
     # -- reading ----------------------------------------------------------------------------------------
 
     def _poll(self, timeout: float) -> Sequence[Record]:
+        """Read what there is, for as long as nothing else has to be done.
+
+        The wait ends with the soonest deadline of any partition. While handlers run it is short, as their results should not wait.
+        """
         limit = self.settings.batch
         if self.assignment.backlog:
             timeout, limit = 0.0, 1  # only to be heard of: a member that does not poll is thrown out of its group
@@ -242,6 +292,10 @@ class Worker:
         routing.leave(self.partitions, records)
 
     def _wake(self) -> None:
+        """Give everything its turn that waits for time: destinations, brakes, deadlines, further attempts, paused queues.
+
+        Destinations come first: what they take again goes out before anything that is said in this step.
+        """
         owner = self.owner
         owner.destinations.try_again(owner.now)
         probes.wake(owner.brakes, self.partitions.values(), owner.now)
@@ -255,12 +309,14 @@ class Worker:
                 partition.transmission.release()
 
     def _start(self) -> Mark:
+        """Start the lanes that have something to do; the mark is reached when all that they start has finished."""
         mark = Mark()
         for partition in self.partitions.values():
             dispatch.start_ready(partition, mark)
         return mark
 
     def _check_time_limits(self) -> None:
+        """Give up on handlers that run for too long; their threads are lost, and replaced."""
         for partition in self.partitions.values():
             if partition.work.slow:
                 dispatch.check_time_limits(partition)
@@ -269,6 +325,10 @@ class Worker:
     # -- committing -------------------------------------------------------------------------------------
 
     def _commit(self, partitions: Sequence[Partition] | None = None) -> None:
+        """Close the step of these partitions, of all if none are named, and commit what they have together.
+
+        Endpoints leave memory behind a commit only: until their rows are committed and landed, memory is the only place that has them.
+        """
         chosen = [p for p in (partitions or self.partitions.values()) if not p.gone]
         with self.owner.lock:
             self._raise_failure()  # what its lane did until then is half done: nothing of it is committed
@@ -283,12 +343,18 @@ class Worker:
         self._raise_failure()
 
     def _raise_failure(self) -> None:
+        """Raise what a lane's own code failed with and no record is to blame for: the worker ends."""
         if self.owner.breakdowns.failure is not None:
             if (partition := self.partitions.get(self.owner.breakdowns.failed_in)) is not None:
                 rollbacks.count(partition, self.owner.breakdowns.failure)
             raise self.owner.breakdowns.failure
 
     def _commit_flying(self, flying: list[Partition]) -> None:
+        """Commit the flights that have departed, land them, and call their notices without the lock.
+
+        Handlers go on meanwhile, under the lock between two of them, and fill the next flights. A notice may call the application, which
+        may wait for a handler: so no notice is called with the lock held.
+        """
         before = self._phase
         if before is Phase.STEPPING:
             self._phase = Phase.COMMITTING
@@ -307,18 +373,23 @@ class Worker:
             notice()
 
     def _build_anew(self) -> None:
-        """Forget the partitions in which our own code failed, and restore them: nothing of the step was committed."""
+        """Forget the partitions in which our own code failed, and restore them: nothing of the step was committed.
+
+        The record that is to blame is remembered here, and set aside when it comes again.
+        """
         for number in self.owner.breakdowns.take_broken():
             if number in self.partitions:
                 self.assignment.build_anew(number)
                 self.readiness.look(works=False)
 
     def _commit_until_done(self, flying: list[Partition]) -> tuple[list[Partition], dict[int, int]]:
+        """Commit, again and again, until it is certain; return the partitions that landed, and their checkpoints."""
         fences = interrupted = 0
         for _ in range(2 * COMMIT_TRIES):
             flying = [p for p in flying if not p.gone]
             if not flying:
                 return [], {}
+            # Taken anew for each try: a flight may have lost records, and a partition may be gone.
             flights = {p.number: p.outbox.flying for p in flying if p.outbox.flying is not None}
             outs = [out for flight in flights.values() for out in flight.outs]
             offsets = {number: flight.queue for number, flight in flights.items()}
@@ -369,12 +440,16 @@ class Worker:
         self.lost(partitions)
 
     def lost(self, partitions: Sequence[int]) -> None:
-        """Forget partitions that belong to somebody else."""
+        """Forget partitions that belong to somebody else; nothing of them is committed, and results that still come are refused."""
         with self.owner.lock:
             self.owner.breakdowns.forget(list(partitions))
         self.assignment.forget(partitions)
 
     def _advance_restores(self) -> None:
+        """Go on restoring, and commit at once that the partitions which are there now were opened.
+
+        That commit says "not given back" in their rows, before the first record is looked at.
+        """
         opened = self.assignment.advance()
         if opened:
             # Before any handler runs: one that kills the process is to be found by the starts that are counted here.
@@ -382,14 +457,20 @@ class Worker:
         self.readiness.look(works=self.assignment.is_complete)
 
     def _set_partition_aside(self, number: int, why: str) -> None:
-        """Commit what is finished of a partition that a human must look at, and stop it; the others go on."""
+        """Commit what is finished of a partition that a human must look at, and stop it; the others go on.
+
+        Its input is wrong, and not its rows: the topic was made anew, or records are gone that were not read.
+        """
         self.owner.log.drop(number)
         if (partition := self.partitions.get(number)) is not None:
             self._commit([partition])
             self.assignment.set_aside(partition, why)
 
     def _set_damaged_aside(self, error: StateDamaged) -> None:
-        """Stop a partition in the middle of a step: nothing is built upon its rows; if only a copy is damaged it is made anew."""
+        """Stop a partition in the middle of a step: nothing is built upon its rows; if only a copy is damaged it is made anew.
+
+        What the step did of it is in memory alone, and goes with it. The other partitions of the step are committed by the next one.
+        """
         self.owner.log.drop(error.partition)
         with self.owner.lock:
             if self.owner.breakdowns.failure is error:
@@ -401,12 +482,19 @@ class Worker:
             self.assignment.set_aside(self.partitions[error.partition], error.why)
 
     def _rejoin(self, error: InDoubt) -> None:
-        """Nobody knows what was committed: forget everything and begin again from the topics."""
+        """Nobody knows what was committed: forget everything and begin again from the topics.
+
+        Restoring waits until the old transaction is done or aborted for good: a group offset that is not stable is asked for again.
+        """
         log.warning("rejoining: %s", error)
         self.lost(self.assignment.forget_all())
         self._leave()
 
     def _leave(self) -> None:
+        """Close the connection; the next step joins over a new one.
+
+        What closing it raises is only logged: nothing of the old connection counts any more.
+        """
         self._membership.leave()
         try:
             self.owner.log.close()

@@ -8,7 +8,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("conversations", "spark_jobs", "ops/conversations_ops")
-MODULE_LINES, FUNCTION_LINES, PARAMETERS = 450, 80, 8
+CODE_LINES, FUNCTION_LINES, PARAMETERS = 325, 80, 8
+"""Of a module, without empty lines, docstrings and comments; of a function; of its head."""
 TYPE_CHECKING_SHARE = 0.2
 JUNK_DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -36,12 +37,25 @@ def is_typer_command(function: Function) -> bool:
     )
 
 
+def code_lines(source: str, tree: ast.Module) -> int:
+    """Count the lines for the machine: a module that tells more about itself is not too long."""
+    texts = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    ]
+    told = {line for text in texts for line in range(text.lineno, (text.end_lineno or text.lineno) + 1)}
+    lines = enumerate(map(str.strip, source.splitlines()), 1)
+    return sum(bool(line) and number not in told and not line.startswith("#") for number, line in lines)
+
+
 def over_budget(path: Path) -> Iterator[str]:
     source = path.read_text(encoding="utf-8")
     where = path.relative_to(ROOT)
-    if (lines := source.count("\n")) > MODULE_LINES:
-        yield f"{where}: {lines} lines"
-    for function in functions(ast.parse(source)):
+    tree = ast.parse(source)
+    if (lines := code_lines(source, tree)) > CODE_LINES:
+        yield f"{where}: {lines} lines of code"
+    for function in functions(tree):
         length = (function.end_lineno or function.lineno) - function.lineno + 1
         if length > FUNCTION_LINES:
             yield f"{where}: {function.name} has {length} lines"

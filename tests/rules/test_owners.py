@@ -98,7 +98,7 @@ def test_what_a_lane_finishes_after_the_partition_came_back_is_refused(house: Ho
     heir.close()
     until(lambda: (worker.step(0.05), first.gone and 0 in worker.partitions)[1])
     let_go.set()
-    until(lambda: run.done and not worker.owner.scheduler._orphans)  # type: ignore[attr-defined]  # of threads
+    until(lambda: run.done and not worker.scheduler._orphans)  # type: ignore[attr-defined]  # of threads
     dialog.ask(2)
     house.answered(worker, 1, 2)
     assert worker.counts.handled == 1, "the first run counts no more"
