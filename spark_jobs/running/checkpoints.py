@@ -1,38 +1,33 @@
-"""What a checkpoint belongs to, written down in it: another job must not go on with it."""
+"""Whose a checkpoint is, as a file in it says: no job goes on with the checkpoint of another."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from spark_jobs.errors import CheckpointError
+from spark_jobs.running.storage import Directory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 IDENTITY = "job.json"
 
 
 def claim(spark: SparkSession, directory: str, what: Mapping[str, str]) -> None:
-    """Take a new checkpoint for a job, or see that it is the job's; ``directory`` is on any file system Spark knows.
+    """Take a new checkpoint for a job, or see that it is the job's; ``directory`` is on any file system of Spark's.
 
     Raises:
-        CheckpointError: it is another job's, or there is a checkpoint without a word about whose.
+        CheckpointError: it is another job's, it does not say whose, or it cannot be written to.
     """
-    session: Any = spark
-    hadoop = session._jvm.org.apache.hadoop.fs  # noqa: SLF001 - the one way to all file systems Spark knows
-    path = hadoop.Path(directory, IDENTITY)
-    files = path.getFileSystem(session._jsc.hadoopConfiguration())  # noqa: SLF001 - likewise
-    if files.exists(path):
-        _compare(directory, json.loads(spark.read.text(str(path), wholetext=True).collect()[0].value), what)
-        return
-    if files.exists(hadoop.Path(directory, "offsets")):
+    checkpoint = Directory(spark, directory, listed=False)
+    if checkpoint.exists(IDENTITY):
+        _compare(directory, json.loads(checkpoint.read(IDENTITY)), what)
+    elif checkpoint.exists("offsets"):
         raise CheckpointError(f"{directory} is the checkpoint of something else: give the job a directory of its own")
-    new = hadoop.Path(directory, f"{IDENTITY}.new")
-    out = files.create(new, True)
-    out.write(bytearray(json.dumps(what).encode()))
-    out.close()
-    files.rename(new, path)
+    elif not checkpoint.write(IDENTITY, json.dumps(what)):
+        raise CheckpointError(f"{directory}/{IDENTITY} could not be written: run it again")
 
 
 def _compare(directory: str, found: Mapping[str, str], what: Mapping[str, str]) -> None:

@@ -8,12 +8,12 @@ next. Whoever reads meanwhile may find a day missing for a moment, never one wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from spark_jobs.errors import CheckpointError
+from spark_jobs.running.storage import Directory
 
 DAY = "day"
 _STAGED, _WRITTEN = "_replacing", "_SUCCESS"
@@ -24,25 +24,21 @@ class DayFiles:
 
     Args:
         spark: the session.
-        directory: made when it is missing.
+        directory: made when it is missing; its path has no character of patterns.
         key: columns that name a row.
         at: the time that says which day a row is of.
     """
 
     def __init__(self, spark: SparkSession, directory: str, key: Sequence[str], at: str) -> None:
         self._spark, self._key, self._at = spark, list(key), at
-        context: Any = spark.sparkContext
-        self._path: Any = context._jvm.org.apache.hadoop.fs.Path  # noqa: SLF001 - the only way to Hadoop's file systems
-        self._place = self._path(directory)
-        self._files = self._place.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001 - likewise
-        self.directory = directory
+        self._directory = Directory(spark, directory)
 
     def read(self, like: DataFrame) -> DataFrame:
         """Return what the table has, with the columns of ``like``; those it lacks are null."""
         self._finish()
-        self._files.mkdirs(self._place)
+        self._directory.make()
         schema = self._dated(like).schema
-        return self._spark.read.schema(schema).parquet(self.directory)
+        return self._spark.read.schema(schema).parquet(self._directory.path)
 
     def replace(self, rows: DataFrame) -> None:
         """Put rows in the place of those with the same key; all others stay.
@@ -55,7 +51,7 @@ class DayFiles:
         days = [row[DAY] for row in new.select(DAY).distinct().collect()]
         kept = before.where(F.col(DAY).isin(days)).join(new, self._key, "left_anti")
         whole = new.unionByName(kept).repartition(DAY).sortWithinPartitions(DAY, *self._key)
-        whole.write.partitionBy(DAY).mode("overwrite").parquet(self._in(_STAGED).toString())
+        whole.write.partitionBy(DAY).mode("overwrite").parquet(f"{self._directory.path}/{_STAGED}")
         self._finish()
 
     def _dated(self, rows: DataFrame) -> DataFrame:
@@ -63,17 +59,13 @@ class DayFiles:
 
     def _finish(self) -> None:
         """Put in place what was written to its end; what was not is forgotten."""
-        staged = self._in(_STAGED)
-        if not self._files.exists(staged):
-            return
-        if self._files.exists(self._in(_STAGED, _WRITTEN)):
-            for found in self._files.listStatus(staged):
-                name = found.getPath().getName()
+        place = self._directory
+        if place.exists(f"{_STAGED}/{_WRITTEN}"):
+            for name in place.names(_STAGED):
                 if name.startswith(f"{DAY}="):
-                    self._files.delete(self._in(name), True)
-                    if not self._files.rename(found.getPath(), self._in(name)):
-                        raise CheckpointError(f"{found.getPath()} could not be moved to {self.directory}: run it again")
-        self._files.delete(staged, True)
-
-    def _in(self, *names: str) -> Any:
-        return self._path(self._place, "/".join(names))
+                    place.delete(name)
+                    if not place.move(f"{_STAGED}/{name}", name):
+                        raise CheckpointError(
+                            f"{place.path}: {_STAGED}/{name} could not be moved to {name}: run it again"
+                        )
+        place.delete(_STAGED)

@@ -29,7 +29,7 @@ class Dies(DayFiles):
     """Dies when everything is written and nothing is in its place."""
 
     def _finish(self) -> None:
-        if self._files.exists(self._in("_replacing", "_SUCCESS")):
+        if self._directory.exists("_replacing/_SUCCESS"):
             raise KeyboardInterrupt
         super()._finish()
 
