@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conversations.errors import BodyTooLarge
+from conversations.protocol.admission import command_too_large
 from conversations.protocol.limits import COMMAND_BYTES
 
 AROUND = 2_000
@@ -27,8 +27,5 @@ def take_room(apart: Apart | None, identity: bytes, size: int) -> None:
         return
     total = apart[identity] + size
     if total > COMMAND_BYTES:
-        raise BodyTooLarge(
-            f"what a handler sends on a dialog that is not related to its own has {total} bytes; together it may have "
-            f"{COMMAND_BYTES} (8459)"
-        )
+        raise command_too_large("what a handler sends on a dialog that is not related to its own has", total)
     apart[identity] = total

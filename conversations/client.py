@@ -18,7 +18,6 @@ from typing import Any, Self, TypeVar, overload
 from uuid import UUID
 
 from conversations.bodies import codec_of
-from conversations.checks import check_error, check_key, check_service, expiry, later, micros
 from conversations.config import Kafka, Limits, Periods
 from conversations.errors import (
     BodyTooLarge,
@@ -27,17 +26,27 @@ from conversations.errors import (
     NotAccepted,
     NotInContract,
     NoWorkerHere,
-    UnknownContract,
 )
 from conversations.pending import Pending
 from conversations.ports import CommandSink
 from conversations.presence import Host, find
 from conversations.protocol import codes
+from conversations.protocol.admission import (
+    body_too_large,
+    check_error,
+    check_key,
+    check_service,
+    command_too_large,
+    expiry,
+    micros,
+    not_initiated,
+)
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
 from conversations.protocol.contract import Contract, as_message_type
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.identifiers import RANDOM_BITS, handle, read_handle, uuid7
 from conversations.protocol.limits import COMMAND_BYTES, DESCRIPTION_LIMIT, OPERATIONS, sendable
+from conversations.protocol.times import later
 from conversations.service import Service
 
 M = TypeVar("M")
@@ -86,7 +95,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         data = codec.encode(body)
         limit = self._client.limits.body_bytes
         if len(data) > limit:
-            raise BodyTooLarge(f"the body has {len(data)} bytes; a message may have {limit} (8459)")
+            raise body_too_large(len(data), limit)
         if key is not None:
             self._idempotency_key = key
         self._operations.append(Send(message_type.name, codec.content_type, data))
@@ -162,9 +171,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         )  # fmt: skip
         value = encode_command(command)
         if len(value) > COMMAND_BYTES:
-            raise BodyTooLarge(
-                f"the block asks for {len(value)} bytes; what takes effect together may have {COMMAND_BYTES} (8459)"
-            )
+            raise command_too_large("the block asks for", len(value))
         return self._client.sink().append_async(self._key.encode(), value)
 
     def __enter__(self) -> Self:
@@ -306,10 +313,8 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         if group is not None:
             check_key(group)
         if self._service is not None and self._service.initiates.get(contract.name) is not contract:
-            raise UnknownContract(
-                f"service {self.service_name!r} does not initiate contract {contract.name!r} (8425): "
-                "name it in initiates=[...] of the service, or of local(...)"
-            )
+            mend = "name it in initiates=[...] of the service, or of local(...)"
+            raise not_initiated(self.service_name, contract.name, mend)
         conversation = _draw() if id is None else _checked(id)
         self._used[contract.name] = contract
         dialog = ClientDialog(self, conversation.bytes, group or str(conversation), contract)

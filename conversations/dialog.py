@@ -15,15 +15,16 @@ from typing import Any, Generic, NamedTuple, Protocol
 from typing_extensions import TypeVar
 
 from conversations.apart import Apart, set_apart, take_room
-from conversations.checks import check_error, check_service, expiry, later, micros, moment
-from conversations.errors import BodyTooLarge, DialogEnded, HandlerOver, LocalError, RetryLater, UnknownContract
+from conversations.errors import DialogEnded, HandlerOver, LocalError, RetryLater
 from conversations.handlers import Side
+from conversations.protocol import admission
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.states import OPEN_STATES, TRANSITIONS, Event, State, check_timer, refuse
+from conversations.protocol.times import later, moment
 
 CLOGGED = timedelta(seconds=64)
 """After which a handler is called again whose message found no room before its destination."""
@@ -322,9 +323,9 @@ class Dialog(Generic[S]):
         codec = party.side.outgoing(body, type)
         data = codec.encode(body)
         if len(data) > draft.room.body_limit:
-            raise BodyTooLarge(f"the body has {len(data)} bytes; a message may have {draft.room.body_limit} (8459)")
+            raise admission.body_too_large(len(data), draft.room.body_limit)
         if draft.room.delayed and draft.room.is_clogged(party):
-            raise RetryLater(CLOGGED, f"too much waits for {party.endpoint.peer}, whose queue takes nothing")
+            raise RetryLater(CLOGGED, admission.clogged(party.endpoint.peer))
         take_room(draft.apart, party.identity, len(codec.run) + len(data))
         draft.ask(Ask(Verb.SEND, party, codec.run, data))
 
@@ -344,7 +345,7 @@ class Dialog(Generic[S]):
             DialogEnded: it is over already (8427).
             LocalError: the code is not positive, or there is no description (8419, 8422).
         """
-        check_error(code, description)
+        admission.check_error(code, description)
         self._draft.move(self._party, Event.END_WITH_ERROR)
         ask = Ask(Verb.END_WITH_ERROR, self._party, code, sendable(description, DESCRIPTION_LIMIT))
         self._draft.ask(ask, instead_of_sends=True)
@@ -358,7 +359,9 @@ class Dialog(Generic[S]):
         """
         self._draft.check_open()
         check_timer(self._draft.state_of(self._party))
-        self._draft.ask(Ask(Verb.SET_TIMER, self._party, later(self._draft.room.now, micros(after, "a timer"))))
+        self._draft.ask(
+            Ask(Verb.SET_TIMER, self._party, later(self._draft.room.now, admission.micros(after, "a timer")))
+        )
 
     def cancel_timer(self) -> None:
         """Cancel the timer; harmless without one."""
@@ -424,12 +427,10 @@ class Group(Generic[S]):
         """
         self._draft.check_open()
         room = self._draft.room
-        check_service(to)
+        admission.check_service(to)
         if not room.initiates(contract):
-            raise UnknownContract(
-                f"the service does not initiate contract {contract.name!r}: add it to initiates=[...] (8425)"
-            )
-        until = expiry(room.now, lifetime, contract, room.lifetime)
+            raise admission.not_initiated(self._party.endpoint.service, contract.name, "add it to initiates=[...]")
+        until = admission.expiry(room.now, lifetime, contract, room.lifetime)
         party = room.new_party(self._party, to, contract, until, related)
         self._draft.ask(Ask(Verb.BEGIN, party, related))
         self._draft.apart = set_apart(self._draft.apart, party.identity, related)
@@ -442,7 +443,7 @@ class Group(Generic[S]):
             LocalError: as ``Dialog.end_with_error``.
         """
         self._draft.check_open()
-        check_error(code, description)
+        admission.check_error(code, description)
         for dialog in self.dialogs():
             try:
                 dialog.end_with_error(code, description)

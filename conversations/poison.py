@@ -13,8 +13,8 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any, NamedTuple
 
-from conversations.checks import check_error
 from conversations.errors import DeclarationError, GiveUp, LocalError, RetryLater
+from conversations.protocol.admission import check_error
 from conversations.protocol.codes import POISON, POISON_DESCRIPTION
 from conversations.protocol.contract import Contract, MessageType, as_message_type
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable

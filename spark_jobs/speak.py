@@ -53,9 +53,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 from pyspark.sql import types as T  # noqa: N812 - likewise
 
-from conversations.checks import check_service, expiry
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, KafkaUnreachable, LocalError, LogError
+from conversations.protocol.admission import check_service, expiry
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import COMMANDS as COMMANDS_TOPIC

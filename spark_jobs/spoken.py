@@ -12,8 +12,9 @@ from pyspark import TaskContext
 
 from conversations.bodies import codec_of
 from conversations.config import Kafka, Limits
-from conversations.errors import BodyTooLarge, InvalidBody, LocalError
+from conversations.errors import InvalidBody, LocalError
 from conversations.kafka.together import append_in_order
+from conversations.protocol.admission import body_too_large, command_too_large
 from conversations.protocol.command import Begin, Command, End, Operation, Send, encode_command
 from conversations.protocol.contract import Contract, MessageType
 from conversations.protocol.identifiers import uuid_text
@@ -162,7 +163,7 @@ class _Reader:
         )
         value = encode_command(command)
         if len(value) > COMMAND_BYTES:
-            raise BodyTooLarge(f"the command has {len(value)} bytes; it may have {COMMAND_BYTES} (8459)")
+            raise command_too_large("the command has", len(value))
         return value
 
 
@@ -215,7 +216,7 @@ def _send(contract: Contract, name: str, data: bytes | None, ready: bool) -> Sen
     body = _body(declared, data, ready)
     limit = Limits().body_bytes
     if len(body) > limit:
-        raise BodyTooLarge(f"the body has {len(body)} bytes; a message may have {limit} (8459)")
+        raise body_too_large(len(body), limit)
     return Send(name, codec.content_type, body)
 
 

@@ -9,12 +9,12 @@ from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from conversations.bodies import codec_of
-from conversations.checks import check_error, expiry, micros
 from conversations.config import WorkerSettings
 from conversations.dialog import Dialog
 from conversations.errors import DialogEnded, PeerError
 from conversations.memory.broker import MemoryBroker
 from conversations.protocol import codes, rows
+from conversations.protocol.admission import check_error, expiry, micros
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER

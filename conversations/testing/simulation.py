@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from conversations.checks import micros
 from conversations.config import WorkerSettings
 from conversations.memory.clock import ManualClock
 from conversations.protocol import rows
+from conversations.protocol.admission import micros
 from conversations.protocol.command import Switch, encode_command, to_partition
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from conversations.checks import check_error
-from conversations.errors import BodyTooLarge, LocalError
+from conversations.errors import LocalError
 from conversations.protocol import codes, letters, rows
+from conversations.protocol.admission import body_too_large, check_error
 from conversations.protocol.command import Action, Command, Failed, Resolve
 from conversations.protocol.envelope import Kind, encode, header_of, tail_start
 from conversations.protocol.events import ConversationId, Resolved
@@ -112,7 +112,7 @@ def _edit(partition: Partition, found: Park, item: Arrival, body: bytes) -> None
         raise LocalError("only a message of the contract has a body that can be edited", code=codes.HANDLE_NOT_FOUND)
     limit = partition.owner.settings.limits.body_bytes
     if len(body) > limit:
-        raise BodyTooLarge(f"the body has {len(body)} bytes; a message may have {limit} (8459)")
+        raise body_too_large(len(body), limit)
     receiver[0].decode(body)
     partition.letters.dead_letter(item, letters.EDITED, held=True)
     edited = replace(envelope, body=body)

@@ -7,10 +7,19 @@ draft is applied: all of its operations, or none.
 from __future__ import annotations
 
 from conversations.bodies import codec_of
-from conversations.checks import check_error, check_key, check_service, later
 from conversations.dialog import Ask, Draft, Verb
-from conversations.errors import BodyTooLarge, InvalidBody, LocalError, UnknownContract
+from conversations.errors import LocalError
 from conversations.protocol import codes
+from conversations.protocol.admission import (
+    body_too_large,
+    check_content_type,
+    check_error,
+    check_key,
+    check_service,
+    clogged,
+    lifetime_not_positive,
+    not_initiated,
+)
 from conversations.protocol.command import (
     Begin,
     Cleanup,
@@ -29,6 +38,7 @@ from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import message_run
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.states import Event, check_timer
+from conversations.protocol.times import later
 from conversations.worker import commands, outbound
 from conversations.worker.active import Active
 from conversations.worker.commands import Effect
@@ -74,12 +84,10 @@ def _begun(partition: Partition, known: Active, command: Command, begin: Begin) 
         check_key(begin.target_key)
     side = owner.sides.get((begin.contract, True))
     if side is None:
-        raise UnknownContract(f"service {owner.name!r} does not initiate contract {begin.contract!r} (8425)")
+        raise not_initiated(owner.name, begin.contract)
     lifetime = begin.lifetime
     if lifetime < -1:
-        raise LocalError(
-            f"a lifetime is more than zero, not {lifetime} microseconds (8411)", code=codes.LIFETIME_NOT_POSITIVE
-        )
+        raise lifetime_not_positive(lifetime)
     if lifetime == 0:
         lives = side.contract.lives(owner.periods.lifetime)
         lifetime = -1 if lives is None else lives
@@ -106,15 +114,10 @@ def _ask(draft: Draft, active: Active, operation: object) -> None:
             declared = active.side.contract.outgoing(None, message_type, active.endpoint.initiator)
             if len(body) > draft.room.body_limit:
                 limit = draft.room.body_limit
-                raise BodyTooLarge(f"the body has {len(body)} bytes; a message may have {limit} (8459)")
-            if content_type != (expected := codec_of(declared).content_type):
-                raise InvalidBody(
-                    f"the content type of {message_type} is {expected!r}, not {content_type!r:.200} (9615)"
-                )
+                raise body_too_large(len(body), limit)
+            check_content_type(message_type, content_type, codec_of(declared).content_type)
             if draft.room.delayed and draft.room.is_clogged(active):
-                raise LocalError(
-                    f"too much waits for {active.endpoint.peer}, whose queue takes nothing", code=codes.CLOGGED
-                )
+                raise LocalError(clogged(active.endpoint.peer), code=codes.CLOGGED)
             draft.move(active, Event.SEND)
             draft.asks.append(Ask(Verb.SEND, active, message_run(message_type, content_type), body))
         case End():

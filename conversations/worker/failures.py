@@ -27,7 +27,6 @@ import logging
 from datetime import timedelta
 
 from conversations.bodies import said
-from conversations.checks import later
 from conversations.errors import ProcessDied, StateDamaged
 from conversations.poison import End, Retry, Subject, Then, decide, last, members
 from conversations.protocol import letters, rows
@@ -35,6 +34,7 @@ from conversations.protocol.endpoint import NEVER
 from conversations.protocol.events import BrakeOff, BrakeOn, ConversationId, GaveUp
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import OPEN_STATES
+from conversations.protocol.times import later
 from conversations.worker import outbound, parking, switch
 from conversations.worker.active import Arrival, Item
 from conversations.worker.partition import Partition

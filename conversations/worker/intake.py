@@ -9,6 +9,7 @@ from conversations.errors import LogError, UndecodableRecord
 from conversations.headers import read_headers
 from conversations.ports import Headers, Record
 from conversations.protocol import rows
+from conversations.protocol.admission import Inadmissible, Rule, told
 from conversations.protocol.command import Command, decode_command
 from conversations.protocol.envelope import (
     HEADER_NAME,
@@ -32,10 +33,6 @@ log = logging.getLogger("conversations.worker")
 MILLISECOND = 1_000
 
 
-class Unbelievable(Exception):
-    """The record must not touch an endpoint; says why."""
-
-
 def take(partition: Partition, record: Record) -> None:
     """Put one record of the queue into its lane, or set it aside."""
     value = record.value()
@@ -45,14 +42,17 @@ def take(partition: Partition, record: Record) -> None:
     headers = read_headers(record)
     try:
         if value is None:
-            raise Unbelievable("the record has no value")
+            raise Inadmissible(Rule.VALUE)
         if len(value) > RECORD_BYTES:
-            raise Unbelievable(f"the record has {len(value)} bytes; at most {RECORD_BYTES} are taken")
+            raise Inadmissible(Rule.SIZE, f"this one has {len(value)}")
         active, envelope, header = _read(partition, record, value, headers)
         if envelope.kind > 1 or envelope.seq < 0 or envelope.fragments != 1 or envelope.skipped or envelope.extras:
             _check_unusual(envelope)
-    except (Unbelievable, UndecodableRecord) as error:
+    except Inadmissible as error:
         partition.letters.set_aside(record, str(error), headers)
+        return
+    except UndecodableRecord as error:
+        partition.letters.set_aside(record, told(Rule.SCHEMA, error), headers)
         return
     except LogError:
         raise  # Kafka's doing, or damage to the state
@@ -96,7 +96,7 @@ def _read(
         start = len(known[1])
         envelope = decode_tail(known[0], value, start)
         if record.key() != active.lane.key:
-            raise Unbelievable("misrouted: the key is not that of the endpoint")
+            raise Inadmissible(Rule.ENDPOINT_KEY)
         return active, envelope, _check_header(headers, value, start)
     envelope, start = decode_current(value)
     header = _check_header(headers, value, start)
@@ -107,30 +107,30 @@ def _check_unusual(envelope: Envelope) -> None:
     """Check what is not a plain numbered message or end: kinds and fields that say what cannot be, or nothing we know."""
     kind, number = envelope.kind, envelope.seq
     if kind is Kind.FENCE or kind is Kind.FENCED:
-        raise Unbelievable(f"{kind.name} is reserved: this version does not know what to do about it")
+        raise Inadmissible(Rule.RESERVED_KIND, kind.name)
     if kind is Kind.MESSAGE or kind is Kind.END:
         if number < 0:
-            raise Unbelievable(f"{kind.name} needs a number from 0, it has {number}")
+            raise Inadmissible(Rule.NUMBER, f"{kind.name} has {number}")
     elif kind is Kind.ERROR:
         if number < NONE or not envelope.code:
-            raise Unbelievable(f"an ERROR with number {number} and code {envelope.code} says nothing")
+            raise Inadmissible(Rule.ERROR, f"number {number}, code {envelope.code}")
     elif number != NONE:
-        raise Unbelievable(f"{kind.name} has no number, it has {number}")
+        raise Inadmissible(Rule.NO_NUMBER, f"{kind.name} has {number}")
     if envelope.skipped and kind is Kind.ACK and min(envelope.skipped) < 0:
-        raise Unbelievable("an ACK tells of skipped messages by their numbers")
+        raise Inadmissible(Rule.SKIPPED)
     if (envelope.skipped and kind is not Kind.ACK) or envelope.fragments != 1 or envelope.extras:
-        raise Unbelievable("the envelope uses skipped numbers, fragments or extras, which this version does not know")
+        raise Inadmissible(Rule.FIELDS)
 
 
 def _check_header(headers: Headers | None, value: bytes, start: int) -> bytes:
     if headers is None:
-        raise Unbelievable("the record's headers cannot be read: a name is not UTF-8")
+        raise Inadmissible(Rule.HEADERS)
     for name, header in headers:
         if name == HEADER_NAME:
             if not header_matches(header, value, start):
-                raise Unbelievable("the record's header says something else than its body")
+                raise Inadmissible(Rule.HEADER_SAYS)
             return header
-    raise Unbelievable(f"the record has no header {HEADER_NAME!r}")
+    raise Inadmissible(Rule.HEADER)
 
 
 def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encoded: bytes) -> Active:
@@ -138,25 +138,25 @@ def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encode
     key = record.key()
     owner = partition.owner
     if not key or len(key) > KEY_BYTES:
-        raise Unbelievable(f"misrouted: a record needs a key of 1 to {KEY_BYTES} bytes")
+        raise Inadmissible(Rule.KEY_SIZE)
     count = owner.destinations.partitions(owner.name)
     if count is not None and partition_of(key, count) != partition.number:
-        raise Unbelievable(f"misrouted: the key belongs to partition {partition_of(key, count)}")
+        raise Inadmissible(Rule.PARTITION, partition_of(key, count))
     prefix = envelope.prefix
     if prefix.to_service != owner.name:
-        raise Unbelievable(f"misrouted: the envelope is for service {prefix.to_service!r}")
+        raise Inadmissible(Rule.SERVICE, repr(prefix.to_service))
     try:
         text = key.decode()
     except UnicodeDecodeError:
-        raise Unbelievable("misrouted: the key is not text") from None
+        raise Inadmissible(Rule.KEY_TEXT) from None
     if not (NAME.fullmatch(prefix.from_service) and NAME.fullmatch(prefix.contract)):
-        raise Unbelievable("neither a service nor a contract can have such a name")
+        raise Inadmissible(Rule.NAMES)
     if not 0 < len(prefix.reply_key.encode()) <= KEY_BYTES:
-        raise Unbelievable(f"a reply key has 1 to {KEY_BYTES} bytes, not {len(prefix.reply_key.encode())}")
+        raise Inadmissible(Rule.REPLY_KEY, f"this one has {len(prefix.reply_key.encode())}")
     peer = rows.identity(prefix.conversation_id, prefix.from_initiator)
     active = partition.find(peer, text, prefix.from_service if prefix.from_initiator else "")
     if active.key != key:
-        raise Unbelievable("misrouted: the key is not that of the endpoint")
+        raise Inadmissible(Rule.ENDPOINT_KEY)
     if active.exists:
         _check_prefix(active, prefix)
     elif (
@@ -164,7 +164,7 @@ def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encode
         and prefix.accept_until > record.timestamp()[1] * MILLISECOND + owner.periods.clock_ahead
     ):
         # Its tombstone would have to be kept as long: for ever, if the sender says so.
-        raise Unbelievable("the dialog's first message could be sent again more than a day from now")
+        raise Inadmissible(Rule.ACCEPT_UNTIL)
     active.learn(prefix, encoded)
     return active
 
@@ -173,8 +173,9 @@ def _check_prefix(active: Active, prefix: Prefix) -> None:
     endpoint = active.endpoint
     expected = (endpoint.contract, endpoint.peer, endpoint.peer_key)
     if (prefix.contract, prefix.from_service, prefix.reply_key) != expected:
-        raise Unbelievable(
-            f"the envelope says {prefix.contract}, {prefix.from_service}, {prefix.reply_key}; the dialog is {expected}"
+        raise Inadmissible(
+            Rule.PREFIX,
+            f"it says {prefix.contract}, {prefix.from_service}, {prefix.reply_key}; the dialog is {expected}",
         )
 
 
@@ -184,15 +185,17 @@ def take_command(partition: Partition, record: Record) -> None:
     partition.progress.take_command(record.offset())
     try:
         if not value or not key or len(key) > KEY_BYTES:
-            raise Unbelievable(f"a command needs a value and a key of 1 to {KEY_BYTES} bytes")
+            raise Inadmissible(Rule.COMMAND)
         if len(value) > RECORD_BYTES:
-            raise Unbelievable(f"the command has {len(value)} bytes; at most {RECORD_BYTES} are taken")
+            raise Inadmissible(Rule.SIZE, f"this one has {len(value)}")
         command = decode_command(value)
         if command.key.encode() != key or not command.operations:
-            raise Unbelievable("the command's key is not that of its record, or it asks for nothing")
+            raise Inadmissible(Rule.COMMAND_KEY)
         _into_lane(partition, record, command, key, value)
-    except (Unbelievable, UndecodableRecord) as error:
+    except Inadmissible as error:
         partition.letters.set_aside(record, str(error), read_headers(record))
+    except UndecodableRecord as error:
+        partition.letters.set_aside(record, told(Rule.COMMAND_SCHEMA, error), read_headers(record))
     except LogError:
         raise
     except Exception as error:  # noqa: BLE001 - as above

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from conversations.protocol import codes, letters, rows
+from conversations.protocol.admission import Rule, told
 from conversations.protocol.codes import Code
 from conversations.protocol.effects import Transmit
 from conversations.protocol.endpoint import NEVER, Endpoint
@@ -23,7 +24,7 @@ def admit(partition: Partition, item: Arrival) -> bool:
     name = envelope.prefix.from_service
     if partition.owner.destinations.is_invented(name):
         # There is no queue to answer to, nobody to be told once only, and nothing that a tombstone would remember it for.
-        _set_aside(partition, item, f"the catalog names no service {name!r}")
+        _set_aside(partition, item, told(Rule.SENDER, repr(name)))
         return False
     if envelope.kind not in (Kind.MESSAGE, Kind.END):
         _unheard(partition, item)
@@ -68,7 +69,7 @@ def _unheard(partition: Partition, item: Arrival) -> None:
         if envelope.seq != NONE:
             _answer(partition, item, envelope.prefix, Transmit(Kind.ACK), ack=envelope.seq)
         return
-    _set_aside(partition, item, f"{envelope.kind.name} for a conversation that is not known")
+    _set_aside(partition, item, told(Rule.CONVERSATION, envelope.kind.name))
 
 
 def _set_aside(partition: Partition, item: Arrival, why: str) -> None:

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 from pyspark.sql.avro.functions import from_avro
 
 from conversations import schemas
+from conversations.protocol.admission import Rule
 from conversations.protocol.envelope import HEADER_NAME, Kind
 from conversations.protocol.envelope_avro import CURRENT
 from conversations.protocol.limits import KEY_BYTES, NAME, RECORD_BYTES
@@ -115,31 +116,30 @@ def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFram
     e = F.col("envelope")
     service, count = _by_topic(queues)
     numbered = e.kind.isin("MESSAGE", "END")
-    checks: Iterable[tuple[Column, Any]] = (
-        (F.col("value").isNull(), "the record has no value"),
-        (F.length("value") > RECORD_BYTES, f"the record has more than {RECORD_BYTES} bytes"),
+    checks: Iterable[tuple[Column, Rule]] = (
+        (F.col("value").isNull(), Rule.VALUE),
+        (F.length("value") > RECORD_BYTES, Rule.SIZE),
         # Bytes that break off give a struct of nulls, not null.
-        (e.isNull() | e.kind.isNull(), "the bytes are no envelope of a known schema"),
-        (e.kind.isin("FENCE", "FENCED"), "the kind is reserved"),
-        (numbered & (e.seq < 0), "it needs a number from 0"),
-        ((e.kind == "ERROR") & ((e.seq < -1) | (e.code == 0)), "an ERROR without a code says nothing"),
-        (e.kind.isin("ACK", "RESEND") & (e.seq != -1), "the kind has no number"),
-        ((F.size(e.skipped) > 0) & (e.kind != "ACK"), "it uses fields this version does not know"),
-        ((e.fragments != 1) | e.extras.isNotNull(), "it uses fields this version does not know"),
-        (F.coalesce(_header() != header_of(e), F.lit(True)), "the header is missing or says something else"),
-        (e.to_service != service, "misrouted: the envelope is for another service"),
-        (F.coalesce(F.length("key"), F.lit(0)).between(1, KEY_BYTES) == F.lit(False), "misrouted: no usable key"),
-        (~F.is_valid_utf8(F.col("key").cast("string")), "misrouted: the key is not text"),
-        (partition_of(F.col("key"), count) != F.col("partition"), "misrouted: the key belongs to another partition"),
-        (
-            ~(e.from_service.rlike(_NAME) & e.contract.rlike(_NAME)),
-            "neither a service nor a contract can have such a name",
-        ),
-        (~F.octet_length(e.reply_key).between(1, KEY_BYTES), f"a reply key has 1 to {KEY_BYTES} bytes"),
+        (e.isNull() | e.kind.isNull(), Rule.SCHEMA),
+        (e.kind.isin("FENCE", "FENCED"), Rule.RESERVED_KIND),
+        (numbered & (e.seq < 0), Rule.NUMBER),
+        ((e.kind == "ERROR") & ((e.seq < -1) | (e.code == 0)), Rule.ERROR),
+        (e.kind.isin("ACK", "RESEND") & (e.seq != -1), Rule.NO_NUMBER),
+        ((e.kind == "ACK") & (F.array_min(e.skipped) < 0), Rule.SKIPPED),
+        ((F.size(e.skipped) > 0) & (e.kind != "ACK"), Rule.FIELDS),
+        ((e.fragments != 1) | e.extras.isNotNull(), Rule.FIELDS),
+        (_header().isNull(), Rule.HEADER),
+        (F.coalesce(_header() != header_of(e), F.lit(True)), Rule.HEADER_SAYS),
+        (e.to_service != service, Rule.SERVICE),
+        (F.coalesce(F.length("key"), F.lit(0)).between(1, KEY_BYTES) == F.lit(False), Rule.KEY_SIZE),
+        (~F.is_valid_utf8(F.col("key").cast("string")), Rule.KEY_TEXT),
+        (partition_of(F.col("key"), count) != F.col("partition"), Rule.PARTITION),
+        (~(e.from_service.rlike(_NAME) & e.contract.rlike(_NAME)), Rule.NAMES),
+        (~F.octet_length(e.reply_key).between(1, KEY_BYTES), Rule.REPLY_KEY),
     )
     why = F.lit(None).cast("string")
-    for wrong, reason in reversed(list(checks)):
-        why = F.when(wrong, F.lit(reason)).otherwise(why)
+    for wrong, rule in reversed(list(checks)):
+        why = F.when(wrong, F.lit(rule.value)).otherwise(why)
     return decoded.withColumn("why", why)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from conversations.protocol.admission import COMMANDS, OWNERS, Rule
 from conversations.protocol.events import EVENTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,3 +26,20 @@ def test_events_are_named_by_their_classes_alone() -> None:
     names = "|".join(EVENTS)
     assert spelled(f"[\"']({names})[\"']", "") == ["conversations/protocol/events.py"]
     assert not spelled(f"[\"']({names})[\"']", "conversations/protocol/events.py")
+
+
+def test_rules_of_admission_are_named_by_their_ids_alone() -> None:
+    home = "conversations/protocol/admission.py"
+    texts = "|".join(re.escape(re.split(r"\d| '", rule)[0]) for rule in Rule)
+    assert not spelled(f"[\"'](?:{texts})", home)
+
+
+def test_owners_and_spark_jobs_judge_by_every_rule_that_is_theirs() -> None:
+    """A rule that only one of them knows would have the audit call a record taken that no owner took."""
+    assert rules_in("conversations/worker/intake.py", "conversations/worker/strangers.py") == set(Rule)
+    assert rules_in("spark_jobs/reading/envelopes.py") == set(Rule) - OWNERS - COMMANDS
+
+
+def rules_in(*files: str) -> set[Rule]:
+    """Return the rules that files name."""
+    return {Rule[name] for file in files for name in re.findall(r"\bRule\.([A-Z_]+)", (ROOT / file).read_text())}

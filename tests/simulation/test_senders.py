@@ -56,7 +56,7 @@ def test_invented_senders_leave_their_bytes_and_nothing_else(place: Memory) -> N
         dict(letter.headers() or ())[letters.EXCEPTION_MESSAGE]
         for letter in place.read(place.topic("shop", DEAD_LETTER))
     }
-    assert reasons == {b"the catalog names no service 'nobody-%d'" % number for number in range(100)}
+    assert reasons == {b"the catalog names no such service: 'nobody-%d'" % number for number in range(100)}
     assert place.sim.worker("shop").counts.accepted == accepted
     assert kinds_of_rows(place) - before == {rows.LETTER}
     assert receipts(place, healthy) == [0, 1]

@@ -12,6 +12,7 @@ from pyspark.sql.functions import col
 
 from conversations import Contract, MessageType
 from conversations.config import Kafka
+from conversations.protocol.admission import Rule
 from conversations.protocol.envelope import Kind, encode
 from spark_jobs.errors import SourceError, explained
 from spark_jobs.reading.bodies import body_of
@@ -122,8 +123,7 @@ def test_what_is_no_message_is_kept_beside_with_its_bytes_and_why(
     found = read_set_aside(spark, bootstrap=kafka, service="loans").collect()
     reasons = sorted(row.why.partition(":")[0] for row in found)
     assert reasons == sorted([
-        "the header is missing or says something else", "misrouted", "misrouted", "the record has no value",
-        *["the bytes are no envelope of a known schema"] * 3, "the kind is reserved",
+        Rule.HEADER_SAYS, "misrouted", "misrouted", Rule.VALUE, *[Rule.SCHEMA] * 3, "the kind is reserved",
     ])  # fmt: skip
     assert bytes(next(row for row in found if row.why.endswith("another partition")).value) == value
     assert drained(stream_set_aside(spark, bootstrap=kafka, service="loans"), tmp_path).count() == 8
