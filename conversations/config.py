@@ -31,9 +31,13 @@ class Unit(StrEnum):
     """A group of settings that is on, or None."""
 
 
-def _setting(default: Any, unit: Unit, meaning: str, *, least: int = 1, end: str = "") -> Any:
-    """Declare a setting; ``least`` is its least value, 0 or 1, ``end`` what follows when its time is over."""
-    return field(default=default, metadata={"unit": unit, "meaning": meaning, "least": least, "end": end})
+def _setting(default: Any, unit: Unit, meaning: str, *, least: int = 1, end: str = "", never: bool = False) -> Any:
+    """Declare a setting.
+
+    ``least`` is its least value, 0 or 1; ``end`` what follows when its time is over; ``never`` says that it may be None.
+    """
+    told = {"unit": unit, "meaning": meaning, "least": least, "end": end, "never": never}
+    return field(default=default, metadata=told)
 
 
 def _period(default: int, meaning: str, end: str) -> Any:
@@ -359,14 +363,17 @@ class WorkerSettings:
         5,
         Unit.NUMBER,
         "Steps in a row that fail in the code around a handler before the queue of the partition goes off; `never` (in code None): it stays on.",
+        never=True,
     )
     brake: Brake | None = _setting(
         _BRAKE,
         Unit.SWITCH,
         "Whether a peer whose dialogs fail by the hundred is slowed down: `on` or `off` (in code None).",
+        least=0,
     )
     limits: Limits = _LIMITS
     periods: Periods = _PERIODS
+    """Those of all workers, clients and topics of the namespace."""
     slot: str | None = None
     """Names this worker across restarts, so that a restart ends the transaction its predecessor left open."""
 

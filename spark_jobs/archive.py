@@ -30,7 +30,7 @@ from conversations.kafka.ends import Extent, Place, extents_of
 from conversations.units import milliseconds
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.printable import one_line
-from conversations_ops.shortened import periods
+from conversations_ops.settings.given import periods
 from spark_jobs.errors import CheckpointError, RecordsDropped, SourceError, explained
 from spark_jobs.reading import archive_log as log
 from spark_jobs.reading.archived import MESSAGE, newest_commit, read_archived_dialog, read_parts

@@ -60,7 +60,7 @@ from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import COMMANDS as COMMANDS_TOPIC
 from conversations.protocol.topics import check_name, service_topic
-from conversations_ops.shortened import periods
+from conversations_ops.settings.given import periods
 from spark_jobs.errors import SparkJobError
 from spark_jobs.reading.wire import Wire
 from spark_jobs.running.checkpoints import claim

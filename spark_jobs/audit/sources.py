@@ -13,7 +13,7 @@ from conversations.protocol import letters as names
 from conversations.protocol.events import SetAside, Settled
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
 from conversations.units import SECOND
-from conversations_ops.shortened import periods
+from conversations_ops.settings.given import periods
 from spark_jobs.audit.faults import RECORD_FAULTS
 from spark_jobs.audit.inputs import Inputs
 

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
-from conversations_ops.shortened import periods
+from conversations_ops.settings.given import periods
 from spark_jobs.reading.envelopes import decode
 from spark_jobs.reading.identifiers import uuid_text
 from spark_jobs.reading.partitioning import partition_of

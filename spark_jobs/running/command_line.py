@@ -21,8 +21,8 @@ from conversations.protocol.topics import DEFAULT_NAMESPACE
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit, code_of
 from conversations_ops.console.log_lines import show_warnings
 from conversations_ops.printable import json_line, lines, unstyled
-from conversations_ops.settings_file import VARIABLE as SETTINGS
-from conversations_ops.settings_file import settings_of_file
+from conversations_ops.settings.file import VARIABLE as SETTINGS
+from conversations_ops.settings.given import given
 from spark_jobs.errors import SparkJobError, explained
 from spark_jobs.running.arguments import pair, whole
 from spark_jobs.running.progress import shown
@@ -87,7 +87,8 @@ def kafka_of(options: argparse.Namespace) -> Kafka:
     """
     if not options.bootstrap:
         raise DeclarationError(f"say which Kafka: --bootstrap HOST:PORT, or {BOOTSTRAP} in the environment")
-    return Kafka(options.bootstrap, namespace=options.namespace, settings=settings_of_file() | dict(options.setting))
+    found = given(f"{name}={value}" for name, value in options.setting)
+    return Kafka(options.bootstrap, namespace=options.namespace, settings=found.without_options().of_clients())
 
 
 def carry_out(

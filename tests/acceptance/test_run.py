@@ -19,11 +19,12 @@ from conversations.protocol import rows
 from conversations.protocol.partition_row import decode_partition
 from conversations.protocol.topics import STATE, service_topic
 from tests.acceptance.command_line import ROOT, Running, alive, conversations, environment
-from tests.acceptance.services import counting, various
+from tests.acceptance.services import counting, modest, various
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.timeout(240)]
 
+DAY = 86_400_000
 PARTITIONS = 4
 LENGTH = 50
 """Numbers per dialog."""
@@ -74,6 +75,33 @@ def totals(out: Path) -> set[tuple[str, ...]]:
 
 def complete(ids: list[str]) -> set[tuple[str, ...]]:
     return {(name, str(LENGTH), str(LENGTH)) for name in ids}
+
+
+# -- settings ------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_an_option_and_a_target_say_how_a_worker_works(kafka: Kafka, tmp_path: Path) -> None:
+    file = tmp_path / "shop.settings"
+    file.write_text("limits.body_bytes = 2 kB\nworker.batch = 8\nperiods.events_kept = 40 d\nclient.id = hush\n")
+    connected = ("--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace, "--settings", str(file))
+    apply(kafka, [modest.modest.declaration(), modest.talker.declaration()], 1, 1)
+    applied = conversations("apply", "modest:target", "modest:talker", *connected, "--partitions", "1", out=tmp_path)
+    assert f"changed retention.ms of topic {kafka.namespace}.events from {30 * DAY} to {40 * DAY}" in applied.stdout
+    settings = ("--settings", str(file), "--setting", "worker.batch=9")
+    with (
+        Running(kafka, tmp_path, "modest:target", "modest:talker", *settings) as running,
+        Client(modest.talker, kafka) as client,
+    ):
+        given = {"worker.batch": "9", "limits.body_bytes": "2 kB", "periods.events_kept": "40 d"}
+        assert {it["service"]: it["settings"] for it in running.told["services"]} == {
+            "modest": given | {"worker.concurrency": "7", "limits.held_messages": "7"},
+            "talker": given,
+        }
+        assert running.told["client_settings"] == ["client.id"]
+        with client.begin_dialog("modest", modest.TALK) as dialog:
+            dialog.send(modest.Question(text="hello"))
+        until((tmp_path / "refused").exists, "the handler has sent")
+    assert (tmp_path / "refused").read_text().split() == ["3000", "5000"]
 
 
 # -- killing -------------------------------------------------------------------------------------------------------

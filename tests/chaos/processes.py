@@ -17,7 +17,7 @@ from threading import Event
 from time import monotonic
 from typing import Any
 
-from conversations.config import Kafka, WorkerSettings
+from conversations.config import Kafka
 from conversations_ops.host.child import Ended, Spec
 from tests.chaos.services import LEDGER, TELLER
 
@@ -286,6 +286,6 @@ class Fleet:
 def _spec(kafka: Kafka, directory: Path) -> Spec:
     return Spec(
         target="", bootstrap=kafka.bootstrap, namespace=kafka.namespace, settings={},
-        concurrency=WorkerSettings().concurrency, state=str(directory / "state"), slots=str(directory / "slots"),
+        state=str(directory / "state"), slots=str(directory / "slots"),
         base="chaos", log_level="warning", log_json=False,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from time import monotonic
 
 from conversations import Client, Kafka
 from conversations.errors import NotAccepted
-from conversations_ops.shortened import periods
+from conversations_ops.settings.given import periods
 from tests.chaos.plan import Block, Plan
 from tests.chaos.services import ENTRIES, LEDGER, Entry, teller_1
 

@@ -20,7 +20,7 @@ from conversations_ops.host.supervisor import Child, Supervisor
 
 DESCRIPTORS = 64
 SPEC = Spec(
-    target="nothing:here", bootstrap="127.0.0.1:1", namespace="n", settings={}, concurrency=1, state=None, slots="/nowhere",
+    target="nothing:here", bootstrap="127.0.0.1:1", namespace="n", settings={}, state=None, slots="/nowhere",
     base="x", log_level="error", log_json=False,
 )  # fmt: skip
 SERVING = """

@@ -20,7 +20,8 @@ from conversations.stores.rocksdb import RocksStores
 from conversations_ops.cli.app import app
 from conversations_ops.host.child import Spec
 from conversations_ops.host.slots import take
-from conversations_ops.settings_file import VARIABLE, settings_of_file
+from conversations_ops.settings.file import VARIABLE
+from conversations_ops.settings.given import given as settings_given
 
 SECRET = "hunter-2"
 
@@ -88,7 +89,7 @@ def test_local_state_the_cache_slots_and_locks_are_their_owners_alone(tmp_path: 
 def test_no_password_is_in_what_is_shown_of_settings() -> None:
     kafka = Kafka("host:1", settings={"sasl.password": SECRET})
     spec = Spec(
-        target="a:b", bootstrap="host:1", namespace="n", settings={"sasl.password": SECRET}, concurrency=1, state=None,
+        target="a:b", bootstrap="host:1", namespace="n", settings={"sasl.password": SECRET}, state=None,
         slots="/s", base="x", log_level="info", log_json=False,
     )  # fmt: skip
     shown = [repr(kafka), repr(spec)]
@@ -105,7 +106,7 @@ def test_a_settings_file_that_everybody_may_read_is_warned_about(
     file.write_text(f"sasl.password={SECRET}\n")
     file.chmod(given)
     monkeypatch.setenv(VARIABLE, str(file))
-    assert settings_of_file() == {"sasl.password": SECRET}
+    assert settings_given().of_clients() == {"sasl.password": SECRET}
     assert ("everybody on this machine may read" in caplog.text) is warned
     assert SECRET not in caplog.text
 

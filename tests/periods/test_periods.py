@@ -11,7 +11,7 @@ from conversations.errors import DeclarationError
 from conversations.kafka.topic_settings import TIMES, wanted
 from conversations.protocol.contract import DEFAULT_LIFETIME
 from conversations.units import DAY, SECOND
-from conversations_ops import shortened
+from conversations_ops.settings import given
 from tests.periods import document, scan
 from tests.periods.exceptions import EXCEPTIONS
 
@@ -112,14 +112,14 @@ def test_a_contract_that_names_no_lifetime_has_that_of_the_settings() -> None:
 
 
 def test_processes_read_the_proportion_from_their_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(shortened.VARIABLE, raising=False)
-    assert shortened.periods() == Periods()
-    monkeypatch.setenv(shortened.VARIABLE, "720")
-    assert shortened.periods() == Periods().scaled(720)
+    monkeypatch.delenv(given.DIVIDED_BY, raising=False)
+    assert given.periods() == Periods()
+    monkeypatch.setenv(given.DIVIDED_BY, "720")
+    assert given.periods() == Periods().scaled(720)
 
 
 @pytest.mark.parametrize("said", ["fast", "0", "-3", "inf", "nan", "1e30"])
 def test_an_environment_that_says_nonsense_is_told_so(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
-    monkeypatch.setenv(shortened.VARIABLE, said)
-    with pytest.raises(DeclarationError, match=shortened.VARIABLE):
-        shortened.periods()
+    monkeypatch.setenv(given.DIVIDED_BY, said)
+    with pytest.raises(DeclarationError, match=given.DIVIDED_BY):
+        given.periods()

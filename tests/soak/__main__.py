@@ -19,7 +19,7 @@ from conversations.kafka.embedded.sockets import free_ports
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.demo.screen import Screen
 from conversations_ops.host.foreground import ended_by_sigterm, logged_to
-from conversations_ops.shortened import VARIABLE
+from conversations_ops.settings.given import DIVIDED_BY as VARIABLE
 from tests.soak.broker import settings
 from tests.soak.figures import thirds
 from tests.soak.run import Options, Outcome, Soak

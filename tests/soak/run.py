@@ -25,7 +25,7 @@ from conversations.protocol.rows import LETTER
 from conversations.protocol.topics import DEAD_LETTER
 from conversations.units import SECOND
 from conversations_ops.demo.screen import Screen
-from conversations_ops.shortened import periods
+from conversations_ops.settings.given import periods
 from tests.chaos.checker.check import check
 from tests.chaos.checker.files import read_notes, read_plan
 from tests.chaos.checker.records import Record

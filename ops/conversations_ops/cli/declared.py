@@ -8,14 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
+from conversations.config import Periods
+from conversations.errors import DeclarationError
 from conversations.handlers import Handler, Side
 from conversations.service import Service
-from conversations_ops.cli.kafka_options import Command, kafka_of
+from conversations_ops.cli.kafka_options import Command, kafka_of, settings_of
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES
 from conversations_ops.console.search_path import search_here
-from conversations_ops.host.targets import HandlerLoop, entered
-from conversations_ops.shortened import periods
+from conversations_ops.host.targets import Found, HandlerLoop, entered
+from conversations_ops.settings.given import Given, shortened
 
 app = typer.Typer()
 Targets = Annotated[
@@ -36,8 +38,8 @@ def check(targets: Targets, as_json: Json = False) -> None:
 
     Exit codes: 0 complete, 2 a handler is missing or the target cannot be found.
     """
-    with failures(as_json=as_json), _services(targets) as services:
-        found = [_summary(service) for service in services]
+    with failures(as_json=as_json), _entered(targets) as given:
+        found = [_summary(it.service) for it in given]
         show({"services": found}, "\n".join(_text(summary) for summary in found), as_json=as_json)
 
 
@@ -60,14 +62,17 @@ def apply(
 
     Exit codes: 0 done, 1 Kafka refused, 2 incomplete, or created with another partition count, 3 Kafka unreachable.
     """
-    kafka = kafka_of(context)
-    with failures(as_json=as_json), _services(targets) as services:
+    given = settings_of(context)
+    kafka = kafka_of(context, given)
+    with failures(as_json=as_json), _entered(targets) as found:
         from conversations.kafka import admin
 
+        services = [it.service for it in found]
         for service in services:
             service.check()
+        periods = _periods(given, found)
         changes = admin.apply(
-            kafka, [service.declaration() for service in services], partitions, replication, periods=periods()
+            kafka, [service.declaration() for service in services], partitions, replication, periods=periods
         )
         names = ", ".join(service.name for service in services)
         show(
@@ -78,10 +83,17 @@ def apply(
 
 
 @contextlib.contextmanager
-def _services(targets: list[str]) -> Iterator[list[Service[Any]]]:
+def _entered(targets: list[str]) -> Iterator[list[Found]]:
     search_here()
     with HandlerLoop() as loop, contextlib.ExitStack() as stack:
         yield [stack.enter_context(entered(target, loop)) for target in targets]
+
+
+def _periods(given: Given, found: list[Found]) -> Periods:
+    of_all = {shortened(given.worker_settings(it.settings)).periods for it in found}
+    if len(of_all) > 1:
+        raise DeclarationError("these targets have different periods, which are the namespace's: apply them alone")
+    return of_all.pop()
 
 
 # -- what a service declares ---------------------------------------------------------------------------------

@@ -1,11 +1,14 @@
-"""Options that say which Kafka, declared once: behind `conversations`, and behind the name of each command that uses Kafka.
+"""Options that say which Kafka, and settings, declared once: behind `conversations`, and behind the name of each command that uses Kafka.
 
 `Group` and `Command` take the options off the command line and keep them in the context; `kafka_of` reads the context.
+The file of `--settings` stands in the environment meanwhile, where everything that the command starts finds it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -15,8 +18,8 @@ from typer.core import TyperCommand, TyperGroup
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
 from conversations.protocol.topics import DEFAULT_NAMESPACE
-from conversations_ops.settings_file import VARIABLE as FILE
-from conversations_ops.settings_file import settings_of_file
+from conversations_ops.settings.file import VARIABLE as FILE
+from conversations_ops.settings.given import Given, given
 
 VARIABLE = "CONVERSATIONS_BOOTSTRAP"
 _PANEL = "Which Kafka"
@@ -25,12 +28,15 @@ _COMMAND_LINE = "COMMANDLINE"
 
 
 @dataclass
-class Given:
+class Options:
     """What the command line and the environment say so far."""
 
     bootstrap: str = ""
     namespace: str = DEFAULT_NAMESPACE
+    file: str = ""
+    """Of settings."""
     settings: list[str] = field(default_factory=list)
+    """Each NAME=VALUE."""
     told: set[str] = field(default_factory=set)
     """Options of the command line: the environment, which each level reads again, does not change them."""
 
@@ -55,10 +61,20 @@ def _declared(
         list[str],
         typer.Option(
             metavar="NAME=VALUE",
-            help=f"A setting for librdkafka (TLS, SASL, ...); may be repeated. Passwords: NAME=VALUE lines in a file that {FILE} names.",
+            help="A setting, e.g. worker.step=2s, or one for librdkafka (TLS, SASL, ...); may be repeated. Passwords: in the file.",
             rich_help_panel=_PANEL,
         ),
     ] = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
+    file: Annotated[
+        str,
+        typer.Option(
+            "--settings",
+            metavar="FILE",
+            envvar=FILE,
+            help="A file of NAME=VALUE lines; --setting counts more. All names: conversations settings.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = "",
 ) -> None:
     """Declare the options; Typer makes them from this signature."""
 
@@ -69,16 +85,26 @@ def _options() -> list[Any]:
     return list(typer.main.get_command(app).params)
 
 
-def _keep(context: typer.Context) -> None:
+@contextlib.contextmanager
+def _kept(context: typer.Context) -> Iterator[None]:
     """Move the options from the parameters of a command into the context; the command line's last word counts."""
-    given = context.ensure_object(Given)
-    for name in ("bootstrap", "namespace"):
+    options = context.ensure_object(Options)
+    for name in ("bootstrap", "namespace", "file"):
         value, source = context.params.pop(name), context.get_parameter_source(name)
         told = source is not None and source.name == _COMMAND_LINE
-        if told or name not in given.told:
-            setattr(given, name, value)
-        given.told |= {name} if told else set()
-    given.settings += context.params.pop("setting") or ()
+        if told or name not in options.told:
+            setattr(options, name, value)
+        options.told |= {name} if told else set()
+    options.settings += context.params.pop("setting") or ()
+    before = os.environ.get(FILE)
+    os.environ[FILE] = options.file
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[FILE]
+        else:
+            os.environ[FILE] = before
 
 
 class Command(TyperCommand):
@@ -89,8 +115,8 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Keep the options, and run the command without them."""
-        _keep(ctx)
-        return super().invoke(ctx)
+        with _kept(ctx):
+            return super().invoke(ctx)
 
 
 class Group(TyperGroup):
@@ -101,37 +127,49 @@ class Group(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Keep the options, and go on to the command."""
-        _keep(ctx)
-        return super().invoke(ctx)
+        with _kept(ctx):
+            return super().invoke(ctx)
 
 
 def arguments_of(context: typer.Context) -> list[str]:
     """Write the options of the command line down again, for a program that reads the environment itself."""
-    given = context.ensure_object(Given)
-    named = [f"--{name}={getattr(given, name)}" for name in sorted(given.told)]
-    return [*named, *(f"--setting={setting}" for setting in given.settings)]
+    options = context.ensure_object(Options)
+    named = [f"--{name}={getattr(options, name)}" for name in sorted(options.told - {"file"})]
+    return [*named, *(f"--setting={setting}" for setting in options.settings)]
 
 
-def kafka_of(context: typer.Context) -> Kafka:
-    """Make the address of a Kafka from the options in the context of a command.
+def settings_of(context: typer.Context) -> Given:
+    """Return the settings of the file and of the options in the context of a command.
 
     Raises:
-        typer.BadParameter: no address, a setting is not NAME=VALUE, or the file of settings cannot be read.
+        typer.BadParameter: a setting is unknown, its value is none, or the file cannot be read.
     """
-    given = context.ensure_object(Given)
-    if not given.bootstrap:
+    try:
+        found = given(context.ensure_object(Options).settings)
+        found.check_clients()
+    except DeclarationError as error:
+        raise typer.BadParameter(str(error)) from None
+    return found
+
+
+def kafka_of(context: typer.Context, settings: Given | None = None) -> Kafka:
+    """Make the address of a Kafka from the options in the context of a command.
+
+    Args:
+        context: of the command.
+        settings: as ``settings_of`` returned them, of a command that uses the product's settings; others take them from the file alone.
+
+    Raises:
+        typer.BadParameter: no address, or as ``settings_of``; or an option is a setting of the product that this command does not use.
+    """
+    options = context.ensure_object(Options)
+    if not options.bootstrap:
         raise typer.BadParameter(
             f"say which Kafka: --bootstrap HOST:PORT, or {VARIABLE} in the environment. "
             "For one on this machine: conversations broker start"
         )
-    pairs = [setting.partition("=") for setting in given.settings]
-    for name, equals, _ in pairs:
-        if not name or not equals:
-            raise typer.BadParameter(f"--setting {name!r} is not NAME=VALUE, for instance security.protocol=SSL")
     try:
-        from_file = settings_of_file()
+        settings = settings or settings_of(context).without_options()
     except DeclarationError as error:
         raise typer.BadParameter(str(error)) from None
-    return Kafka(
-        given.bootstrap, namespace=given.namespace, settings=from_file | {name: value for name, _, value in pairs}
-    )
+    return Kafka(options.bootstrap, namespace=options.namespace, settings=settings.of_clients())

@@ -11,7 +11,7 @@ import typer
 from conversations.config import WorkerSettings
 from conversations.kafka.embedded.cache import cache_directory
 from conversations.protocol.topics import check_name
-from conversations_ops.cli.kafka_options import Command, kafka_of
+from conversations_ops.cli.kafka_options import Command, kafka_of, settings_of
 from conversations_ops.cli.output import Json, failures, show, show_error
 from conversations_ops.console import log_lines
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit
@@ -19,6 +19,8 @@ from conversations_ops.host.child import Ended, Spec, grace
 from conversations_ops.host.health import TIMEOUT, served
 from conversations_ops.host.slots import host_name
 from conversations_ops.host.supervisor import Supervisor, Verdict
+from conversations_ops.settings.file import Line
+from conversations_ops.settings.given import Given
 
 CODES = {Ended.STOPPED: Exit.FINE, Ended.DECLARATION: Exit.USAGE, Ended.UNREACHABLE: Exit.UNREACHABLE}
 START_ONE = " To start one on this machine: conversations broker start"
@@ -35,8 +37,9 @@ def run(
     ],
     workers: Annotated[int, typer.Option(min=1, help="Processes per service.")] = 1,
     concurrency: Annotated[
-        int, typer.Option(min=1, help="Handlers per process that may run at the same time.")
-    ] = WorkerSettings().concurrency,
+        int | None,
+        typer.Option(min=1, help="Handlers per process that may run at the same time: the setting worker.concurrency."),
+    ] = None,
     state_dir: Annotated[
         Path | None,
         typer.Option(
@@ -66,6 +69,10 @@ def run(
     or generator function, entered in each process, for what handlers need. The current directory is searched behind Python's own modules and
     before installed packages.
 
+    A setting is NAME=VALUE: in the file of --settings, after --setting, or in code where TARGET gives (service, WorkerSettings). Options
+    count more than the file, the file more than the code. The start prints what differs from the defaults. `conversations settings` lists
+    all names, units and meanings. Periods belong to a namespace: keep them in one file for all commands.
+
     Each service gets its own processes. One that dies is started again, under the same slot, after 0.2 s to 10 s. The
     first signal lets running handlers finish (5 s), commits, and leaves (10 s), or the process is killed; the second
     kills at once. The topics must exist, with the settings that workers need: conversations apply TARGET.
@@ -75,12 +82,14 @@ def run(
       conversations run hello:greeter --bootstrap localhost:9092
       conversations run shop.orders:service shop.billing:service --workers 4 --concurrency 32
       conversations run shop.orders:service --health 8080    # curl localhost:8080/health
+      conversations run shop.orders:service --settings shop.settings --setting worker.step=2s --setting limits.body_bytes=500kB
       CONVERSATIONS_BOOTSTRAP=kafka:9092 conversations run shop.orders:service --slot "$HOSTNAME" --log-json
 
     Exit codes: 0 stopped in order, 1 failed, or refused by Kafka (login, rights, topics), 2 wrong usage or an incomplete
     service, 3 Kafka unreachable at the start.
     """
-    kafka = kafka_of(context)
+    given = settings_of(context)
+    kafka = kafka_of(context, given)
     if log_level.lower() not in log_lines.LEVELS:
         raise typer.BadParameter(f"--log-level {log_level}: one of {', '.join(log_lines.LEVELS)}")
     if memory_state and state_dir is not None:
@@ -93,13 +102,16 @@ def run(
     specs = [
         Spec(
             target=target, bootstrap=kafka.bootstrap, namespace=kafka.namespace, settings=dict(kafka.settings),
-            concurrency=concurrency, state=state, slots=str(cache / "slots" / kafka.namespace), base=slot or host_name(),
+            product=_product(given, concurrency), state=state, slots=str(cache / "slots" / kafka.namespace), base=slot or host_name(),
             log_level=log_level, log_json=log_json,
         )
         for target in targets
     ]  # fmt: skip
     log_lines.configure("run", level=log_level, as_json=log_json)
-    verdict = _supervise(specs, workers, (health_host, health, health_timeout), as_json=as_json)
+    _end(_supervise(specs, workers, (health_host, health, health_timeout), as_json=as_json), as_json=as_json)
+
+
+def _end(verdict: Verdict, *, as_json: bool) -> None:
     if verdict.kind != Ended.STOPPED:
         text = verdict.text + (START_ONE if verdict.kind == Ended.UNREACHABLE else "")
         show_error(text, verdict.kind, as_json=as_json)
@@ -128,14 +140,37 @@ def _tell(supervisor: Supervisor, spec: Spec, page: list[str], *, as_json: bool)
     ]
     lines.append(f"  Kafka   {spec.bootstrap}, namespace {spec.namespace}")
     lines += [f"  health  {address}" for address in page]
+    changed = supervisor.settings()
+    lines += [line for service in changed for line in _changed(service, changed[service])]
+    if spec.settings:
+        lines.append(f"  settings of Kafka's client, values not shown: {', '.join(sorted(spec.settings))}")
     named = [
-        {"service": found["service"], "workers": [{"slot": w["slot"], "pid": w["pid"]} for w in found["workers"]]}
+        {
+            "service": found["service"],
+            "settings": {name: value for name, (value, _) in changed[found["service"]].items()},
+            "workers": [{"slot": w["slot"], "pid": w["pid"]} for w in found["workers"]],
+        }
         for found in services
     ]
     data = {
         "services": named,
         "bootstrap": spec.bootstrap,
         "namespace": spec.namespace,
+        "client_settings": sorted(spec.settings),
         "health": page[0] if page else None,
     }
     show(data, "\n".join(lines), as_json=as_json)
+
+
+def _product(given: Given, concurrency: int | None) -> list[Line]:
+    """Return the product's settings that were given; an option of its own counts more than all."""
+    own = [] if concurrency is None else [Line("--concurrency", "worker.concurrency", str(concurrency))]
+    return [*given.product, *own]
+
+
+def _changed(service: str, settings: dict[str, list[str]]) -> list[str]:
+    if not settings:
+        return [f"  settings of {service}: the defaults"]
+    width = max(map(len, settings))
+    rows = [f"    {name:{width}}  {value}  (default {default})" for name, (value, default) in settings.items()]
+    return [f"  settings of {service} that differ from the defaults:", *rows]

@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -31,7 +31,8 @@ from conversations_ops.console import log_lines
 from conversations_ops.console.search_path import search_here
 from conversations_ops.host import slots
 from conversations_ops.host.targets import HandlerLoop, entered
-from conversations_ops.shortened import worker_settings
+from conversations_ops.settings.file import Line
+from conversations_ops.settings.given import Given, differences, shortened
 
 log = logging.getLogger("conversations.run")
 
@@ -50,7 +51,8 @@ class Spec:
     namespace: str
     settings: dict[str, str] = dataclasses.field(repr=False)
     """Passed to librdkafka; with passwords."""
-    concurrency: int
+    product: Sequence[Sequence[str]] = ()
+    """The product's settings that were given: place, name and value of each."""
     state: str | None
     """Directory of local state; None: in memory."""
     slots: str
@@ -97,7 +99,8 @@ class Orders:
 
     def __init__(self, source: BinaryIO, grace: float) -> None:
         self._source = source
-        self._grace = grace
+        self.grace = grace
+        """Seconds from the end of the input to the end of this process."""
         self._changed = threading.Condition()
         self._start: str | None = None
         self._stopping = False
@@ -117,7 +120,7 @@ class Orders:
             else:
                 self.stop()
         self.stop()
-        time.sleep(self._grace)
+        time.sleep(self.grace)
         os._exit(1)  # nobody is left who would kill a process that does not stop
 
     def stop(self) -> None:
@@ -151,14 +154,13 @@ def main(descriptor: int) -> int:
     reports = Reports(descriptor)
     spec = Spec(**json.loads(source.readline()))
     log_lines.configure(spec.base, level=spec.log_level, as_json=spec.log_json)
-    settings = worker_settings(concurrency=spec.concurrency)
-    orders = Orders(source, grace(settings.revocation))
+    orders = Orders(source, grace(WorkerSettings().revocation))
     orders.listen()
     for number in (signal.SIGTERM, signal.SIGINT):
         # Not in the handler itself: it may have interrupted the very thread that holds the lock.
         signal.signal(number, lambda *_: threading.Thread(target=orders.stop, daemon=True).start())
     search_here()
-    kind, text = _work(spec, settings, orders, reports)
+    kind, text = _work(spec, orders, reports)
     reports.send("ended", kind=kind, text=text)
     return 0 if kind == Ended.STOPPED else 1
 
@@ -168,11 +170,13 @@ def grace(revocation: timedelta) -> float:
     return revocation.total_seconds() + LEAVING
 
 
-def _work(spec: Spec, settings: WorkerSettings, orders: Orders, reports: Reports) -> tuple[str, str]:
+def _work(spec: Spec, orders: Orders, reports: Reports) -> tuple[str, str]:
     try:
-        with HandlerLoop() as loop, entered(spec.target, loop) as service:
+        with HandlerLoop() as loop, entered(spec.target, loop) as (service, own):
             service.check()
-            reports.send("loaded", service=service.name)
+            settings = shortened(Given(tuple(Line(*it) for it in spec.product)).worker_settings(own))
+            orders.grace = grace(settings.revocation)
+            reports.send("loaded", service=service.name, grace=orders.grace, settings=differences(settings))
             preferred = orders.await_start()
             if preferred is not None:
                 return _hold(spec, settings, (service, loop, preferred), (orders, reports))

@@ -47,6 +47,8 @@ class Child:
         self.slot = f"{spec.base}-{number}"
         """Preferred at first, then what it got."""
         self.service = ""
+        self.settings: dict[str, list[str]] = {}
+        """Its settings that differ from the defaults: by name, the value and the default."""
         self.restarts = 0
         self.process: subprocess.Popen[bytes] | None = None
         self.restart_at = 0.0
@@ -216,6 +218,10 @@ class Supervisor:
             found.setdefault(child.service or child.spec.target, []).append(child.condition())
         return [{"service": service, "workers": workers} for service, workers in found.items()]
 
+    def settings(self) -> dict[str, dict[str, list[str]]]:
+        """Return the settings that differ from the defaults, by service: of each the value and the default."""
+        return {child.service: child.settings for child in self.children}
+
     def run(self) -> Verdict:
         """Keep the workers running until a signal, or until one of them can never work; wait for all to end.
 
@@ -301,7 +307,8 @@ class Supervisor:
         if event == "status":
             child.note(report)
         elif event == "loaded":
-            child.service = report["service"]
+            child.service, child.settings = report["service"], report["settings"]
+            self._grace = max(self._grace, report["grace"])
             self._loaded(child)
         elif event == "started":
             child.slot, child.started = report["slot"], True
@@ -318,10 +325,18 @@ class Supervisor:
         targets = dict.fromkeys(other.spec.target for other in self.children if other.service == child.service)
         if len(targets) > 1:
             self._stop(Verdict(Ended.DECLARATION, f"{' and '.join(targets)} are both service {child.service!r}"))
+        elif (other := self._other_periods(child)) is not None:
+            text = f"{child.spec.target} and {other.spec.target} have different periods, which are the namespace's"
+            self._stop(Verdict(Ended.DECLARATION, text))
         elif all(other.service for other in self.children):
             self._all_loaded = True  # and only now may anybody connect
             for other in self.children:
                 other.order({"start": other.slot})
+
+    def _other_periods(self, child: Child) -> Child | None:
+        """Return a worker whose periods are not those of ``child``."""
+        mine = _periods(child)
+        return next((other for other in self.children if other.service and _periods(other) != mine), None)
 
     def _mourn(self, child: Child, code: int) -> None:
         """Decide what a death means: the end of all, or a restart."""
@@ -337,6 +352,10 @@ class Supervisor:
             wait = child.restart_later()
             why = ended.text or ended.kind if ended is not None else _how(code)
             log.warning("%s ended (%s), starting it again in %.1f s", child.name, why, wait)
+
+
+def _periods(child: Child) -> dict[str, list[str]]:
+    return {name: pair for name, pair in child.settings.items() if name.startswith("periods.")}
 
 
 def _how(code: int) -> str:

@@ -1,4 +1,7 @@
-"""Finding what to run: ``module:attribute`` names a service, a function returning one, or a block that yields one."""
+"""Finding what to run: ``module:attribute`` names a service, a function returning one, or a block that yields one.
+
+Wherever a service may stand, ``(service, WorkerSettings)`` may, too.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
+from conversations.config import WorkerSettings
 from conversations.errors import DeclarationError
 from conversations.service import Service
 
@@ -30,6 +34,14 @@ HOW = "Write it as module:attribute, for instance shop.orders:service for 'servi
 
 class TargetError(DeclarationError):
     """The target cannot be found, or is nothing that can be run; the message says what was tried."""
+
+
+class Found(NamedTuple):
+    """What a target gave."""
+
+    service: Service[Any]
+    settings: WorkerSettings | None
+    """Its own settings for its workers, None when it says nothing."""
 
 
 class HandlerLoop:
@@ -68,16 +80,16 @@ class HandlerLoop:
 
 
 @contextlib.contextmanager
-def entered(target: str, loop: HandlerLoop) -> Iterator[Service[Any]]:
-    """Find a target and yield its service; a block is entered and left around it, an ``async`` one on ``loop``.
+def entered(target: str, loop: HandlerLoop) -> Iterator[Found]:
+    """Find a target and yield what it gives; a block is entered and left around it, an ``async`` one on ``loop``.
 
     Raises:
         TargetError: no such module or attribute, or it is no service.
         DeclarationError: the module declares something impossible.
     """
     found = _called(target, _find(target), loop)
-    if isinstance(found, Service):
-        yield found
+    if (given := _given(found)) is not None:
+        yield given
     elif isinstance(found, AbstractContextManager):
         with found as service:
             yield _checked(target, service)
@@ -94,21 +106,34 @@ def entered(target: str, loop: HandlerLoop) -> Iterator[Service[Any]]:
             else:
                 log.error("the block %s is not left: its event loop is blocked", target)
     else:
-        raise TargetError(f"{target} is {found!r:.200}, which is neither a Service nor a block that yields one. {HOW}.")
+        raise TargetError(
+            f"{target} is {found!r:.200}, which is neither a Service, nor (Service, WorkerSettings), nor a block that yields one. {HOW}."
+        )
 
 
 async def _awaited(call: Callable[[], Any]) -> Any:
     return await call()
 
 
-def _checked(target: str, value: object) -> Service[Any]:
-    if isinstance(value, Service):
-        return value
-    raise TargetError(f"the block {target} must yield a Service, not {value!r:.200}")
+def _given(value: object) -> Found | None:
+    match value:
+        case Service():
+            return Found(value, None)
+        case (Service() as service, WorkerSettings() as settings):
+            return Found(service, settings)
+        case _:
+            return None
+
+
+def _checked(target: str, value: object) -> Found:
+    given = _given(value)
+    if given is None:
+        raise TargetError(f"the block {target} must yield a Service, or (Service, WorkerSettings), not {value!r:.200}")
+    return given
 
 
 def _called(target: str, found: Any, loop: HandlerLoop) -> Any:
-    if isinstance(found, Service | AbstractContextManager | AbstractAsyncContextManager) or not callable(found):
+    if isinstance(found, Service | tuple | AbstractContextManager | AbstractAsyncContextManager) or not callable(found):
         return found
     try:
         inspect.signature(found).bind()

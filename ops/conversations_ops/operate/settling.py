@@ -23,7 +23,7 @@ from conversations_ops.operate.asking import Refused, answers, ask
 from conversations_ops.operate.events import understood
 from conversations_ops.operate.letters import Letter
 from conversations_ops.operate.state import PATIENCE
-from conversations_ops.shortened import periods
+from conversations_ops.settings.given import periods
 
 TOGETHER = 500
 """Letters closed by one command."""

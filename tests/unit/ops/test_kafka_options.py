@@ -12,8 +12,17 @@ from conversations_ops.cli import spark
 from conversations_ops.cli.kafka_options import Command, Group, kafka_of
 
 ENVIRONMENT = {"CONVERSATIONS_BOOTSTRAP": "environment:1", "CONVERSATIONS_NAMESPACE": "environment"}
-BEFORE = ("--bootstrap", "before:1", "--namespace", "before", "--setting", "a=before", "--setting", "b=before")
-BEHIND = ("--bootstrap", "behind:1", "--namespace=behind", "--setting", "a=behind")
+BEFORE = (
+    "--bootstrap",
+    "before:1",
+    "--namespace",
+    "before",
+    "--setting",
+    "client.id=before",
+    "--setting",
+    "client.rack=before",
+)
+BEHIND = ("--bootstrap", "behind:1", "--namespace=behind", "--setting", "client.id=behind")
 
 
 def told(before: tuple[str, ...], behind: tuple[str, ...], environment: Mapping[str, str] = {}) -> Kafka:
@@ -33,12 +42,16 @@ def told(before: tuple[str, ...], behind: tuple[str, ...], environment: Mapping[
 
 
 def test_options_count_in_front_of_a_command_and_behind_it() -> None:
-    assert told(BEFORE, ()) == Kafka("before:1", namespace="before", settings={"a": "before", "b": "before"})
-    assert told((), BEHIND) == Kafka("behind:1", namespace="behind", settings={"a": "behind"})
+    assert told(BEFORE, ()) == Kafka(
+        "before:1", namespace="before", settings={"client.id": "before", "client.rack": "before"}
+    )
+    assert told((), BEHIND) == Kafka("behind:1", namespace="behind", settings={"client.id": "behind"})
 
 
 def test_what_is_said_last_counts_and_settings_add_up() -> None:
-    assert told(BEFORE, BEHIND) == Kafka("behind:1", namespace="behind", settings={"a": "behind", "b": "before"})
+    assert told(BEFORE, BEHIND) == Kafka(
+        "behind:1", namespace="behind", settings={"client.id": "behind", "client.rack": "before"}
+    )
 
 
 def test_the_command_line_counts_more_than_the_environment() -> None:
@@ -57,5 +70,5 @@ def test_a_job_gets_what_was_said_in_front_of_its_name(monkeypatch: pytest.Monke
     monkeypatch.setattr(spark, "start", lambda _, arguments: passed.append(arguments))
     CliRunner().invoke(top.app, [*BEFORE[:6], "spark", "archive", "/data", "--json"], env=ENVIRONMENT)
     CliRunner().invoke(top.app, ["spark", "archive", "/data"], env=ENVIRONMENT)
-    first = ["--bootstrap=before:1", "--namespace=before", "--setting=a=before", "/data", "--json"]
+    first = ["--bootstrap=before:1", "--namespace=before", "--setting=client.id=before", "/data", "--json"]
     assert passed == [first, ["/data"]]

@@ -152,10 +152,39 @@ def test_a_module_of_the_users_may_be_named_like_one_of_pythons(tmp_path: Path) 
     assert "no 'nothing'" in ended.stderr
 
 
+PERIODS = """
+from dataclasses import replace
+from conversations import Service, WorkerSettings
+from conversations.config import Periods
+from conversations.units import DAY
+
+def service(name, **periods):
+    return Service(name), WorkerSettings(periods=replace(Periods(), **periods))
+
+usual, long, inbox = service("usual"), service("long", events_kept=10**15), service("inbox", inbox_kept=80 * DAY)
+"""
+
+
+def test_targets_whose_periods_differ_do_not_run_together(tmp_path: Path) -> None:
+    (tmp_path / "periods.py").write_text(PERIODS)
+    ended = run(tmp_path, "periods:usual", "periods:long")
+    assert ended.returncode == 2
+    assert "have different periods, which are the namespace's" in ended.stderr
+
+
+def test_what_a_target_and_an_option_say_together_may_contradict_itself(tmp_path: Path) -> None:
+    (tmp_path / "periods.py").write_text(PERIODS)
+    ended = run(tmp_path, "periods:inbox", "--setting", "periods.letter_life=70 d")
+    assert ended.returncode == 2
+    assert "--setting: periods.letter_life: letter_life must be more than inbox_kept" in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
         (["one:a", "--setting", "nonsense"], "NAME=VALUE"),
+        (["one:a", "--setting", "worker.step=5"], "a time has a unit"),
+        (["one:a", "--settings", "not-there"], "cannot be read"),
         (["one:a", "--log-level", "loud"], "debug, info"),
         (["one:a", "--state-dir", "x"], "exclude"),
         (["one:a", "--workers", "0"], "workers"),

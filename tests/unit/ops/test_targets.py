@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from conversations import WorkerSettings
 from conversations.errors import DeclarationError
 from conversations_ops.host.targets import HandlerLoop, TargetError, entered
 
 MODULE = """
 import asyncio
 from contextlib import asynccontextmanager, contextmanager
-from conversations import Service
+from conversations import Service, WorkerSettings
 
 events = []
 service = Service("plain")
@@ -42,6 +43,15 @@ async def generated_later():
 block = contextmanager(generated)
 async_block = asynccontextmanager(generated_later)
 opened = block()
+settings = WorkerSettings(batch=7)
+pair = service, settings
+swapped = settings, service
+
+def made_pair():
+    return service, settings
+
+def generated_pair():
+    yield service, settings
 
 def needs(something):
     return service
@@ -69,8 +79,8 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def name_of(target: str) -> str:
-    with HandlerLoop() as loop, entered(target, loop) as service:
-        return service.name
+    with HandlerLoop() as loop, entered(target, loop) as found:
+        return found.service.name
 
 
 def complaint(target: str) -> str:
@@ -94,6 +104,17 @@ def complaint(target: str) -> str:
 )
 def test_a_service_a_function_and_a_block_sync_or_async_all_give_a_service(attribute: str, name: str) -> None:
     assert name_of(f"shop.kinds:{attribute}") == name
+
+
+@pytest.mark.parametrize("attribute", ["pair", "made_pair", "generated_pair"])
+def test_each_of_them_may_give_settings_with_the_service(attribute: str) -> None:
+    with HandlerLoop() as loop, entered(f"shop.kinds:{attribute}", loop) as (service, settings):
+        assert (service.name, settings) == ("plain", WorkerSettings(batch=7))
+
+
+def test_a_service_alone_says_nothing_of_settings() -> None:
+    with HandlerLoop() as loop, entered("shop.kinds:service", loop) as (_, settings):
+        assert settings is None
 
 
 def test_a_block_is_left_when_the_work_is_over_or_failed() -> None:
@@ -130,6 +151,7 @@ def test_no_loop_is_made_for_what_needs_none() -> None:
         ("shop/kinds.py:service", ["names a file", "shop.kinds:service"]),
         (":service", ["module:attribute"]),
         ("shop.kinds:number", ["is 7", "neither a Service"]),
+        ("shop.kinds:swapped", ["neither a Service", "WorkerSettings"]),
         ("shop.kinds:needs", ["without arguments", "something"]),
         ("shop.kinds:wrong", ["must yield a Service", "a string"]),
         ("broken:service", ["ZeroDivisionError", "broken.py", "line 2"]),

@@ -1,0 +1,182 @@
+"""Settings as somebody gave them, each with its place, and what follows from them for a worker and for librdkafka.
+
+What counts more stands later: the defaults, a target's own ``WorkerSettings``, the file, ``--setting``, an option of its own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from conversations.config import Brake, Periods, WorkerSettings
+from conversations.errors import DeclarationError
+from conversations.kafka.client_settings import refusal
+from conversations_ops.settings.file import VARIABLE, Line, lines_of
+from conversations_ops.settings.names import GROUPS, SETTINGS, nearest
+from conversations_ops.settings.values import read, written
+
+DIVIDED_BY = "CONVERSATIONS_PERIODS_DIVIDED_BY"
+"""A number by which all periods are divided, for tests: everybody who works on a namespace must have the same."""
+OPTION = "--setting"
+BRAKE = "worker.brake"
+CLIENTS = (
+    "client.id", "client.rack", "debug", "enable.ssl.certificate.verification", "sasl.mechanism", "sasl.mechanisms",
+    "sasl.kerberos.service.name", "sasl.kerberos.principal", "sasl.kerberos.keytab", "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret", "sasl.oauthbearer.config", "sasl.oauthbearer.method", "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url", "sasl.password", "sasl.username", "security.protocol", "session.timeout.ms",
+    "socket.timeout.ms", "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem",
+    "ssl.endpoint.identification.algorithm", "ssl.key.location", "ssl.key.password", "ssl.key.pem",
+)  # fmt: skip
+"""Settings of librdkafka that people write most; an unknown name is compared with them."""
+
+
+class Given(NamedTuple):
+    """Settings of the product and of librdkafka, the later of a name counts."""
+
+    product: tuple[Line, ...] = ()
+    """The product's; their values were read without error."""
+    clients: tuple[Line, ...] = ()
+    """librdkafka's; with passwords."""
+
+    def of_clients(self) -> dict[str, str]:
+        """Return librdkafka's settings."""
+        return {name: value for _, name, value in self.clients}
+
+    def without_options(self) -> Given:
+        """Return the same for a command or a job that takes the product's settings from the file alone.
+
+        Raises:
+            DeclarationError: a setting of the product is an option.
+        """
+        for line in self.product:
+            if line.place == OPTION:
+                raise DeclarationError(f"{OPTION} {line.name}: give it in a file that {VARIABLE} names")
+        return self
+
+    def check_clients(self) -> None:
+        """Ask librdkafka whether it knows its settings; nothing is connected.
+
+        Raises:
+            DeclarationError: it refuses one, or all of them together.
+        """
+        why = refusal(self.of_clients()) if self.clients else None
+        if why is None:
+            return
+        place = next((f"{place}: {name}" for place, name, _ in reversed(self.clients) if f'"{name}"' in why), None)
+        name = "" if place is None else place.rpartition(": ")[2]
+        near = difflib.get_close_matches(name, [*CLIENTS, *SETTINGS], 1) if "No such configuration" in why else []
+        hint = f"; the nearest name is {near[0]}" if near else ""
+        places = place or ", ".join(dict.fromkeys(it.place for it in self.clients))
+        raise DeclarationError(f"{places}: Kafka's client refuses it: {why}{hint}")
+
+    def worker_settings(self, base: WorkerSettings | None = None) -> WorkerSettings:
+        """Return the settings of a worker: ``base``, or the defaults, changed as was given.
+
+        Raises:
+            DeclarationError: settings contradict each other; the message names their places.
+        """
+        found = base or WorkerSettings()
+        groups: dict[str, dict[str, Any]] = {name: {} for name in GROUPS}
+        for line in self.product:
+            setting = SETTINGS[line.name]
+            groups[setting.group][setting.field] = read(setting, line.value)
+        with_brake = groups["worker"].pop("brake", None)
+        if with_brake is False and groups["brake"]:
+            raise DeclarationError(
+                f"{self._places('worker', 'brake')}: {BRAKE} is off, and the brake's settings mean nothing"
+            )
+        brake = found.brake or (Brake() if with_brake or groups["brake"] else None)
+        made: WorkerSettings = self._made(
+            "worker", found, **groups["worker"],
+            limits=self._made("limits", found.limits, **groups["limits"]),
+            periods=self._made("periods", found.periods, **groups["periods"]),
+            brake=None if brake is None or with_brake is False else self._made("brake", brake, **groups["brake"]),
+        )  # fmt: skip
+        return made
+
+    def _made(self, group: str, found: Any, **changed: Any) -> Any:
+        try:
+            return replace(found, **changed)
+        except (ValueError, DeclarationError) as error:
+            raise DeclarationError(f"{self._places(group)}: {error}") from None
+
+    def _places(self, *groups: str) -> str:
+        """Name the places of what was given of some groups."""
+        return ", ".join(f"{place}: {name}" for place, name, _ in self.product if SETTINGS[name].group in groups)
+
+
+def given(options: Iterable[str] = ()) -> Given:
+    """Read the settings of the file that ``CONVERSATIONS_SETTINGS`` names, and of ``--setting`` options.
+
+    Args:
+        options: ``NAME=VALUE`` each; they count more than the file.
+
+    Raises:
+        DeclarationError: no such file, no such setting, or a value that is none of its setting.
+    """
+    path = os.environ.get(VARIABLE, "")
+    lines = lines_of(path) if path else []
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not name.strip() or not equals:
+            raise DeclarationError(f"{OPTION} {name!r} is not NAME=VALUE, for instance security.protocol=SSL")
+        lines.append(Line(OPTION, name.strip(), value.strip()))
+    product = tuple(line for line in lines if _is_ours(line))
+    return Given(product, tuple(line for line in lines if line.name not in SETTINGS))
+
+
+def _is_ours(line: Line) -> bool:
+    """Say whether a setting is the product's, and its value one."""
+    place, name, value = line
+    if name in SETTINGS:
+        try:
+            read(SETTINGS[name], value)
+        except ValueError as error:
+            raise DeclarationError(f"{place}: {name}={value:.40}: {error}") from None
+        return True
+    if (near := nearest(name)) is not None:
+        raise DeclarationError(f"{place}: there is no setting {name}; the nearest name is {near}")
+    if name.endswith((".ms", ".bytes")) and not value.removeprefix("-").isdecimal():
+        unit = "milliseconds" if name.endswith(".ms") else "bytes"
+        raise DeclarationError(f"{place}: {name} is Kafka's own: a whole number of {unit} without a unit")
+    return False
+
+
+def shortened(settings: WorkerSettings) -> WorkerSettings:
+    """Divide all periods as ``CONVERSATIONS_PERIODS_DIVIDED_BY`` says; for tests.
+
+    Raises:
+        DeclarationError: it says something that periods cannot be divided by.
+    """
+    said = os.environ.get(DIVIDED_BY, "")
+    if not said:
+        return settings
+    try:
+        return settings.scaled(float(said))
+    except (ValueError, OverflowError) as error:
+        raise DeclarationError(f"{DIVIDED_BY}={said:.40}: {error}") from None
+
+
+def periods() -> Periods:
+    """Return the periods of the namespace, for everybody who is no worker: as the file says.
+
+    Raises:
+        DeclarationError: as ``given`` and ``shortened``.
+    """
+    return shortened(given().worker_settings()).periods
+
+
+def differences(settings: WorkerSettings) -> dict[str, tuple[str, str]]:
+    """Return the settings that differ from the defaults: by name, the value and the default, as text."""
+    groups = {"worker": settings, "brake": settings.brake, "limits": settings.limits, "periods": settings.periods}
+    found = {}
+    for name, setting in SETTINGS.items():
+        group = groups[setting.group]
+        value = setting.default if group is None else getattr(group, setting.field)
+        pair = written(setting, value), written(setting, setting.default)
+        if pair[0] != pair[1]:
+            found[name] = pair
+    return found

@@ -1,0 +1,107 @@
+"""Values of settings as people write them: ``2 d``, ``50 ms``, ``64 MB``, ``16``, ``0.5``, ``off``, ``never``."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from conversations.config import Unit
+from conversations.units import DAY, HOUR, MINUTE, SECOND
+from conversations_ops.settings.names import Setting
+
+TIMES = {"us": 1, "ms": SECOND // 1_000, "s": SECOND, "min": MINUTE, "h": HOUR, "d": DAY}
+BYTES = {"B": 1, "kB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+SWITCH = {"on": True, "off": False}
+NEVER = "never"
+_MEASURE = re.compile(r"(\d[\d_]*(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
+_NUMBER = re.compile(r"\d[\d_]*", re.ASCII)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def read(setting: Setting, text: str) -> Any:
+    """Return the value that ``text`` means; a switch is a bool.
+
+    Raises:
+        ValueError: it means none; the message says what a right one looks like.
+    """
+    if setting.never and text == NEVER:
+        return None
+    value = _READERS[setting.unit](text)
+    if value < setting.least:
+        raise ValueError(f"it is at least {_written(setting.unit, setting.least)}")
+    if isinstance(setting.default, timedelta):
+        try:
+            return timedelta(microseconds=value)
+        except OverflowError:
+            raise ValueError("so long a time cannot be kept") from None
+    return value
+
+
+def written(setting: Setting, value: Any) -> str:
+    """Write a value down so that ``read`` understands it."""
+    if setting.unit is Unit.SWITCH:
+        return "off" if value is None else "on"
+    if value is None:
+        return NEVER
+    return _written(setting.unit, value // _MICROSECOND if isinstance(value, timedelta) else value)
+
+
+def _written(unit: Unit, value: Any) -> str:
+    if unit is Unit.TIME:
+        return _measured(value, TIMES) if value else "0 s"
+    return _measured(value, BYTES) if unit is Unit.BYTES else str(value)
+
+
+def _measured(value: int, units: dict[str, int]) -> str:
+    name, size = max((it for it in units.items() if value % it[1] == 0), key=lambda it: it[1])
+    return f"{value // size} {name}"
+
+
+def _time(text: str) -> int:
+    return _measure(text, TIMES, "a time has a unit, us, ms, s, min, h or d, for instance 50 ms or 2 d")
+
+
+def _bytes(text: str) -> int:
+    known = BYTES | {"": 1}
+    return _measure(
+        text, known, "bytes are a number, or one with the unit kB, MB, GB, KiB, MiB or GiB, for instance 64 MB"
+    )
+
+
+def _measure(text: str, units: dict[str, int], how: str) -> int:
+    found = _MEASURE.fullmatch(text)
+    if found is None or found.group(2) not in units:
+        raise ValueError(how)
+    value = Decimal(found.group(1)) * units[found.group(2)]
+    if value != int(value):
+        raise ValueError(f"{how}; this is no whole number of {next(iter(units))}")
+    return int(value)
+
+
+def _number(text: str) -> int:
+    if _NUMBER.fullmatch(text) is None:
+        raise ValueError("it is a whole number, for instance 16")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise ValueError("it is a number from 0 to 1, for instance 0.5")
+    return value
+
+
+def _switch(text: str) -> bool:
+    if text not in SWITCH:
+        raise ValueError("it is on or off")
+    return SWITCH[text]
+
+
+_READERS: dict[Unit, Any] = {
+    Unit.TIME: _time, Unit.BYTES: _bytes, Unit.NUMBER: _number, Unit.SHARE: _share, Unit.SWITCH: _switch
+}  # fmt: skip
