@@ -178,7 +178,8 @@ class Endpoint:
 
     def send(self) -> int:
         """Number one message to transmit."""
-        self._move(Event.SEND)
+        if self.state is not State.CONVERSING:
+            self._move(Event.SEND)
         number = self.next_out
         self.next_out = number + 1
         return number
@@ -300,8 +301,10 @@ class Endpoint:
     def _in_order(self, kind: Kind) -> Reaction:
         before = self.state
         if kind is Kind.MESSAGE:
+            if before is State.CONVERSING:
+                return Reaction.DELIVER  # nearly all: nothing of the state changes
             self._move(Event.MESSAGE)
-            if before is State.CONVERSING or before is State.STARTED_INBOUND:
+            if before is State.STARTED_INBOUND:
                 return Reaction.DELIVER
             self.discarded += 1
             return Reaction.DISCARD

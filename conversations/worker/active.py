@@ -28,7 +28,7 @@ class Active:
     """Key of what is sent to the peer."""
 
     __slots__ = (
-        "constant", "dirty", "endpoint", "entered", "exists", "from_peer", "identity", "lane", "out", "out_key", "out_partition", "out_topic", "scheduled", "side", "tombstone",
+        "constant", "endpoint", "entered", "exists", "from_peer", "identity", "lane", "out", "out_key", "out_partition", "out_topic", "scheduled", "side", "tombstone",
     )  # fmt: skip
 
     def __init__(self, identity: bytes, lane: Lane) -> None:
@@ -45,7 +45,6 @@ class Active:
         self.out_partition = NONE
         self.constant = b""
         """Constant part of the state row, encoded; empty until needed."""
-        self.dirty = False
         self.scheduled = NEVER
         """The earliest entry for this endpoint in its partition's schedule."""
         self.entered = 0
@@ -108,14 +107,6 @@ class Active:
         """Put an endpoint here that was decoded from its row."""
         self.place(endpoint, side)
         self.constant = constant
-
-    def touch(self) -> None:
-        """Its row is to be written."""
-        self.dirty = True
-
-    def clean(self) -> None:
-        """Its row is written."""
-        self.dirty = False
 
     def out_prefix(self) -> bytes:
         """Encode what this side's envelopes begin with, once."""

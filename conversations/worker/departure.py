@@ -94,11 +94,9 @@ def _encode_endpoints(partition: Partition) -> None:
     write = partition.outbox.write
     now = partition.owner.now
     for active in partition.take_dirty():
-        active.clean()
         endpoint = active.endpoint
         if endpoint.told < endpoint.inbound.next - 1 and endpoint.owes_ack(now):
             outbound.acknowledge(partition, active)
-            active.clean()
         if endpoint.state is State.CLOSED and active.tombstone is not None:
             write(b"E" + active.identity, rows.encode_tombstone(active.tombstone))
         else:

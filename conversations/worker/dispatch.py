@@ -72,9 +72,9 @@ SETTLED = object()
 """Of an item: there is nothing to be done with it any more."""
 
 
-def start(partition: Partition, lane: Lane) -> Run:
+def start(partition: Partition, lane: Lane, room: Room) -> Run:
     """Make the run that works off a lane; a lane has one run at a time, so one handler at a time."""
-    run = Run(lane, steps(partition, lane))
+    run = Run(lane, steps(partition, lane, room))
     lane.begin(run)
     return run
 
@@ -84,11 +84,12 @@ def start_ready(partition: Partition, mark: Mark) -> None:
 
     All runs are made before the first is started: one that is started may end at once, and put its lane back among the ready ones.
     """
-    runs = [start(partition, lane) for lane in partition.work.take_ready() if lane.run is None and lane.items]
+    room = Room(partition)
+    runs = [start(partition, lane, room) for lane in partition.work.take_ready() if lane.run is None and lane.items]
     partition.work.start(runs, mark)
 
 
-def steps(partition: Partition, lane: Lane) -> Steps:
+def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
     """Work off a lane; yields each handler to call, is sent what it raised. Holds the owner's lock in between.
 
     The run ends when its lane has nothing more to do, when the step's budget is spent, when the item at the head must be announced
@@ -96,7 +97,7 @@ def steps(partition: Partition, lane: Lane) -> Steps:
     """
     # The budget ends a run between two items: what a step writes has a limit, and lanes go on with the next step.
     lock, brakes, breakdowns = partition.owner.lock, partition.owner.brakes, partition.owner.breakdowns
-    items, progress, room, item, run = lane.items, partition.progress, Room(partition), None, lane.run
+    items, progress, item, run = lane.items, partition.progress, None, lane.run
     lock.acquire()
     try:
         while items and not partition.gone and not partition.owner.budget.is_spent():
@@ -156,7 +157,7 @@ def steps(partition: Partition, lane: Lane) -> Steps:
 def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
     """Say what is to be done for an item; commands, and whatever calls no handler, are done at once."""
     is_owed = item.handler and not isinstance(item, Deadline)  # the record is settled, but not the error it was
-    if not is_owed and partition.parking.is_stale(item):
+    if item.park is not None and not is_owed and partition.parking.is_stale(item):
         return ()
     if item.handler:
         # It failed before, or waited to be announced: what asked for it is settled, and would not ask again. The endpoint only says
@@ -294,7 +295,8 @@ def _outcome(
     brakes = partition.owner.brakes
     if brakes.is_counting or brakes.peers or not brakes.well.get(active.endpoint.peer):
         failures.succeeded(partition, item, active.endpoint.peer)
-    partition.parking.forget_retry(active, task.without, parking.HANDLED)
+    if partition.parking.retries:
+        partition.parking.forget_retry(active, task.without, parking.HANDLED)
     # The draft first, in the order it was written; then the end of the message, which may end the dialog.
     if draft.asks:
         outbound.apply(partition, draft)

@@ -81,9 +81,8 @@ def receive(partition: Partition, item: Arrival) -> Task | None:
     limit = partition.owner.settings.limits.held_messages
     if partition.waiting.held.bytes and _holds_enough(partition, active, envelope):
         limit = min(limit, len(endpoint.inbound.held))
-    reaction = endpoint.receive(envelope, partition.owner.now, limit)
-    if not active.dirty:
-        partition.touch(active)
+    reaction = endpoint.receive(envelope, partition.owner.clock.step_time, limit)
+    partition.touch(active)
     if endpoint.acked != acked and partition.owner.watchers:
         _tell_acknowledged(partition, endpoint)
     if reaction is Reaction.DELIVER:
@@ -239,8 +238,7 @@ def handled(partition: Partition, item: Arrival, body: object) -> None:
     active = item.active
     partition.owner.counts.count_handled()
     active.endpoint.finished()
-    if not active.dirty:
-        partition.touch(active)
+    partition.touch(active)
     if not partition.owner.watchers:
         return
     watcher = partition.owner.watchers.get(active.identity[:16])

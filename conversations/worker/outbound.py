@@ -78,10 +78,9 @@ def send(partition: Partition, active: Active, run: bytes, body: bytes) -> None:
     if number == 0 and endpoint.initiator:
         partition.transmission.begin(active)
     prefix = active.out or active.out_prefix()
-    value = encode_message(prefix, number, endpoint.acknowledge(), partition.owner.stamp, run, body)
+    value = encode_message(prefix, number, endpoint.acknowledge(), partition.owner.clock.stamp, run, body)
     partition.transmission.transmit(active, value)
-    if not active.dirty:
-        partition.touch(active)
+    partition.touch(active)
 
 
 def end(partition: Partition, active: Active) -> None:

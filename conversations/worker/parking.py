@@ -148,6 +148,11 @@ class Parking:
         return bool(self._progress.row.off) or peer in self._owner.brakes.peers
 
     @property
+    def waits(self) -> bool:
+        """Something waits for another attempt, or for its turn."""
+        return bool(self.parks or self.retries)
+
+    @property
     def is_draining(self) -> bool:
         """The next step has more to take up."""
         return bool(self._draining)

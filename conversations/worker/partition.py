@@ -11,7 +11,7 @@ Everything here is touched under ``Owner.lock``: by the polling thread, and by l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from conversations.errors import DeclarationError, InputLost, StateDamaged, StateUpgradeError
@@ -51,7 +51,8 @@ class Partition:
         self.actives = Residents()
         self.work = Work(number, owner.breakdowns, owner.stage, scheduler)
         self.schedule = Schedule(owner.periods.step)
-        self.dirty: list[Active] = []
+        self.dirty: dict[Active, None] = {}
+        """Endpoints whose rows are to be written, in the order they changed."""
         self.waiting = Waiting(self.outbox)
         self.groups = Groups(self.outbox, self.work, self)
         self.transmission = Transmission(owner, self.outbox, self.waiting, self)
@@ -115,7 +116,8 @@ class Partition:
         """Keep so many endpoints in memory at most, as far as they may leave it."""
         self.groups.forget_large()
         if not self.gone:
-            self.actives.make_room(limit, self.groups.leave_memory, busy=self.groups.changed, committed=committed)
+            busy = {*self.groups.changed, *(active.lane for active in self.dirty)}
+            self.actives.make_room(limit, self.groups.leave_memory, busy=busy, committed=committed)
 
     # -- what the next step does ------------------------------------------------------------------------
 
@@ -123,22 +125,20 @@ class Partition:
         """Say whether something is under way that the next step would carry on."""
         return bool(self.parking.is_draining or self.work.is_busy)
 
-    def take_dirty(self) -> list[Active]:
+    def take_dirty(self) -> Iterable[Active]:
         """Take out the endpoints whose rows are to be written now."""
-        dirty, self.dirty = self.dirty, []
+        dirty, self.dirty = self.dirty, {}
         return dirty
 
     def touch(self, active: Active) -> None:
         """Write the endpoint's row with the next transaction."""
-        if not active.dirty:
-            active.touch()
-            self.dirty.append(active)
+        self.dirty[active] = None
 
     # -- time -----------------------------------------------------------------------------------------
 
     def look_in_time(self, active: Active) -> None:
         """Make sure the endpoint is looked at when something of it is due next."""
-        deadline = self.parking.wake_time(active)
+        deadline = self.parking.wake_time(active) if self.parking.waits else active.endpoint.next_deadline()
         if deadline < active.scheduled:
             self.schedule.enter(active, deadline)
 

@@ -32,7 +32,7 @@ class Residents(dict[bytes, Active]):
         stay = {*busy}
         for peer, active in self.items():
             lanes.setdefault(active.lane, []).append(peer)
-            if active.dirty or (active.exists and active.endpoint.ack_at < 1 << 61):
+            if active.exists and active.endpoint.ack_at < 1 << 61:
                 stay.add(active.lane)
         for lane, peers in lanes.items():
             if len(self) <= limit * 3 // 4:

@@ -52,6 +52,9 @@ def route(
 def _give(partition: Partition, record: Record) -> bool:
     """Have a record taken, or let it wait; False when it does not fit there any more."""
     suspicion = partition.work.suspicion
+    if suspicion is None and not partition.backlog.paused and record.topic() == partition.owner.topics.queue:
+        intake.take(partition, record)  # nearly all
+        return True
     if suspicion is not None and _is_suspect(partition, suspicion, record):
         if partition.backlog.unread if record.topic() == partition.owner.topics.queue else suspicion.taking.commands:
             return _let_wait(partition, suspicion, record)  # behind others of its topic
