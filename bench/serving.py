@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from conversations import Kafka, Service, WorkerSettings
-from conversations.collector import relax
 from conversations.crew import Crew
+from conversations.garbage import relax
 from conversations.kafka.log import KafkaLog
 from conversations.stores.rocksdb import RocksStores
 from conversations.worker import Worker

@@ -27,9 +27,9 @@ from conversations.errors import (
     NotInContract,
     NoWorkerHere,
 )
+from conversations.hosts import Host, find
 from conversations.pending import Pending
 from conversations.ports import CommandSink
-from conversations.presence import Host, find
 from conversations.protocol import codes
 from conversations.protocol.admission import (
     body_too_large,

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from conversations.errors import PeerError, RequestTimeout
-from conversations.presence import Host
+from conversations.hosts import Host
 from conversations.protocol.effects import Failure
 from conversations.protocol.identifiers import read_handle
 

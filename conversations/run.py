@@ -11,9 +11,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from conversations.collector import relax
 from conversations.config import Kafka, WorkerSettings
 from conversations.crew import Crew, kafka_worker
+from conversations.garbage import relax
 from conversations.service import Service
 
 

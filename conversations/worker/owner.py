@@ -11,8 +11,8 @@ from typing import Any
 
 from conversations.config import Periods, WorkerSettings
 from conversations.handlers import Side
+from conversations.hosts import Watcher
 from conversations.ports import Clock, Log, Produced, Record
-from conversations.presence import Watcher
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7
 from conversations.service import Service
 from conversations.worker.brakes import Brakes

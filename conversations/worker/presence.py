@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conversations.presence import Watcher, arrive, depart
+from conversations.hosts import Watcher, arrive, depart
 from conversations.protocol.effects import Failure
 from conversations.protocol.topics import partition_of
 from conversations.worker.owner import Owner

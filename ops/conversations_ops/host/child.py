@@ -21,10 +21,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from conversations.collector import relax
 from conversations.config import Kafka, WorkerSettings
 from conversations.crew import Crew, kafka_worker
 from conversations.errors import DeclarationError, KafkaUnreachable, LogError, LoginRefused, StateUpgradeError
+from conversations.garbage import relax
 from conversations.service import Service
 from conversations.worker import Worker
 from conversations_ops.console import log_lines
