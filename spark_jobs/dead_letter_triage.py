@@ -5,7 +5,7 @@
 
 A group is what letters have in common: service, reason, exception, message type, contract and peer. Of each it says how
 many there are, how many are open (nobody has decided about them: as ``conversations dead-letters list``, with and without
-``--over``, has it), how many records are parked behind those that are held, when the first and the last came, whether they
+``--detached``, has it), how many records are parked behind those that are held, when the first and the last came, whether they
 are getting more (the last ``--window`` beside the one before it), one letter to begin with, and the command to look at it.
 
 A letter counts once, as it ended: of those of one source the last, of one in parts the first. What waits without a letter,
@@ -108,8 +108,8 @@ def _judged(letters: DataFrame, rows: DataFrame) -> DataFrame:
 
 def _next() -> Column:
     show = F.concat(F.lit("conversations dead-letters show "), F.col("letter"))
-    over = F.concat(F.lit("conversations dead-letters list "), F.col("service"), F.lit(" --over"))
-    return F.when(F.col("held_back"), show).when(F.col("open"), over)
+    listed = F.concat(F.lit("conversations dead-letters list "), F.col("service"), F.lit(" --detached"))
+    return F.when(F.col("held_back"), show).when(F.col("open"), listed)
 
 
 def job(spark: SparkSession, options: argparse.Namespace) -> Result:

@@ -43,9 +43,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.errors import DeclarationError
 from conversations.protocol.parked import Parked
+from conversations_ops.operate.parked import parked_messages
 from conversations_ops.operate.redrive.plan import Care, Plan, plan_of, to_json
 from conversations_ops.operate.redrive.selection import Selector
-from conversations_ops.operate.waiting import waiting
 from conversations_ops.printable import one_line
 from spark_jobs.errors import SparkJobError
 from spark_jobs.running.arguments import argument, whole
@@ -146,7 +146,7 @@ def _rate(text: str) -> float:
 
 def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
     kafka = kafka_of(options)
-    held = {it.letter: it for it in waiting(kafka, options.service) if it.held}
+    held = {it.letter: it for it in parked_messages(kafka, options.service) if it.held}
     chosen = transform(letters_of(spark, held.values()), options.where)
     try:
         names = [row.letter for row in chosen.select("letter").collect()]

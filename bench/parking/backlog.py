@@ -20,12 +20,12 @@ from conversations import Kafka, WorkerSettings
 from conversations.protocol.command import Action
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.parked import Decision
+from conversations_ops.operate.parked import parked_messages
 from conversations_ops.operate.redrive.drive import Drive, End
 from conversations_ops.operate.redrive.journal import Journal
 from conversations_ops.operate.redrive.outcomes import Outcome
 from conversations_ops.operate.redrive.plan import Care, Plan, freeze
 from conversations_ops.operate.redrive.selection import Selector
-from conversations_ops.operate.waiting import waiting
 
 PER_DIALOG = 100
 LIMIT = 900.0
@@ -85,7 +85,7 @@ def redrive(ground: Ground, letters: int) -> dict[str, Any]:
         serving(our_loop.opaque_service(), kafka, directory, WorkerSettings()),
     ):
         began = time.perf_counter()
-        chosen, _ = freeze(waiting(kafka, our_loop.ANSWERING), Selector(), Care(rate=FAST))
+        chosen, _ = freeze(parked_messages(kafka, our_loop.ANSWERING), Selector(), Care(rate=FAST))
         planned = time.perf_counter()
         plan = Plan("rd-be", kafka.namespace, "", "bench", Selector(), Care(rate=FAST), chosen)
         journal = Journal(Path(directory) / "plan.json", plan.redrive)

@@ -1,4 +1,4 @@
-"""Sides of dialogs that are open, and what of them waits: as ``conversations_ops.operate.waiting`` says it, from state rows.
+"""Sides of dialogs that are open, and what of them waits: as ``conversations_ops.operate.parked`` says it, from state rows.
 
 ``endpoints`` has a row for each open side of a dialog:
 

@@ -10,7 +10,7 @@ import pytest
 from conversations import Client, Kafka
 from conversations.kafka.admin import apply
 from conversations.kafka.follow import Follower
-from conversations_ops.operate.waiting import waiting
+from conversations_ops.operate.parked import parked_messages
 from tests.acceptance.command_line import Running
 from tests.acceptance.desk import Desk
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
@@ -28,7 +28,7 @@ def desk(kafka: Kafka, tmp_path: Path) -> Iterator[Desk]:
             with client.begin_dialog("fragile", SUMS) as dialog:
                 for entry in ("1", text, "10", "0"):
                     dialog.send(Entry(text=entry))
-        until(lambda: sum(it.behind for it in waiting(kafka, "fragile")) == 12)
+        until(lambda: sum(it.behind for it in parked_messages(kafka, "fragile")) == 12)
         yield Desk(kafka, tmp_path)
 
 
@@ -100,10 +100,10 @@ def test_nobody_is_there_to_decide(kafka: Kafka, tmp_path: Path) -> None:
         dialog.send(Entry(text="one"))
         dialog.send(Entry(text="0"))
     with Running(kafka, tmp_path, "fragile:fragile", "fragile:asker"):
-        until(lambda: len(waiting(kafka, "fragile")) == 1)
+        until(lambda: len(parked_messages(kafka, "fragile")) == 1)
     (letter,) = desk.letters()
     code, told = desk("dead-letters", "skip", letter["letter"], "--reason", "INC-1", "--wait", "1")
     assert code == 1
     assert "is it running?" in told["error"]
     with Running(kafka, tmp_path, "fragile:fragile", "fragile:asker"):
-        until(lambda: not waiting(kafka, "fragile"))
+        until(lambda: not parked_messages(kafka, "fragile"))

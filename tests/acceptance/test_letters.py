@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 from conversations import Client, Kafka
 from conversations.kafka.admin import apply
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, service_topic
-from conversations_ops.operate.letters import open_letters
-from conversations_ops.operate.waiting import waiting
+from conversations_ops.operate.open_letters import open_letters
+from conversations_ops.operate.parked import parked_messages
 from tests.acceptance.command_line import Running
 from tests.acceptance.desk import Desk
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
@@ -30,9 +30,9 @@ def desk(kafka: Kafka, tmp_path: Path) -> Iterator[Desk]:
             with client.begin_dialog("fragile", SUMS) as dialog:
                 for entry in ("1", text, "10", "0"):
                     dialog.send(Entry(text=entry))
-        until(lambda: sum(it.behind for it in waiting(kafka, "fragile")) == 4)
+        until(lambda: sum(it.behind for it in parked_messages(kafka, "fragile")) == 4)
         desk = Desk(kafka, tmp_path)
-        for it in waiting(kafka, "fragile"):
+        for it in parked_messages(kafka, "fragile"):
             assert desk("dead-letters", "end", it.letter, *WHY)[0] == 0
         yield desk
 
@@ -46,13 +46,13 @@ def produce(kafka: Kafka, topic: str, value: bytes, headers: list[tuple[str, str
 def test_letters_are_discarded_or_sent_again_on_a_new_dialog(desk: Desk) -> None:
     kafka = desk.kafka
     assert desk("dead-letters", "list") == (0, {"letters": []})
-    code, told = desk("dead-letters", "list", "fragile", "--over")
+    code, told = desk("dead-letters", "list", "fragile", "--detached")
     assert code == 1
     letters = {json.loads(it["body"])["text"]: it for it in told["letters"]}
     assert len(told["letters"]) == 6
     one, two = letters["one"], letters["two"]
     assert one["reason"] == "parked-at-end"
-    assert "parked-at-end" in desk.text("dead-letters", "list", "--over")
+    assert "parked-at-end" in desk.text("dead-letters", "list", "--detached")
 
     code, told = desk("dead-letters", "resubmit", one["letter"], "--dry-run")
     assert (code, told["done"], len(told["letters"])) == (0, False, 3)
@@ -62,14 +62,14 @@ def test_letters_are_discarded_or_sent_again_on_a_new_dialog(desk: Desk) -> None
     assert told["dialog"] != one["conversation"]
     left = open_letters(kafka, "fragile")
     assert {it.conversation for it in left} == {two["conversation"]}
-    assert waiting(kafka, "fragile") == [], "its second entry is understood now"
+    assert parked_messages(kafka, "fragile") == [], "its second entry is understood now"
     code, told = desk("dead-letters", "resubmit", one["letter"], *WHY)
     assert code == 2
     assert "is not open" in told["error"]
 
     code, told = desk("dead-letters", "discard", *(it.letter for it in left), *WHY)
     assert (code, len(told["letters"])) == (0, 3)
-    assert desk("dead-letters", "list", "--over") == (0, {"letters": []})
+    assert desk("dead-letters", "list", "--detached") == (0, {"letters": []})
     assert desk("dead-letters", "discard", two["letter"], *WHY)[0] == 2
 
 

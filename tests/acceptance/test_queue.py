@@ -6,8 +6,8 @@ import pytest
 
 from conversations import Client, Kafka
 from conversations.kafka.admin import apply
+from conversations_ops.operate.parked import parked_messages
 from conversations_ops.operate.queues import queues
-from conversations_ops.operate.waiting import waiting
 from tests.acceptance.command_line import Running
 from tests.acceptance.desk import Desk
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
@@ -45,7 +45,7 @@ def test_a_queue_is_off_until_it_is_turned_on(kafka: Kafka, tmp_path: Path) -> N
             assert desk("retries", "list") == (0, {"retries": []})
             code, told = desk("queue", "on", "fragile", *WHY)
             assert (code, told["changed"], told["waiting"]) == (0, 2, 30)
-            until(lambda: not waiting(kafka, "fragile"))
+            until(lambda: not parked_messages(kafka, "fragile"))
             until(lambda: sum(it.messages for it in queues(kafka, "fragile")) == 0)
             assert desk("queue", "show")[0] == 0
 

@@ -10,7 +10,7 @@ from conversations import Client, Kafka
 from conversations.kafka.admin import apply
 from conversations.kafka.follow import Follower
 from conversations.protocol.topics import events_topic
-from conversations_ops.operate.waiting import waiting
+from conversations_ops.operate.parked import parked_messages
 from tests.acceptance.command_line import Running
 from tests.acceptance.desk import Desk
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
@@ -27,10 +27,10 @@ def desk(kafka: Kafka, tmp_path: Path) -> Iterator[Desk]:
     with Running(kafka, tmp_path, "fragile:fragile", "fragile:asker"), Client(asker, kafka) as client:
         for _ in range(8):
             begin(client, "one")
-        until(lambda: len(waiting(kafka, "fragile")) == 8, "the oldest letters")
+        until(lambda: len(parked_messages(kafka, "fragile")) == 8, "the oldest letters")
         for _ in range(2):
             begin(client, "six")
-        until(lambda: sum(it.behind for it in waiting(kafka, "fragile")) == 20)
+        until(lambda: sum(it.behind for it in parked_messages(kafka, "fragile")) == 20)
         yield Desk(kafka, tmp_path)
 
 
@@ -67,12 +67,12 @@ def test_a_redrive_tries_a_few_first_and_leaves_later_letters_alone(desk: Desk) 
     (desk.out / "mended").touch()
     with Client(asker, kafka) as client:
         begin(client, "six")
-    until(lambda: len(waiting(kafka, "fragile")) == 11)
+    until(lambda: len(parked_messages(kafka, "fragile")) == 11)
     code, ended = desk("redrive", "resume", file, *WHY)
     assert code == 1
     assert ended["outcomes"]["handled"] == 7, ended
     assert ended["outcomes"]["came back"] == 3, "the first, and those nobody mended"
-    left = waiting(kafka, "fragile")
+    left = parked_messages(kafka, "fragile")
     assert sorted(json.loads(it.body)["text"] for it in left) == ["one", "six", "six", "six"]
     assert sorted(it.returns for it in left) == [0, 1, 1, 1]
 

@@ -15,7 +15,7 @@ from uuid import UUID
 from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.protocol.command import Action, Command, Failed, Resolve, Switch, to_partition
-from conversations_ops.operate.asking import Refused, ask
+from conversations_ops.operate.commands import Refused, ask
 from tests.chaos.fates import CODES, MENDED
 from tests.chaos.plan import Plan
 from tests.chaos.services import LEDGER

@@ -41,8 +41,8 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 1, ("dead-letters", "list")
     for by in ("exception", "type", "contract", "peer", "service"):
         yield 1, ("dead-letters", "list", "--by", by)
-    yield 1, ("dead-letters", "list", "--over")
-    yield 1, ("dead-letters", "list", "desk", "--over")
+    yield 1, ("dead-letters", "list", "--detached")
+    yield 1, ("dead-letters", "list", "desk", "--detached")
     yield 0, ("dead-letters", "show", letter)
     yield 2, ("dead-letters", "show", f"{letter}\x1b[31m\nerror: forged")
     for decision in ("retry", "skip", "end"):

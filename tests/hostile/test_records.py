@@ -18,8 +18,8 @@ from conversations.protocol.events import CommandDone
 from conversations.protocol.parked import parked
 from conversations.protocol.registry import fingerprint
 from conversations_ops.operate.events import understood
-from conversations_ops.operate.letters import _letter
-from conversations_ops.operate.waiting import parked_in
+from conversations_ops.operate.open_letters import _letter
+from conversations_ops.operate.parked import parked_in
 from tests.hostile.texts import HOSTILE
 
 ID = str(uuid4())

@@ -45,7 +45,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("conversations/worker/destinations.py", "REMEMBERED"): UNIT,
     ("ops/conversations_ops/cli/dead_letters.py", "wait"): f"{OPTION}: `--wait`, {MACHINE}",
     ("ops/conversations_ops/cli/queue.py", "wait"): f"{OPTION}: `--wait`, {MACHINE}",
-    ("ops/conversations_ops/cli/settling.py", "wait"): f"{OPTION}: `--wait`, {MACHINE}",
+    ("ops/conversations_ops/cli/detached.py", "wait"): f"{OPTION}: `--wait`, {MACHINE}",
     ("ops/conversations_ops/demo/aircraft_log.py", "gap"): DEMO,
     ("ops/conversations_ops/demo/expected.py", "gaps"): DEMO,
     ("ops/conversations_ops/demo/mending.py", "TIMEOUT"): DEMO,

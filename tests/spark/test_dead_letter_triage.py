@@ -70,7 +70,7 @@ def test_letters_are_counted_in_their_groups(spark: SparkSession) -> None:
     group = ("desk", "handler-failed", "Broken", "Task", "Tasks", "clerk")
     wrong = (
         "desk", "set-aside", None, None, None, None, True, 1, 1, 0, minutes(59), minutes(59), 1, 0, "desk.commands-0-5",
-        "no Avro", "conversations dead-letters list desk --over",
+        "no Avro", "conversations dead-letters list desk --detached",
     )  # fmt: skip
     show = "conversations dead-letters show desk.queue-0-3"
     everything = (*group, False, 5, 2, 3, minutes(300), minutes(10), 2, 1, "desk.queue-0-3", "c", show)

@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
-from conversations_ops.operate.letters import open_letters
+from conversations_ops.operate.open_letters import open_letters
+from conversations_ops.operate.parked import parked_messages
 from conversations_ops.operate.queues import queues
-from conversations_ops.operate.waiting import waiting
 from spark_jobs.reading import letters
 from spark_jobs.reading.parked import parked
 from spark_jobs.reading.rows import newest, read_history, read_rows, services_of
@@ -68,7 +68,7 @@ def test_what_waits_is_what_operators_see(spark: SparkSession, troubles: Trouble
     rows = read_rows(spark, wire, services_of(wire, None)).localCheckpoint()
     micros = (F.unix_micros(name).alias(f"{name}_micros") for name in ("since", "due"))
     found = {row.letter: row for row in parked(rows).select("*", *micros).collect()}
-    expected = {it.letter: it for it in waiting(troubles.kafka)}
+    expected = {it.letter: it for it in parked_messages(troubles.kafka)}
     assert found.keys() == expected.keys()
     for letter, it in expected.items():
         row: Any = found[letter]

@@ -20,11 +20,11 @@ from conversations.crew import Crew, kafka_worker
 from conversations.kafka.admin import apply
 from conversations.protocol.command import Action, Failed
 from conversations.protocol.parked import Decision, Parked
+from conversations_ops.operate.parked import parked_messages
 from conversations_ops.operate.redrive.drive import Drive, End
 from conversations_ops.operate.redrive.journal import Journal
 from conversations_ops.operate.redrive.outcomes import Outcome, count
-from conversations_ops.operate.redrive.plan import Letter, from_json
-from conversations_ops.operate.waiting import waiting
+from conversations_ops.operate.redrive.plan import PlannedLetter, from_json
 from spark_jobs.redrive import PredicateError, letters_of, main, summary, transform
 from tests.waiting import until
 
@@ -120,8 +120,8 @@ def letters(kafka: Kafka, mended: Event) -> Iterator[list[str]]:
             with client.begin_dialog("fragile", ENTRIES) as dialog:
                 dialog.send(Entry(amount=amount, text=text))
                 dialog.send(Entry(amount=amount, text=""))
-        until(lambda: sum(it.behind for it in waiting(kafka, "fragile") if it.held) == 5, "all wait")
-        yield [it.letter for it in waiting(kafka, "fragile")]
+        until(lambda: sum(it.behind for it in parked_messages(kafka, "fragile") if it.held) == 5, "all wait")
+        yield [it.letter for it in parked_messages(kafka, "fragile")]
 
 
 @pytest.mark.kafka
@@ -150,21 +150,21 @@ def test_a_plan_holds_what_matched_and_is_carried_out_by_the_ordinary_command(
     assert (code, said["letters"], said["waiting"], said["matching"]) == (0, 2, 5, 2)
     assert [(group["exception"], group["letters"]) for group in said["groups"]] == [("TimeoutError", 2)]
     plan = from_json(file.read_text())
-    held = {it.letter: it for it in waiting(kafka, "fragile") if it.failure.startswith("TimeoutError")}
+    held = {it.letter: it for it in parked_messages(kafka, "fragile") if it.failure.startswith("TimeoutError")}
     expected = [it for it in held.values() if json.loads(it.body)["amount"] > 100]
-    assert plan.letters == tuple(Letter(it.letter, "fragile", it.ticket, it.failure, 1) for it in expected)
+    assert plan.letters == tuple(PlannedLetter(it.letter, "fragile", it.ticket, it.failure, 1) for it in expected)
     assert (plan.selector.where, plan.selector.service, plan.care.canary) == (where, "fragile", 1)
     older = json.loads(file.read_text())
     del older["selector"]["where"]
     assert from_json(json.dumps(older)).letters == plan.letters, "plans made before there were predicates"
-    assert [it.letter for it in waiting(kafka, "fragile")] == letters, "nothing is changed yet"
+    assert [it.letter for it in parked_messages(kafka, "fragile")] == letters, "nothing is changed yet"
 
     mended.set()
     journal = Journal(file, plan.redrive)
     drive = Drive(kafka, plan, journal, Decision(Action.RETRY, "me", "INC-4711"), lambda _: None)
     assert drive.run() is End.DONE
     assert count(drive.outcomes)[Outcome.HANDLED] == 2
-    left = [it.letter for it in waiting(kafka, "fragile")]
+    left = [it.letter for it in parked_messages(kafka, "fragile")]
     assert left == [it for it in letters if it not in drive.outcomes], "the others wait as before"
 
     code, told, _ = run("--where", "attempts > 100", "--out", str(tmp_path / "none.json"))

@@ -15,9 +15,9 @@ from conversations.kafka.admin import apply
 from conversations.kafka.follow import ends_of, positions_of
 from conversations.protocol import rows
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, service_topic
-from conversations_ops.operate.letters import open_letters
+from conversations_ops.operate.open_letters import open_letters
+from conversations_ops.operate.parked import parked_messages
 from conversations_ops.operate.state import tables
-from conversations_ops.operate.waiting import waiting
 from tests.waiting import until
 
 
@@ -109,7 +109,7 @@ def make_troubles(kafka: Kafka) -> Troubles:
         _put(kafka, "desk", DEAD_LETTER, b"of Spring", [("kafka_dlt-original-topic", b"orders")])
         until(lambda: len(open_letters(kafka, "desk")) == 4, "letters: skipped, refused, set aside, another tool's")
         until(
-            lambda: sorted(it.behind for it in waiting(kafka)) == [0, 1, 1, 2],
+            lambda: sorted(it.behind for it in parked_messages(kafka)) == [0, 1, 1, 2],
             "held, tried again, a timer, a queue off",
         )
         until(lambda: _delayed(kafka) == 1, "a record that no queue takes")

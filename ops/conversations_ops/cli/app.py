@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from conversations_ops.cli import broker, dead_letters, declared, demo, queue, redrive, settings, spark
+from conversations_ops.cli import broker, dead_letters, declarations, demo, queue, redrive, settings, spark
 from conversations_ops.cli import run as running
 from conversations_ops.cli.kafka_options import Group
 from conversations_ops.console import log_lines
@@ -26,7 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(running.app)
-app.add_typer(declared.app)
+app.add_typer(declarations.app)
 app.add_typer(settings.app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(dead_letters.app, name="dead-letters")

@@ -21,8 +21,8 @@ from rich.text import Text
 from conversations.config import Kafka
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision, Parked
-from conversations_ops.cli import settling
-from conversations_ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
+from conversations_ops.cli import detached
+from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show, show_error
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit
@@ -40,7 +40,7 @@ retries = typer.Typer(
     help="Messages that failed and are tried again by themselves.", no_args_is_help=True, epilog=EXIT_CODES
 )
 
-app.add_typer(settling.app)
+app.add_typer(detached.app)
 
 Letter = Annotated[str, typer.Argument(metavar="LETTER", help="As `list` shows it, e.g. orders.queue-3-17.")]
 Service = Annotated[str, typer.Argument(metavar="[SERVICE]", help="Only of this service; default: of all.")]
@@ -50,13 +50,13 @@ Service = Annotated[str, typer.Argument(metavar="[SERVICE]", help="Only of this 
 def list_letters(
     context: typer.Context,
     service: Service = "",
-    over: Annotated[bool, typer.Option("--over", help="Those that no dialog waits for.")] = False,
+    over: Annotated[bool, typer.Option("--detached", help="Those that no dialog waits for.")] = False,
     by: Annotated[By | None, typer.Option(help="Count them in groups of what they have in common.")] = None,
     as_json: Json = False,
 ) -> None:
     """List what was given up on and waits for a decision, with what waits behind it.
 
-    Letters of dialogs that are over, and of records that were set aside, are shown with --over: nothing waits for them.
+    Letters of dialogs that are over, and of records that were set aside, are shown with --detached: nothing waits for them.
 
     \b
     Examples:
@@ -69,7 +69,7 @@ def list_letters(
     kafka = kafka_of(context)
     found: Sequence[object]
     if over:
-        found = settling.list_over(kafka, service, as_json)
+        found = detached.list_detached(kafka, service, as_json)
     elif by is None:
         found = _list(kafka, service, _is_letter, "letters", as_json)
     else:
@@ -221,13 +221,13 @@ def _decision(action: Action, reason: str, dry_run: bool) -> Decision:
 
 
 def _find(kafka: Kafka, letter: str) -> Parked:
-    from conversations_ops.operate.waiting import find
+    from conversations_ops.operate.parked import parked_message
 
-    return find(kafka, letter)
+    return parked_message(kafka, letter)
 
 
 def _decide(kafka: Kafka, it: Parked, decision: Decision, wait: float, dry_run: bool, as_json: bool) -> None:
-    from conversations_ops.operate.deciding import decide
+    from conversations_ops.operate.decisions import decide
 
     effect = _effect(it, decision)
     if not dry_run:
@@ -269,10 +269,10 @@ def _new_body(it: Parked, file: str) -> bytes:
 
 
 def _list(kafka: Kafka, service: str, wanted: Callable[[Parked], bool], name: str, as_json: bool) -> list[Parked]:
-    from conversations_ops.operate.waiting import waiting
+    from conversations_ops.operate.parked import parked_messages
 
     with failures(as_json=as_json):
-        found = [it for it in waiting(kafka, service) if wanted(it)]
+        found = [it for it in parked_messages(kafka, service) if wanted(it)]
         if as_json:
             show({name: [_plain(it) for it in found]}, "", as_json=True)
         elif found:
@@ -287,10 +287,10 @@ def _list(kafka: Kafka, service: str, wanted: Callable[[Parked], bool], name: st
 
 
 def _list_groups(kafka: Kafka, service: str, by: By, as_json: bool) -> list[Group]:
-    from conversations_ops.operate.waiting import waiting
+    from conversations_ops.operate.parked import parked_messages
 
     with failures(as_json=as_json):
-        found = groups([it for it in waiting(kafka, service) if _is_letter(it)], by)
+        found = groups([it for it in parked_messages(kafka, service) if _is_letter(it)], by)
     if as_json:
         plain = [{**it._asdict(), "first": moment(it.first), "last": moment(it.last)} for it in found]
         show({"by": by.value, "groups": plain}, "", as_json=True)

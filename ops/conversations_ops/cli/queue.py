@@ -12,7 +12,7 @@ from rich.text import Text
 
 from conversations.config import Kafka
 from conversations.protocol.command import Switch
-from conversations_ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
+from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit
@@ -94,7 +94,7 @@ def turn_on(
 
 
 def _turn(kafka: Kafka, service: str, operation: Switch, wait: float, dry_run: bool, as_json: bool) -> None:
-    from conversations_ops.operate.switching import turn
+    from conversations_ops.operate.queues import turn
 
     check_reason(operation.reason, dry_run=dry_run)
     with failures(as_json=as_json), refusals("the owner of a partition", as_json=as_json):

@@ -17,7 +17,7 @@ from conversations.config import Kafka
 from conversations.errors import DeclarationError
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision
-from conversations_ops.cli.changing import DryRun, Reason, check_reason
+from conversations_ops.cli.changes import DryRun, Reason, check_reason
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit
@@ -92,9 +92,9 @@ def plan(
 
 
 def _made(kafka: Kafka, selector: Selector, care: Care) -> Plan:
-    from conversations_ops.operate.waiting import waiting
+    from conversations_ops.operate.parked import parked_messages
 
-    found, now = waiting(kafka, selector.service), time.time_ns() // 1_000
+    found, now = parked_messages(kafka, selector.service), time.time_ns() // 1_000
     return plan_of(found, selector, care, kafka.namespace, by=getpass.getuser(), now=now, random=os.urandom(4))
 
 

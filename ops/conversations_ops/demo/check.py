@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from conversations.protocol import letters
 from conversations_ops.demo.expected import Expected
-from conversations_ops.demo.outcome import Letter, Outcome
+from conversations_ops.demo.outcome import DeadLetter, Outcome
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _held(expected: Mapping[str, Expected], outcome: Outcome) -> Iterator[str]:
         yield f"{outcome.waiting} flights are held still"
 
 
-def _letters(expected: Mapping[str, Expected], found: list[Letter]) -> Iterator[str]:
+def _letters(expected: Mapping[str, Expected], found: list[DeadLetter]) -> Iterator[str]:
     """Every flight that was held is in one dead letter, in one more with its old bytes if it was edited; nothing else is."""
     held = {each.held.row: each.edited for each in expected.values() if each.held is not None}
     wanted = Counter({(row, letters.HANDLER_FAILED): 1 for row in held})

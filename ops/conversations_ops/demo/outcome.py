@@ -64,7 +64,7 @@ def _desk(row: bytes) -> Desk:
 
 
 @dataclass(frozen=True)
-class Letter:
+class DeadLetter:
     """One dead letter."""
 
     service: str
@@ -78,14 +78,14 @@ class Letter:
     """Topic, partition and offset of the record it keeps."""
 
 
-def letter_of(service: str, record: Record) -> Letter:
+def letter_of(service: str, record: Record) -> DeadLetter:
     """Read a record of a dead-letter topic."""
     headers: Mapping[str, bytes] = dict(record.headers() or ())
     topic = headers[letters.SOURCE_TOPIC].decode()
     reason = headers[letters.REASON].decode()
     why = headers.get(letters.EXCEPTION, b"").decode().rpartition(".")[2]
     text = headers.get(letters.EXCEPTION_MESSAGE, b"").decode()
-    return Letter(
+    return DeadLetter(
         service,
         (record.key() or b"").decode(),
         reason,
@@ -108,7 +108,7 @@ class Outcome:
     """Everything the check looks at."""
 
     desks: Desks = field(default_factory=Desks)
-    letters: list[Letter] = field(default_factory=list)
+    letters: list[DeadLetter] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     """Flights that were held before anybody did anything about them."""
     waiting: int = 0

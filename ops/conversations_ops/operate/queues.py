@@ -1,18 +1,22 @@
-"""Which queues are off, and what waits for them."""
+"""Queues of services: on or off, what waits for them, and turning them."""
 
 from __future__ import annotations
 
+import os
+import time
 from typing import NamedTuple
 
 from conversations.config import Kafka
 from conversations.kafka.catalog import read_catalog
 from conversations.protocol import rows
+from conversations.protocol.command import Switch, to_partition
 from conversations.protocol.parked import NEEDED
 from conversations.protocol.partition_row import PartitionRow, decode_partition
 from conversations.protocol.topics import STATE, service_topic
+from conversations_ops.operate.commands import Answer, ask
 from conversations_ops.operate.left_out import LeftOut
+from conversations_ops.operate.parked import parked_in
 from conversations_ops.operate.state import services, tables
-from conversations_ops.operate.waiting import parked_in
 
 
 class Queue(NamedTuple):
@@ -47,6 +51,23 @@ def queues(kafka: Kafka, service: str = "") -> list[Queue]:
     """
     catalog = read_catalog(kafka)
     return [queue for name in services(kafka, service) for queue in _of(kafka, name, catalog.partitions(name) or 0)]
+
+
+def turn(kafka: Kafka, service: str, operation: Switch, by: str, wait: float) -> list[Answer]:
+    """Turn the queue of every partition on or off; return what their owners answered.
+
+    Raises:
+        Refused: an owner refused it.
+        LogError: Kafka did not take the commands, or not all owners answered within ``wait`` seconds: they will.
+    """
+    count = read_catalog(kafka).partitions(service) or 0
+    now = time.time_ns() // 1_000
+    return ask(
+        kafka,
+        service,
+        [to_partition((number, count), operation, by, os.urandom(16), now) for number in range(count)],
+        wait,
+    )
 
 
 def _of(kafka: Kafka, service: str, count: int) -> list[Queue]:

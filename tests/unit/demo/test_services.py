@@ -32,7 +32,7 @@ from conversations_ops.demo.mended import mended
 from conversations_ops.demo.mending import ARRIVED, Held
 from conversations_ops.demo.messages import Leg
 from conversations_ops.demo.operations import operations
-from conversations_ops.demo.outcome import Letter, Outcome, letter_of
+from conversations_ops.demo.outcome import DeadLetter, Outcome, letter_of
 from conversations_ops.demo.sending import Sender
 
 SERVICES: tuple[Service[Any], ...] = (operations, aircraft_log)
@@ -204,7 +204,7 @@ def with_a_letter_twice(outcome: Outcome, _: str) -> None:
 
 
 def with_a_letter_of_something_else(outcome: Outcome, aircraft: str) -> None:
-    outcome.letters.append(Letter("operations", aircraft, "after-end", "", None, ("conv.operations.queue", 0, 1)))
+    outcome.letters.append(DeadLetter("operations", aircraft, "after-end", "", None, ("conv.operations.queue", 0, 1)))
 
 
 ALTERATIONS = [

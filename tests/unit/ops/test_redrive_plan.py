@@ -10,7 +10,7 @@ from conversations.protocol.command import Failed
 from conversations.protocol.parked import Parked
 from conversations_ops.operate.redrive.journal import Entry, Journal
 from conversations_ops.operate.redrive.outcomes import Outcome
-from conversations_ops.operate.redrive.plan import Care, Letter, Plan, freeze, from_json, plan_of, to_json
+from conversations_ops.operate.redrive.plan import Care, Plan, PlannedLetter, freeze, from_json, plan_of, to_json
 from conversations_ops.operate.redrive.selection import By, Selector, groups
 
 
@@ -120,7 +120,7 @@ def test_a_plan_that_was_edited_wrongly_is_refused(wrong: dict[str, object]) -> 
     ],
 )  # fmt: skip
 def test_a_plan_with_fields_of_other_types_is_refused(where: str, wrong: dict[str, object]) -> None:
-    letter = Letter("orders.queue-0-1", "orders", 1, "KeyError: 'x'", 0)
+    letter = PlannedLetter("orders.queue-0-1", "orders", 1, "KeyError: 'x'", 0)
     text = json.loads(to_json(Plan("rd-1", "conv", "now", "me", Selector(), Care(), (letter,))))
     assert from_json(json.dumps(text))
     part = text["letters"][0] if where == "letters" else text[where] if where else text

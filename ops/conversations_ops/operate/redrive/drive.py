@@ -31,12 +31,12 @@ from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.parked import NEEDED, Decision, Parked, resolution
 from conversations.protocol.topics import events_topic
 from conversations_ops.operate.events import understood
+from conversations_ops.operate.parked import parked_in
 from conversations_ops.operate.redrive.journal import Entry, Journal
 from conversations_ops.operate.redrive.outcomes import OF_EVENT, Outcome, count
-from conversations_ops.operate.redrive.plan import Letter, Plan
+from conversations_ops.operate.redrive.plan import Plan, PlannedLetter
 from conversations_ops.operate.state import PATIENCE as READING
 from conversations_ops.operate.state import tables
-from conversations_ops.operate.waiting import parked_in
 
 PATIENCE = 60.0
 """Seconds without any news of what was given back after which nobody seems to be there."""
@@ -132,13 +132,13 @@ class Drive:
         failed = sum(it is Outcome.BACK for it in self.outcomes.values()) - before
         return not failed or sum(it is Outcome.HANDLED for it in self.outcomes.values()) >= self.plan.care.canary
 
-    def _try_one(self, letter: Letter) -> Outcome:
+    def _try_one(self, letter: PlannedLetter) -> Outcome:
         self._give(letter)
         while not self.outcomes[letter.letter].final and not self._stopped and self._has_news():
             self._look(0.1)
         return self.outcomes[letter.letter]
 
-    def _rest(self, letters: Sequence[Letter]) -> End:
+    def _rest(self, letters: Sequence[PlannedLetter]) -> End:
         pause, due = 1 / self.plan.care.rate, time.monotonic()
         for letter in letters:
             while (wait := due - time.monotonic()) > 0 and not self._stopped:
@@ -168,12 +168,12 @@ class Drive:
             it = self._found.get(letter.letter)
             changed = it is None or not it.held or it.ticket != letter.ticket
             if changed and self.outcomes[letter.letter] is Outcome.OPEN:
-                self._settle(letter.letter, Outcome.CHANGED)
+                self._record(letter.letter, Outcome.CHANGED)
             elif not changed and self.outcomes[letter.letter] is Outcome.SENT:
                 # It never arrived, or will be refused: the ticket lets only one of two take effect.
                 self.outcomes[letter.letter] = Outcome.OPEN
 
-    def _give(self, letter: Letter) -> None:
+    def _give(self, letter: PlannedLetter) -> None:
         it = self._found.get(letter.letter)
         if it is None or self.outcomes[letter.letter] is not Outcome.OPEN:
             return
@@ -207,9 +207,9 @@ class Drive:
         letter = self._commands.get(event.command)
         outcome = OF_EVENT.get(event.outcome) if isinstance(event, Returned) else Outcome.CHANGED
         if letter is not None and outcome is not None and not self.outcomes[letter].final:
-            self._settle(letter, outcome)
+            self._record(letter, outcome)
 
-    def _settle(self, letter: str, outcome: Outcome) -> None:
+    def _record(self, letter: str, outcome: Outcome) -> None:
         self.outcomes[letter] = outcome
         self._journal.note(letter, outcome)
         self._news = time.monotonic()

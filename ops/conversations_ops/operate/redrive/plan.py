@@ -16,7 +16,7 @@ VERSION = 1
 _NAME = re.compile(r"rd-[0-9a-f]{1,16}")
 
 
-class Letter(NamedTuple):
+class PlannedLetter(NamedTuple):
     """One failed message as it was when the plan was made; whatever changed since is left alone."""
 
     letter: str
@@ -47,7 +47,7 @@ class Plan(NamedTuple):
     made_by: str
     selector: Selector
     care: Care
-    letters: tuple[Letter, ...]
+    letters: tuple[PlannedLetter, ...]
     """Longest waiting first."""
     left_out: int = 0
     """Letters that were given back too often."""
@@ -58,11 +58,11 @@ class Plan(NamedTuple):
         return sum(it.behind for it in self.letters)
 
 
-def freeze(waiting: Iterable[Parked], selector: Selector, care: Care) -> tuple[tuple[Letter, ...], int]:
+def freeze(waiting: Iterable[Parked], selector: Selector, care: Care) -> tuple[tuple[PlannedLetter, ...], int]:
     """Choose letters that are held now; return them, and how many were given back too often."""
     held = sorted((it for it in waiting if it.held and selector.matches(it)), key=lambda it: (it.since, it.letter))
     chosen = [it for it in held if it.returns < care.max_returns]
-    letters = tuple(Letter(it.letter, it.service, it.ticket, it.failure, it.behind) for it in chosen)
+    letters = tuple(PlannedLetter(it.letter, it.service, it.ticket, it.failure, it.behind) for it in chosen)
     return letters, len(held) - len(chosen)
 
 
@@ -89,7 +89,7 @@ def _plain(plan: Plan) -> dict[str, Any]:
 def _check(plan: Plan) -> None:
     """Refuse what somebody who edited the file may have got wrong."""
     care = plan.care
-    parts: tuple[Plan | Selector | Care | Letter, ...] = (plan, plan.selector, care, *plan.letters)
+    parts: tuple[Plan | Selector | Care | PlannedLetter, ...] = (plan, plan.selector, care, *plan.letters)
     for part in parts:
         _check_types(part)
     if not _NAME.fullmatch(plan.redrive):
@@ -98,7 +98,7 @@ def _check(plan: Plan) -> None:
         raise ValueError(f"care is {care}")
 
 
-def _check_types(part: Plan | Selector | Care | Letter) -> None:
+def _check_types(part: Plan | Selector | Care | PlannedLetter) -> None:
     """Refuse fields of other types than they are declared with, so that nothing fails in the middle of a redrive."""
     for name, declared in get_type_hints(type(part)).items():
         value, fits = getattr(part, name), get_origin(declared) or declared
@@ -117,7 +117,7 @@ def from_json(text: str) -> Plan:
         fields = json.loads(text)
         if fields.pop("version") != VERSION:
             raise DeclarationError("the plan is of another version of this program: make it again")
-        letters = tuple(Letter(**it) for it in fields.pop("letters"))
+        letters = tuple(PlannedLetter(**it) for it in fields.pop("letters"))
         plan = Plan(
             selector=Selector(**fields.pop("selector")), care=Care(**fields.pop("care")), letters=letters, **fields
         )

@@ -1,18 +1,25 @@
-"""Dead letters that no dialog waits for: of dialogs that are over, and of records that were set aside."""
+"""Open letters: dead letters of closed dialogs and of records that were set aside, until somebody closes them."""
 
 from __future__ import annotations
 
+import os
+import time
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from conversations.config import Kafka
 from conversations.errors import UndecodableRecord
 from conversations.headers import read_headers
+from conversations.kafka.catalog import read_catalog
 from conversations.kafka.follow import Follower
 from conversations.ports import Record
 from conversations.protocol import rows
+from conversations.protocol.command import Settle, Source, to_partition
 from conversations.protocol.envelope import Envelope, Kind, decode
 from conversations.protocol.letters import letter_of, source_of
 from conversations.protocol.topics import DEAD_LETTER, service_topic
+from conversations_ops.operate.commands import ask
 from conversations_ops.operate.state import PATIENCE, services, tables
 
 FOREIGN = {
@@ -23,7 +30,11 @@ FOREIGN = {
 """Prefixes of the headers by which letters of other tools are known."""
 
 
-class Letter(NamedTuple):
+TOGETHER = 500
+"""Letters closed by one command."""
+
+
+class OpenLetter(NamedTuple):
     """One open letter."""
 
     letter: str
@@ -56,7 +67,15 @@ class Letter(NamedTuple):
         return envelope if envelope.kind is Kind.MESSAGE else None
 
 
-def open_letters(kafka: Kafka, service: str = "") -> list[Letter]:
+class Request(NamedTuple):
+    """Who asks, why, and how long to wait for the owners, in seconds."""
+
+    by: str
+    reason: str
+    wait: float
+
+
+def open_letters(kafka: Kafka, service: str = "") -> list[OpenLetter]:
     """List open letters, oldest first, and behind them those of other tools.
 
     Args:
@@ -71,7 +90,28 @@ def open_letters(kafka: Kafka, service: str = "") -> list[Letter]:
     return sorted(found, key=lambda it: (bool(it.foreign), it.at, it.letter))
 
 
-def _of(kafka: Kafka, service: str) -> list[Letter]:
+def close(kafka: Kafka, letters: Sequence[OpenLetter], outcome: str, request: Request) -> None:
+    """Close open letters, also of several partitions and services.
+
+    Raises:
+        Refused: a letter is not open any more; the letters of its partition stay as they are.
+        LogError: Kafka did not take a command, or no owner answered in time.
+    """
+    places: dict[str, dict[int, list[Source]]] = defaultdict(lambda: defaultdict(list))
+    for it in letters:
+        places[it.service][it.partition].append(Source(it.topic.upper(), it.offset))
+    catalog, now = read_catalog(kafka), time.time_ns() // 1_000
+    for service, partitions in places.items():
+        count = catalog.partitions(service) or 0
+        commands = [
+            to_partition((number, count), Settle(tuple(sources[at : at + TOGETHER]), outcome, request.reason), request.by, os.urandom(16), now)
+            for number, sources in partitions.items()
+            for at in range(0, len(sources), TOGETHER)
+        ]  # fmt: skip
+        ask(kafka, service, commands, request.wait)
+
+
+def _of(kafka: Kafka, service: str) -> list[OpenLetter]:
     with Follower(kafka, [service_topic(kafka.namespace, service, DEAD_LETTER)]) as follower:
         records = follower.to_the_end(PATIENCE)
     # The rows after the records: a letter is open from the moment its record is there.
@@ -85,7 +125,7 @@ def _of(kafka: Kafka, service: str) -> list[Letter]:
     return [it for place, it in found.items() if it.foreign or place in is_open]
 
 
-def _letter(service: str, record: Record) -> Letter:
+def _letter(service: str, record: Record) -> OpenLetter:
     headers = _headers(record)
     partition = record.partition() or 0
     key, value = record.key() or b"", record.value() or b""
@@ -93,12 +133,12 @@ def _letter(service: str, record: Record) -> Letter:
     if source is None:
         offset, at = record.offset() or 0, record.timestamp()[1] * 1_000
         name = letter_of(service, DEAD_LETTER, partition, offset)
-        return Letter(
+        return OpenLetter(
             name, service, partition, DEAD_LETTER, offset, "foreign", "", "", "", False, -1, "", at, key, value,
             _tool(list(headers)),
         )  # fmt: skip
     name = letter_of(service, source.topic, partition, source.offset)
-    return Letter(name, service, partition, *source, key, value)
+    return OpenLetter(name, service, partition, *source, key, value)
 
 
 def _headers(record: Record) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""Which messages failed and wait, of which services."""
+"""Parked messages of services: what failed, and waits for its next attempt or for an operator."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from conversations_ops.operate.left_out import LeftOut
 from conversations_ops.operate.state import services, tables
 
 
-def waiting(kafka: Kafka, service: str = "") -> list[Parked]:
-    """List what waits for its next attempt, or for an operator, longest waiting first.
+def parked_messages(kafka: Kafka, service: str = "") -> list[Parked]:
+    """List the messages of services that failed and wait, longest waiting first.
 
     Args:
         kafka: where.
@@ -27,8 +27,8 @@ def waiting(kafka: Kafka, service: str = "") -> list[Parked]:
     return sorted(found, key=lambda it: (it.since, it.letter))
 
 
-def find(kafka: Kafka, letter: str) -> Parked:
-    """Return the one that operators call so.
+def parked_message(kafka: Kafka, letter: str) -> Parked:
+    """Return the parked message of a letter, as operators name it.
 
     Raises:
         LookupError: nothing of this name waits (any more).
@@ -36,7 +36,7 @@ def find(kafka: Kafka, letter: str) -> Parked:
     """
     service = letter.rpartition(".")[0]
     try:
-        candidates = waiting(kafka, service) if service else []
+        candidates = parked_messages(kafka, service) if service else []
     except DeclarationError as error:
         raise LookupError(str(error)) from error
     found = next((it for it in candidates if it.letter == letter), None)
@@ -54,7 +54,7 @@ def _of(kafka: Kafka, service: str) -> list[Parked]:
 
 
 def parked_in(table: Mapping[bytes, bytes], kafka: Kafka, service: str, partition: int) -> list[Parked]:
-    """List what waits in a partition, from its rows; a row that is not understood is left out with a warning."""
+    """List the parked messages of a partition from its rows; an unreadable row is left out with a warning."""
     left_out = LeftOut(service_topic(kafka.namespace, service, STATE))
     found = parked(
         table, service, partition, lambda key, why: left_out.add(f"partition {partition} row {key.hex()}", why)

@@ -7,7 +7,7 @@ import time
 
 from conversations.config import Kafka
 from conversations.protocol.parked import Decision, Parked, resolution
-from conversations_ops.operate.asking import ask
+from conversations_ops.operate.commands import ask
 
 
 def decide(kafka: Kafka, it: Parked, decision: Decision, wait: float) -> None:

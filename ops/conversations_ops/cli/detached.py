@@ -1,4 +1,4 @@
-"""``conversations dead-letters list --over``, ``discard`` and ``resubmit``: letters that no dialog waits for."""
+"""``conversations dead-letters list --detached``, ``discard`` and ``resubmit``: letters that no dialog waits for."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from rich.text import Text
 
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
-from conversations_ops.cli.changing import DryRun, Reason, Wait, check_reason, refusals
+from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES
 from conversations_ops.console.times import moment
-from conversations_ops.operate.letters import Letter, open_letters
+from conversations_ops.operate.open_letters import OpenLetter, Request, close, open_letters
 from conversations_ops.printable import one_line
 
 app = typer.Typer()
-Letters = Annotated[list[str], typer.Argument(metavar="LETTER...", help="As `list --over` shows them.")]
-One = Annotated[str, typer.Argument(metavar="LETTER", help="As `list --over` shows it; all of its dialog are sent.")]
+Letters = Annotated[list[str], typer.Argument(metavar="LETTER...", help="As `list --detached` shows them.")]
+One = Annotated[
+    str, typer.Argument(metavar="LETTER", help="As `list --detached` shows it; all of its dialog are sent.")
+]
 
 
 @app.command("discard", epilog=EXIT_CODES, cls=Command)
@@ -42,14 +44,12 @@ def discard(
     Example:
       conversations dead-letters discard orders.queue-3-17 orders.queue-3-18 --reason "test data"
     """
-    from conversations_ops.operate.settling import Request, settle
-
     kafka = kafka_of(context)
     check_reason(reason, dry_run=dry_run)
     with failures(as_json=as_json), refusals("an owner", as_json=as_json):
         found = _find(kafka, letters)
         if not dry_run:
-            settle(kafka, found, "discarded", Request(getpass.getuser(), reason, wait))
+            close(kafka, found, "discarded", Request(getpass.getuser(), reason, wait))
         effect = f"discard {len(found)} letters"
         data = {"letters": [it.letter for it in found], "done": not dry_run}
         show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
@@ -74,8 +74,8 @@ def resubmit(
     Example:
       conversations dead-letters resubmit orders.queue-3-17 --reason "credit bureau is back"
     """
-    from conversations_ops.operate.settling import Request, resubmission, sequence
-    from conversations_ops.operate.settling import resubmit as send_again
+    from conversations_ops.operate.resubmission import resubmission, sequence
+    from conversations_ops.operate.resubmission import resubmit as send_again
 
     kafka = kafka_of(context)
     check_reason(reason, dry_run=dry_run)
@@ -94,7 +94,7 @@ def resubmit(
         show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
 
 
-def list_over(kafka: Kafka, service: str, as_json: bool) -> Sequence[Letter]:
+def list_detached(kafka: Kafka, service: str, as_json: bool) -> Sequence[OpenLetter]:
     """Show the open letters that no dialog waits for."""
     with failures(as_json=as_json):
         found = open_letters(kafka, service)
@@ -117,16 +117,16 @@ def list_over(kafka: Kafka, service: str, as_json: bool) -> Sequence[Letter]:
     return found
 
 
-def _find(kafka: Kafka, letters: Sequence[str]) -> list[Letter]:
+def _find(kafka: Kafka, letters: Sequence[str]) -> list[OpenLetter]:
     of = {letter.rpartition(".")[0] for letter in letters}
     return _chosen([it for service in sorted(of) for it in open_letters(kafka, service)], letters)
 
 
-def _chosen(found: Sequence[Letter], letters: Sequence[str]) -> list[Letter]:
+def _chosen(found: Sequence[OpenLetter], letters: Sequence[str]) -> list[OpenLetter]:
     named = {it.letter: it for it in found}
     if missing := [letter for letter in letters if letter not in named]:
         raise DeclarationError(
-            f"{missing[0]} is not open, or a dialog waits for it: 'conversations dead-letters list --over' shows what is open, "
+            f"{missing[0]} is not open, or a dialog waits for it: 'conversations dead-letters list --detached' shows what is open, "
             "'conversations dead-letters list' what dialogs wait for"
         )
     if foreign := [named[letter] for letter in letters if named[letter].foreign]:
@@ -136,7 +136,7 @@ def _chosen(found: Sequence[Letter], letters: Sequence[str]) -> list[Letter]:
     return [named[letter] for letter in dict.fromkeys(letters)]
 
 
-def _plain(it: Letter) -> dict[str, Any]:
+def _plain(it: OpenLetter) -> dict[str, Any]:
     fields = {**it._asdict(), "at": moment(it.at)}
     for name in ("key", "value"):
         fields[f"{name}_base64"] = b64encode(fields.pop(name)).decode()

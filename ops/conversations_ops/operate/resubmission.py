@@ -1,67 +1,33 @@
-"""Closing letters that no dialog waits for: discarding them, or sending their messages again on a new dialog."""
+"""Resubmission: the dead-lettered messages of a closed dialog, sent again on a new dialog."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
 from conversations.kafka.appending import append
-from conversations.kafka.catalog import read_catalog
 from conversations.kafka.follow import Follower
-from conversations.protocol.command import Begin, Command, End, Operation, Report, Send, Settle, Source, to_partition
+from conversations.protocol.command import Begin, Command, End, Operation, Report, Send
 from conversations.protocol.envelope import Prefix
 from conversations.protocol.events import CommandDone, ConversationId, Resubmitting, encode_tool_event
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7, uuid_text
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import events_topic
-from conversations_ops.operate.asking import Refused, answers, ask
+from conversations_ops.operate.commands import Refused, answers
 from conversations_ops.operate.events import understood
-from conversations_ops.operate.letters import Letter
+from conversations_ops.operate.open_letters import OpenLetter, Request, close
 from conversations_ops.operate.state import PATIENCE
 from conversations_ops.settings.given import periods
-
-TOGETHER = 500
-"""Letters closed by one command."""
-
-
-class Request(NamedTuple):
-    """Who asks, why, and how long to wait for the owners, in seconds."""
-
-    by: str
-    reason: str
-    wait: float
-
-
-def settle(kafka: Kafka, letters: Sequence[Letter], outcome: str, request: Request) -> None:
-    """Close open letters, also of several partitions and services.
-
-    Raises:
-        Refused: one is not open any more; those of its partition stay as they are.
-        LogError: Kafka did not take a command, or no owner answered in time.
-    """
-    places: dict[str, dict[int, list[Source]]] = defaultdict(lambda: defaultdict(list))
-    for it in letters:
-        places[it.service][it.partition].append(Source(it.topic.upper(), it.offset))
-    catalog, now = read_catalog(kafka), time.time_ns() // 1_000
-    for service, partitions in places.items():
-        count = catalog.partitions(service) or 0
-        commands = [
-            to_partition((number, count), Settle(tuple(sources[at : at + TOGETHER]), outcome, request.reason), request.by, os.urandom(16), now)
-            for number, sources in partitions.items()
-            for at in range(0, len(sources), TOGETHER)
-        ]  # fmt: skip
-        ask(kafka, service, commands, request.wait)
 
 
 class Resubmission(NamedTuple):
     """A dead-lettered sequence that is to go on a new dialog."""
 
-    letters: tuple[Letter, ...]
+    letters: tuple[OpenLetter, ...]
     """In the order of their numbers."""
     first: Prefix
     """What the envelopes of the old dialog began with."""
@@ -89,7 +55,7 @@ class Resubmission(NamedTuple):
         ]  # fmt: skip
 
 
-def resubmission(letters: Sequence[Letter]) -> Resubmission:
+def resubmission(letters: Sequence[OpenLetter]) -> Resubmission:
     """Check that letters can be sent again on a new dialog.
 
     Raises:
@@ -135,7 +101,7 @@ def resubmit(kafka: Kafka, made: Resubmission, request: Request, *, end: bool) -
     sent = [
         it for it, command in zip(made.letters, commands[1:], strict=False) if uuid_text(command.command_id) in done
     ]
-    settle(kafka, sent, f"sent again on {name}", request)
+    close(kafka, sent, f"sent again on {name}", request)
     if len(sent) < len(made.letters):
         raise Refused(
             f"{len(sent)} of {len(made.letters)} messages were sent again on {name}, and their letters closed"
@@ -167,7 +133,7 @@ def _begun(kafka: Kafka, made: Resubmission, request: Request, now: int) -> byte
     return conversation
 
 
-def sequence(letters: Sequence[Letter], of: Letter) -> list[Letter]:
+def sequence(letters: Sequence[OpenLetter], of: OpenLetter) -> list[OpenLetter]:
     """Return the open letters of the same dialog and direction."""
     return [
         it for it in letters

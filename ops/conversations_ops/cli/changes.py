@@ -29,7 +29,7 @@ def check_reason(reason: str, *, dry_run: bool = False) -> None:
 @contextmanager
 def refusals(who: str, *, as_json: bool) -> Iterator[None]:
     """Turn the refusal of an owner, called ``who``, into a message and its exit code."""
-    from conversations_ops.operate.asking import Refused
+    from conversations_ops.operate.commands import Refused
 
     try:
         yield
