@@ -19,6 +19,8 @@ from conversations.protocol.envelope import message_run
 class BodyCodec(Protocol):
     """Encodes and decodes the bodies of one message type."""
 
+    name: str
+    """Of the message type."""
     run: bytes
     """The encoded message type and content type of an envelope."""
     content_type: str
@@ -42,12 +44,12 @@ class _BytesBody:
     content_type = "application/octet-stream"
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
         self.run = message_run(name, self.content_type)
 
     def encode(self, body: Any) -> bytes:
         if type(body) is not bytes:
-            raise InvalidBody(f"{self._name}: the body must be bytes, not {type(body).__name__}")
+            raise InvalidBody(f"{self.name}: the body must be bytes, not {type(body).__name__}")
         return body
 
     def decode(self, data: bytes) -> bytes:
@@ -58,24 +60,24 @@ class _NoBody:
     content_type = ""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
         self.run = message_run(name, self.content_type)
 
     def encode(self, body: Any) -> bytes:
         if body is not None:
-            raise InvalidBody(f"{self._name}: the message type has no body; send None")
+            raise InvalidBody(f"{self.name}: the message type has no body; send None")
         return b""
 
     def decode(self, data: bytes) -> None:
         if data:
-            raise InvalidBody(f"{self._name}: the message type has no body, {len(data)} bytes arrived")
+            raise InvalidBody(f"{self.name}: the message type has no body, {len(data)} bytes arrived")
 
 
 class _TypedBody:
     content_type = "application/json"
 
     def __init__(self, name: str, body: type) -> None:
-        self._name = name
+        self.name = name
         self._body = body
         adapter: TypeAdapter[Any] = TypeAdapter(body)
         self._to_json = adapter.serializer.to_json
@@ -84,27 +86,27 @@ class _TypedBody:
 
     def encode(self, body: Any) -> bytes:
         if not isinstance(body, self._body):
-            raise InvalidBody(f"{self._name}: the body must be a {self._body.__name__}, not {type(body).__name__}")
+            raise InvalidBody(f"{self.name}: the body must be a {self._body.__name__}, not {type(body).__name__}")
         try:
             data: bytes = self._to_json(body, warnings=False)
             # Models can be built or changed without validation; what is sent must be valid.
             self._validate(data)
         except (Exception, Verdict) as error:  # serializers and validators of the application's own may raise anything
-            raise InvalidBody(f"{self._name}: {describe(error)}") from error
+            raise InvalidBody(f"{self.name}: {describe(error)}") from error
         return data
 
     def decode(self, data: bytes) -> Any:
         try:
             return self._validate(data)
         except (Exception, Verdict) as error:  # a validator of the application's own may raise anything
-            raise InvalidBody(f"{self._name}: {describe(error)}") from error
+            raise InvalidBody(f"{self.name}: {describe(error)}") from error
 
 
 class _AvroBody:
     content_type = "avro/binary"
 
     def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
-        self._name = name
+        self.name = name
         try:
             parsed: Any = fastavro.parse_schema(dict(schema))
             self._schema, self._names = parsed, parsed.get("__named_schemas", {})
@@ -118,7 +120,7 @@ class _AvroBody:
             fastavro.schemaless_writer(out, self._schema, body, strict=True)
             strict.check(self._schema, self._names, out.getvalue(), 0)  # what could not be read is not sent
         except (Exception, Verdict) as error:  # fastavro raises whatever the datum's own operations raise
-            raise InvalidBody(f"{self._name}: {error}") from error
+            raise InvalidBody(f"{self.name}: {error}") from error
         return out.getvalue()
 
     def decode(self, data: bytes) -> Any:
@@ -128,7 +130,7 @@ class _AvroBody:
             strict.check(self._schema, self._names, data, 0)
             return fastavro.schemaless_reader(source, self._schema, None)
         except Exception as error:  # as above: any exception means the bytes are not of this schema
-            raise InvalidBody(f"{self._name}: {type(error).__name__} {error}") from error
+            raise InvalidBody(f"{self.name}: {type(error).__name__} {error}") from error
 
 
 def said(error: BaseException) -> str:

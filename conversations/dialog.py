@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from enum import Enum, auto
 from threading import Lock
-from typing import Any, Generic, NamedTuple, Protocol
+from typing import Any, Generic, Protocol, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -18,29 +17,18 @@ from conversations.apart import Apart, set_apart, take_room
 from conversations.errors import DialogEnded, HandlerOver, LocalError, RetryLater
 from conversations.handlers import Side
 from conversations.protocol import admission
+from conversations.protocol.command import EVENTS, Begin, End, EndWithError, Send, SetTimer, Verb
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
-from conversations.protocol.states import OPEN_STATES, TRANSITIONS, Event, State, check_timer, refuse
+from conversations.protocol.states import OPEN_STATES, TRANSITIONS, State, check_timer, refuse
 from conversations.protocol.times import later, moment
 
 CLOGGED = timedelta(seconds=64)
 """After which a handler is called again whose message found no room before its destination."""
 S = TypeVar("S", default=dict[str, Any])
-
-
-class Verb(Enum):
-    """What a handler asked for."""
-
-    BEGIN = auto()
-    SEND = auto()
-    END = auto()
-    END_WITH_ERROR = auto()
-    SET_TIMER = auto()
-    CLEANUP = auto()
-    """Only operators ask for this."""
 
 
 class Party(Protocol):
@@ -57,13 +45,8 @@ class Party(Protocol):
         """What the service does on this side of the contract."""
 
 
-class Ask(NamedTuple):
-    """One request of a handler."""
-
-    verb: Verb
-    party: Party
-    first: Any = None
-    second: Any = None
+Ask: TypeAlias = tuple[Party, Verb, int]
+"""One request of a handler: of which endpoint, what, and when, which only durations count from. A plain tuple, as each send makes one."""
 
 
 class Room(Protocol):
@@ -137,32 +120,32 @@ class Draft:
                 "service began the dialog"
             )
 
-    def ask(self, ask: Ask, *, instead_of_sends: bool = False) -> None:
-        """Note one request; ``instead_of_sends`` drops what was to be sent on the same dialog.
+    def ask(self, party: Party, verb: Verb, at: int = 0) -> None:
+        """Note one request, made ``at`` this time if it has a duration; an error drops what was to be sent on its dialog.
 
         Raises:
             HandlerOver: the handler's run is over.
         """
         with _GATE:
             self.check_open()
-            if instead_of_sends:
-                self.asks = [it for it in self.asks if it.party is not ask.party or it.verb is not Verb.SEND]
-            self.asks.append(ask)
+            if isinstance(verb, EndWithError):
+                self.asks = [it for it in self.asks if it[0] is not party or not isinstance(it[1], Send)]
+            self.asks.append((party, verb, at))
 
     def state_of(self, party: Party) -> State:
         """Return the state the endpoint will have once the draft is applied."""
         state = party.endpoint.state
         return state if self._states is None else self._states.get(party.identity, state)
 
-    def move(self, party: Party, event: Event) -> None:
-        """Check a local event against the state so far, and remember what it makes of it.
+    def move(self, party: Party, verb: type[Verb]) -> None:
+        """Check a verb against the state so far, and remember what it makes of it.
 
         Raises:
             DialogEnded: the state does not allow it.
             HandlerOver: the handler's run is over.
         """
         self.check_open()
-        state = self.state_of(party)
+        state, event = self.state_of(party), EVENTS[verb]
         refuse(state, event)
         target = TRANSITIONS[state, event]
         if target is not state:
@@ -319,7 +302,7 @@ class Dialog(Generic[S]):
         draft, party = self._draft, self._party
         draft.check_open()
         if draft.state_of(party) is not State.CONVERSING:
-            draft.move(party, Event.SEND)
+            draft.move(party, Send)
         codec = party.side.outgoing(body, type)
         data = codec.encode(body)
         if len(data) > draft.room.body_limit:
@@ -327,7 +310,7 @@ class Dialog(Generic[S]):
         if draft.room.delayed and draft.room.is_clogged(party):
             raise RetryLater(CLOGGED, admission.clogged(party.endpoint.peer))
         take_room(draft.apart, party.identity, len(codec.run) + len(data))
-        draft.ask(Ask(Verb.SEND, party, codec.run, data))
+        draft.ask(party, Send(codec.name, codec.content_type, data))
 
     def end(self) -> None:
         """End this side: the peer is told after everything sent before; cancels the timer.
@@ -335,8 +318,8 @@ class Dialog(Generic[S]):
         Raises:
             DialogEnded: it is over already (8427).
         """
-        self._draft.move(self._party, Event.END)
-        self._draft.ask(Ask(Verb.END, self._party))
+        self._draft.move(self._party, End)
+        self._draft.ask(self._party, End())
 
     def end_with_error(self, code: int, description: str) -> None:
         """End this side with an error: what this handler meant to send on the dialog is dropped, the peer is told.
@@ -346,9 +329,8 @@ class Dialog(Generic[S]):
             LocalError: the code is not positive, or there is no description (8419, 8422).
         """
         admission.check_error(code, description)
-        self._draft.move(self._party, Event.END_WITH_ERROR)
-        ask = Ask(Verb.END_WITH_ERROR, self._party, code, sendable(description, DESCRIPTION_LIMIT))
-        self._draft.ask(ask, instead_of_sends=True)
+        self._draft.move(self._party, EndWithError)
+        self._draft.ask(self._party, EndWithError(code, sendable(description, DESCRIPTION_LIMIT)))
 
     def set_timer(self, after: timedelta) -> None:
         """Call ``on_timer`` after this time; a dialog has one timer, setting it again moves it.
@@ -359,15 +341,14 @@ class Dialog(Generic[S]):
         """
         self._draft.check_open()
         check_timer(self._draft.state_of(self._party))
-        self._draft.ask(
-            Ask(Verb.SET_TIMER, self._party, later(self._draft.room.now, admission.micros(after, "a timer")))
-        )
+        now = self._draft.room.now
+        self._draft.ask(self._party, SetTimer(later(now, admission.micros(after, "a timer")) - now), now)
 
     def cancel_timer(self) -> None:
         """Cancel the timer; harmless without one."""
         self._draft.check_open()
         if self._draft.state_of(self._party) is not State.CLOSED:
-            self._draft.ask(Ask(Verb.SET_TIMER, self._party, NEVER))
+            self._draft.ask(self._party, SetTimer(-1))
 
 
 class Group(Generic[S]):
@@ -402,7 +383,8 @@ class Group(Generic[S]):
     def dialogs(self, contract: Contract | None = None) -> Sequence[Dialog[S]]:
         """Return the group's dialogs that are not over, the one that opened it first, those begun just now last."""
         draft = self._draft
-        begun = [ask.party for ask in draft.asks if ask.verb is Verb.BEGIN and ask.first]
+        apart = draft.apart or {}
+        begun = [it for it, verb, _ in draft.asks if isinstance(verb, Begin) and it.identity not in apart]
         return [
             Dialog(draft, party)
             for party in (*draft.room.members(self._party), *begun)
@@ -430,9 +412,11 @@ class Group(Generic[S]):
         admission.check_service(to)
         if not room.initiates(contract):
             raise admission.not_initiated(self._party.endpoint.service, contract.name, "add it to initiates=[...]")
-        until = admission.expiry(room.now, lifetime, contract, room.lifetime)
+        now = room.now
+        until = admission.expiry(now, lifetime, contract, room.lifetime)
         party = room.new_party(self._party, to, contract, until, related)
-        self._draft.ask(Ask(Verb.BEGIN, party, related))
+        verb = Begin(to, contract.name, -1 if until >= NEVER else until - now)
+        self._draft.ask(party, verb, now)
         self._draft.apart = set_apart(self._draft.apart, party.identity, related)
         return Dialog(self._draft, party)
 

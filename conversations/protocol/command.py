@@ -14,9 +14,11 @@ from conversations import schemas
 from conversations.errors import UndecodableRecord
 from conversations.protocol.limits import OPERATIONS
 from conversations.protocol.registry import DEFAULT, Registry, Schema
+from conversations.protocol.states import Event
 from conversations.protocol.topics import key_in
 
 __all__ = [
+    "EVENTS",
     "Action",
     "Begin",
     "Cleanup",
@@ -34,6 +36,8 @@ __all__ = [
     "Switch",
     "Tick",
     "UndecodableRecord",
+    "Verb",
+    "aged",
     "decode_command",
     "encode_command",
     "to_partition",
@@ -159,9 +163,14 @@ class Report:
     """Report to the events once the command has taken effect; stands last."""
 
 
-Operation: TypeAlias = (
-    Begin | Send | End | EndWithError | Cleanup | SetTimer | Tick | Resolve | Switch | Settle | Report
-)
+Verb: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer
+"""What is asked of a dialog: a handler's draft, a client's block and a command hold the same. Only operators ask for ``Cleanup``."""
+Operation: TypeAlias = Verb | Tick | Resolve | Switch | Settle | Report
+
+EVENTS: dict[type[Verb], Event] = {
+    Send: Event.SEND, End: Event.END, EndWithError: Event.END_WITH_ERROR, Cleanup: Event.CLEANUP
+}  # fmt: skip
+"""What a verb does to the state of its endpoint; the others leave it."""
 
 _NAMESPACE = "conversations."
 _OPERATIONS: dict[str, type[Operation]] = {
@@ -182,6 +191,20 @@ class Command:
     issued_by: str
     issued_at: int
     operations: tuple[Operation, ...]
+
+
+def aged(verb: Verb, elapsed: int) -> Verb:
+    """Return what is to be asked now for what was asked some microseconds ago: what has a duration ends at the same time.
+
+    A duration that is over ends at once, as soon as the dialog's owner takes it.
+    """
+    match verb:
+        case Begin(to_service, contract, lifetime, target_key) if lifetime > 0:
+            return Begin(to_service, contract, max(lifetime - elapsed, 1), target_key)
+        case SetTimer(after) if after >= 0:
+            return SetTimer(max(after - elapsed, 0))
+        case _:
+            return verb
 
 
 def to_partition(where: tuple[int, int], operation: Switch | Settle, by: str, command_id: bytes, now: int) -> Command:

@@ -5,6 +5,7 @@ A decoder matches it as one run of bytes instead of reading six fields (design d
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TypeAlias
 
 from conversations.errors import UndecodableRecord
@@ -22,8 +23,9 @@ _INT = 1 << 31
 _WHOLE = b"\0\0\0\2"
 
 
+@lru_cache(maxsize=_LIMIT)
 def message_run(message_type: str, content_type: str) -> bytes:
-    """Encode the run of a whole message: code 0, no description, fragment 0 of 1. Callers keep it per message type."""
+    """Encode the run of a whole message: code 0, no description, fragment 0 of 1. The last 1,024 are kept."""
     return encode_text(message_type) + _WHOLE + encode_text(content_type)
 
 

@@ -7,7 +7,7 @@ draft is applied: all of its operations, or none.
 from __future__ import annotations
 
 from conversations.bodies import codec_of
-from conversations.dialog import Ask, Draft, Verb
+from conversations.dialog import Draft
 from conversations.errors import LocalError
 from conversations.protocol import codes
 from conversations.protocol.admission import (
@@ -21,11 +21,13 @@ from conversations.protocol.admission import (
     not_initiated,
 )
 from conversations.protocol.command import (
+    EVENTS,
     Begin,
     Cleanup,
     Command,
     End,
     EndWithError,
+    Operation,
     Report,
     Resolve,
     Send,
@@ -35,9 +37,8 @@ from conversations.protocol.command import (
     Tick,
 )
 from conversations.protocol.endpoint import NEVER, Endpoint
-from conversations.protocol.envelope import message_run
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
-from conversations.protocol.states import Event, check_timer
+from conversations.protocol.states import check_timer
 from conversations.protocol.times import later
 from conversations.worker import commands, outbound
 from conversations.worker.active import Active
@@ -106,34 +107,30 @@ def _begun(partition: Partition, known: Active, command: Command, begin: Begin) 
     return active
 
 
-def _ask(draft: Draft, active: Active, operation: object) -> None:
+def _ask(draft: Draft, active: Active, operation: Operation) -> None:
     match operation:
-        case Begin():
-            draft.asks.append(Ask(Verb.BEGIN, active, True))
-        case Send(message_type, content_type, body):
-            declared = active.side.contract.outgoing(None, message_type, active.endpoint.initiator)
-            if len(body) > draft.room.body_limit:
-                limit = draft.room.body_limit
-                raise body_too_large(len(body), limit)
-            check_content_type(message_type, content_type, codec_of(declared).content_type)
-            if draft.room.delayed and draft.room.is_clogged(active):
-                raise LocalError(clogged(active.endpoint.peer), code=codes.CLOGGED)
-            draft.move(active, Event.SEND)
-            draft.asks.append(Ask(Verb.SEND, active, message_run(message_type, content_type), body))
-        case End():
-            draft.move(active, Event.END)
-            draft.asks.append(Ask(Verb.END, active))
+        case Send():
+            _check_send(draft, active, operation)
         case EndWithError(code, description):
             check_error(code, description)
-            draft.move(active, Event.END_WITH_ERROR)
-            draft.asks.append(Ask(Verb.END_WITH_ERROR, active, code, sendable(description, DESCRIPTION_LIMIT)))
-        case SetTimer(after):
+            operation = EndWithError(code, sendable(description, DESCRIPTION_LIMIT))
+        case SetTimer():
             check_timer(draft.state_of(active))
-            draft.asks.append(Ask(Verb.SET_TIMER, active, NEVER if after < 0 else later(draft.room.now, after)))
-        case Cleanup():
-            draft.move(active, Event.CLEANUP)
-            draft.asks.append(Ask(Verb.CLEANUP, active))
+        case Begin() | End() | Cleanup():
+            pass
         case Switch() | Settle():
             raise LocalError("what concerns a partition stands alone in its command", code=codes.HANDLE_IN_USE)
         case Tick() | Resolve() | Report():
-            pass
+            return
+    if type(operation) in EVENTS:
+        draft.move(active, type(operation))
+    draft.asks.append((active, operation, draft.room.now))
+
+
+def _check_send(draft: Draft, active: Active, send: Send) -> None:
+    declared = active.side.contract.outgoing(None, send.message_type, active.endpoint.initiator)
+    if len(send.body) > draft.room.body_limit:
+        raise body_too_large(len(send.body), draft.room.body_limit)
+    check_content_type(send.message_type, send.content_type, codec_of(declared).content_type)
+    if draft.room.delayed and draft.room.is_clogged(active):
+        raise LocalError(clogged(active.endpoint.peer), code=codes.CLOGGED)

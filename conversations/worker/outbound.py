@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from conversations.dialog import Draft, Verb
+from conversations.dialog import Draft
 from conversations.protocol import letters, rows
 from conversations.protocol.codes import Code
-from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
+from conversations.protocol.command import (
+    Begin,
+    Cleanup,
+    Command,
+    End,
+    EndWithError,
+    Operation,
+    Send,
+    SetTimer,
+    Verb,
+    aged,
+    encode_command,
+)
 from conversations.protocol.effects import Reaction, Transmit
 from conversations.protocol.endpoint import NEVER, prefix_of
 from conversations.protocol.envelope import (
@@ -15,11 +27,12 @@ from conversations.protocol.envelope import (
     encode_ack,
     encode_end,
     encode_message,
+    message_run,
 )
-from conversations.protocol.envelope_run import read_run
 from conversations.protocol.limits import OPERATIONS
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
+from conversations.protocol.times import later
 from conversations.protocol.topics import partition_of
 from conversations.worker import parking
 from conversations.worker.active import Active, Arrival
@@ -29,43 +42,38 @@ from conversations.worker.records import arrival_of
 
 def apply(partition: Partition, draft: Draft) -> None:
     """Carry out what a handler asked for, in order. The draft checked it, so nothing here is refused."""
-    unrelated: dict[bytes, list[Operation]] = {}
-    for ask in draft.asks:
-        active = ask.party
-        if not isinstance(active, Active):
+    apart: dict[bytes, tuple[Active, list[Operation]]] = {}
+    for party, verb, at in draft.asks:
+        if not isinstance(party, Active):
             raise TypeError("a draft holds endpoints of its own partition")
-        if ask.verb is Verb.SEND:
-            if unrelated and active.identity in unrelated:
-                unrelated[active.identity].append(_send_operation(ask.first, ask.second))
-            else:
-                send(partition, active, ask.first, ask.second)
-        elif ask.verb is Verb.BEGIN and not ask.first:
-            unrelated[active.identity] = [_begin_operation(active, partition.owner.now)]
-        elif active.identity in unrelated:
-            unrelated[active.identity].append(_operation(ask.verb, ask.first, ask.second, partition.owner.now))
+        if draft.apart is not None and party.identity in draft.apart:
+            apart.setdefault(party.identity, (party, []))[1].append(aged(verb, partition.owner.now - at))
+        elif isinstance(verb, Send):
+            send(partition, party, message_run(verb.message_type, verb.content_type), verb.body)
         else:
-            _carry_out(partition, active, ask.verb, ask.first, ask.second)
-    for own, operations in unrelated.items():
-        _command(partition, own, next(a.party for a in draft.asks if a.party.identity == own), operations)  # type: ignore[arg-type]  # checked above
+            _carry_out(partition, party, verb, at)
+    for active, operations in apart.values():
+        _command(partition, active, operations)
 
 
-def _carry_out(partition: Partition, active: Active, verb: Verb, first: object, second: object) -> None:
-    if verb is Verb.BEGIN:
-        partition.groups.join(active)
-        partition.actives[rows.other_side(active.identity)] = active
-        partition.owner.counts.count_begun()
-        partition.touch(active)
-    elif verb is Verb.END:
-        end(partition, active)
-    elif verb is Verb.END_WITH_ERROR:
-        end_with_error(partition, active, int(str(first)), str(second))
-    elif verb is Verb.CLEANUP:
-        active.endpoint.cleanup()
-        settled(partition, active, told=False)
-    elif isinstance(first, int) and active.endpoint.state is not State.CLOSED:
-        active.endpoint.set_timer(first)
-        partition.parking.forget_retry(active, rows.TIMER, parking.ENDED)
-        partition.touch(active)
+def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> None:
+    match verb:
+        case Begin():
+            partition.groups.join(active)
+            partition.actives[rows.other_side(active.identity)] = active
+            partition.owner.counts.count_begun()
+            partition.touch(active)
+        case End():
+            end(partition, active)
+        case EndWithError(code, description):
+            end_with_error(partition, active, code, description)
+        case Cleanup():
+            active.endpoint.cleanup()
+            settled(partition, active, told=False)
+        case SetTimer(after) if active.endpoint.state is not State.CLOSED:
+            active.endpoint.set_timer(NEVER if after < 0 else later(at, after))
+            partition.parking.forget_retry(active, rows.TIMER, parking.ENDED)
+            partition.touch(active)
 
 
 # -- operations on one endpoint --------------------------------------------------------------------------------
@@ -220,29 +228,8 @@ def _keep_held(partition: Partition, item: Arrival) -> None:
 # -- dialogs of other partitions -----------------------------------------------------------------------------------
 
 
-def _begin_operation(active: Active, now: int) -> Begin:
-    endpoint = active.endpoint
-    lifetime = -1 if endpoint.expires_at >= NEVER else endpoint.expires_at - now
-    return Begin(endpoint.peer, endpoint.contract, lifetime, "")
-
-
-def _send_operation(run: bytes, body: bytes) -> Send:
-    _, _, message_type, _, _, _, _, content_type = read_run(run, 0)
-    return Send(message_type, content_type, body)
-
-
-def _operation(verb: Verb, first: object, second: object, now: int) -> Operation:
-    if verb is Verb.END:
-        return End()
-    if verb is Verb.END_WITH_ERROR:
-        return EndWithError(int(str(first)), str(second))
-    at = int(str(first))
-    return SetTimer(-1 if at >= NEVER else at - now)
-
-
-def _command(partition: Partition, own: bytes, active: Active, operations: list[Operation]) -> None:
-    owner = partition.owner
-    endpoint = active.endpoint
+def _command(partition: Partition, active: Active, operations: list[Operation]) -> None:
+    owner, own, endpoint = partition.owner, active.identity, active.endpoint
     count = owner.destinations.partitions(owner.name)
     if count is None:
         raise LookupError(f"the catalog has no entry for {owner.name}, whose topics exist")
