@@ -111,8 +111,8 @@ class Limits:
         64_000_000,
         Unit.BYTES,
         "Bytes per partition that wait behind failed messages. At the limit, the dialog of the next such message breaks. "
-        "The limit also counts what waits for the brake while messages of other peers are handled; "
-        "for all else that waits for its queue, the partition reads its queue no further.",
+        "As many bytes may also wait for the brake while messages of other peers are handled. "
+        "When other messages that wait for their queue reach the limit, the partition reads its queue no further.",
     )
     cached_endpoints: int = _setting(
         50_000,
@@ -187,89 +187,95 @@ class Periods:
     """
 
     lifetime: int = _period(
-        1 * DAY, "lifetime of a dialog whose contract names none", "the dialog breaks on both sides (-8489)"
+        1 * DAY, "Lifetime of a dialog whose contract names none.", "the dialog breaks on both sides (-8489)"
     )
     request_lifetime: int = _period(
-        1 * MINUTE, "least lifetime of the dialog of a client's `request`", "the dialog breaks on both sides (-8489)"
+        1 * MINUTE, "Least lifetime of the dialog of a client's `request`.", "the dialog breaks on both sides (-8489)"
     )
     start_within: int = _period(
         1 * HOUR,
-        "log time within which a first message begins the peer's endpoint, unless its dialog lives shorter",
+        "Log time within which a first message begins the peer's endpoint. A dialog that lives shorter has its lifetime for it.",
         "the message is refused",
     )
     clock_ahead: int = _period(
         1 * DAY,
-        "how far beyond its record's log time a first message may claim to be good for",
-        "the record is set aside: a tombstone would have to be kept for ever",
+        "How far the end of a first message's time may be ahead of the log time of its record.",
+        "the record is set aside, because its tombstone would have to be kept for ever",
     )
     grace: int = _period(
-        10 * MINUTE, "log time a tombstone outlives what could revive its dialog", "the tombstone is deleted"
+        10 * MINUTE,
+        "Log time that a tombstone stays after the last message that could begin its dialog again.",
+        "the tombstone is deleted",
     )
     tick_after: int = _period(
-        1 * HOUR, "how long a queue is idle while tombstones wait for log time to pass", "the worker asks for a tick"
+        1 * HOUR, "How long a queue is idle while tombstones wait for log time to pass.", "the worker asks for a tick"
     )
     command_life: int = _period(
         1 * DAY,
-        "log time for which a command is known to have taken effect, and how old or far ahead one may be",
-        "its row is deleted; an older command is refused",
+        "Log time for which a worker knows that a command took effect; also how old, or how far ahead, a command may be.",
+        "the row of the command is deleted; an older command is refused",
     )
     spoken_known: int = _period(
         23 * HOUR,
-        "age up to which the Spark job `speak` writes a row again: the memory of commands, less the way there",
+        "Age up to which the Spark job `speak` writes a row again: `command_life` less the time on the way.",
         "the row is refused",
     )
     spoken_ahead: int = _period(
-        10 * MINUTE, "how far the time of a row of `speak` may be ahead of the job's clock", "the row is refused"
+        10 * MINUTE, "How far the time of a row of `speak` may be ahead of the job's clock.", "the row is refused"
     )
     letter_life: int = _period(
         90 * DAY,
-        "how long a letter is open, and dead-letter topics keep it",
+        "How long a letter is open; also the retention of dead-letter topics.",
         "the row of the letter is deleted, and the letter",
     )
-    inbox_kept: int = _period(7 * DAY, "retention of queues and commands", "the record is deleted, read or not")
-    retries_kept: int = _period(7 * DAY, "retention of retry topics, which only show", "the record is deleted")
-    events_kept: int = _period(30 * DAY, "retention of the events", "the event is deleted")
-    metrics_kept: int = _period(30 * DAY, "retention of the metrics", "the row is deleted")
+    inbox_kept: int = _period(7 * DAY, "Retention of queues and commands.", "the record is deleted, read or not")
+    retries_kept: int = _period(7 * DAY, "Retention of retry topics, which only show.", "the record is deleted")
+    events_kept: int = _period(30 * DAY, "Retention of the events.", "the event is deleted")
+    metrics_kept: int = _period(30 * DAY, "Retention of the metrics.", "the row is deleted")
     state_segment: int = _period(
-        10 * MINUTE, "`segment.ms` of state topics", "the segment is closed, and can be compacted"
+        10 * MINUTE, "`segment.ms` of state topics.", "the segment is closed, and can be compacted"
     )
     deletes_kept: int = _period(
         1 * DAY,
-        "`delete.retention.ms` of state topics; a local copy is trusted for half of it",
+        "`delete.retention.ms` of state topics. A local copy is trusted for half of it.",
         "the mark of a deleted row goes; an older copy is thrown away and built anew",
     )
     blocked_first: int = _period(
         4 * SECOND,
-        "first pause of a destination that takes no records, doubled up to the last",
+        "First pause of a destination that takes no records. Each pause is twice the one before, up to `blocked_last`.",
         "the destination is tried again",
     )
-    blocked_last: int = _period(64 * SECOND, "longest such pause", "the destination is tried again")
+    blocked_last: int = _period(
+        64 * SECOND, "Longest pause of a destination that takes no records.", "the destination is tried again"
+    )
     refused_after: int = _period(
         1 * HOUR,
-        "how long an envelope waits for the right to write to its destination",
+        "How long an envelope waits for the right to write to its destination.",
         "its dialog breaks (-8494), and its bytes become dead letters",
     )
     stale_after: int = _period(
         10 * MINUTE,
-        "how long a partition is restored again while Kafka answers with rows from before what is committed",
-        "the partition is set aside: acknowledged records are lost, or somebody put old ones there",
+        "How long a partition is restored again while Kafka's answers lack committed rows.",
+        "the partition is set aside: acknowledged records are lost, or somebody put old records there",
     )
     step: int = _period(
         1 * MINUTE,
-        "width of the intervals by which times far ahead are kept in memory",
-        "deadlines of the interval after the next are put in exact order; rows whose time it holds are forgotten",
+        "Width of the intervals by which far deadlines are kept in memory.",
+        "the deadlines of the interval after the next are put in exact order, and rows whose time has come are forgotten",
     )
     topics_looked_at: int = _period(
-        30 * SECOND, "from one look of a worker at its own topics to the next", "it asks whether they are the same"
+        30 * SECOND,
+        "Time between two looks of a worker at its own topics.",
+        "the worker asks whether its topics are the same",
     )
     unreachable_after: int = _period(
         20 * SECOND,
-        "how long a worker's Kafka may leave its questions unanswered",
-        "the worker is not ready, and the health page says what it tries; it goes on trying",
+        "How long Kafka may leave a worker's questions unanswered.",
+        "the worker is not ready and goes on trying; the health page says what it tries",
     )
     archive_stale: int = _period(
         1 * DAY,
-        "age after which files that a broken write of the archive left are nobody's",
+        "Age after which files of an unfinished write of the archive belong to nobody.",
         "the next compaction deletes them",
     )
 

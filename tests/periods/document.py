@@ -1,36 +1,37 @@
-"""Writes the tables of ``docs/periods.md`` from the code: ``python -m tests.periods.document``."""
+"""Writes the tables of ``docs/settings.md`` from the code: ``python -m tests.periods.document``."""
 
-from dataclasses import fields
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from conversations.config import Periods
-from conversations.units import DAY, HOUR, MINUTE, SECOND
+from conversations_ops.settings.names import GROUPS, SETTINGS
+from conversations_ops.settings.values import written
 from tests.periods.exceptions import EXCEPTIONS, UNIT
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "periods.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 BEGIN, END = "<!-- {}: made by python -m tests.periods.document -->", "<!-- end of {} -->"
-_UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"))
 
 
-def _length(period: int) -> str:
-    size, unit = next((size, unit) for size, unit in _UNITS if period % size == 0)
-    return f"{period // size} {unit}"
-
-
-def _periods() -> list[str]:
+def _group(group: str) -> list[str]:
+    mine = [it for it in SETTINGS.values() if it.group == group]
+    ends = any(it.end for it in mine)
+    head, rule = "| setting | unit | default | meaning |", "|---|---|---|---|"
     rows = [
-        f"| `{it.name}` | {_length(getattr(Periods(), it.name))} | {it.metadata['meaning']} | {it.metadata['end']} |"
-        for it in fields(Periods)
+        f"| `{it.name}` | {it.unit} | {written(it, it.default)} | {it.meaning} |{f' {it.end} |' if ends else ''}"
+        for it in mine
     ]
-    return ["| setting | default | period | at its end |", "|---|---|---|---|", *rows]
+    return [f"{head} at its end |", f"{rule}---|", *rows] if ends else [head, rule, *rows]
 
 
 def _others() -> list[str]:
     rows = [f"| `{path}` | `{name}` | {why} |" for (path, name), why in EXCEPTIONS.items() if why != UNIT]
-    return ["| file | name | why it is not one of them |", "|---|---|---|", *rows]
+    return ["| file | name | why it is no setting |", "|---|---|---|", *rows]
 
 
-TABLES = {"periods": _periods, "other durations": _others}
+TABLES: dict[str, Callable[[], list[str]]] = {
+    **{group: partial(_group, group) for group in GROUPS},
+    "other durations": _others,
+}
 
 
 def page() -> str:

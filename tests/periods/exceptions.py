@@ -1,7 +1,7 @@
-"""Durations of more than ten seconds that are no period of the group, each with its reason."""
+"""Durations of more than ten seconds that are no setting, each with its reason."""
 
 MACHINE = "a wait for a real Kafka, process or disk, which do not go faster when time is compressed"
-OPTION = "given by whoever uses it; this is only what it is if nobody says"
+OPTION = "an argument or option of its own; this is its default"
 EMBEDDED = "of the broker for tests and demos"
 DEMO = "of the demo"
 UNIT = "no duration: a unit, a count, a code or a word"

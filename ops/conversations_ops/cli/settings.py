@@ -48,7 +48,7 @@ def listed(context: typer.Context, as_json: Json = False) -> None:
 
 
 def _meaning(setting: Setting) -> str:
-    return f"{setting.meaning} At its end: {setting.end}" if setting.end else setting.meaning
+    return f"{setting.meaning} At its end: {setting.end}." if setting.end else setting.meaning
 
 
 def _entry(setting: Setting, value: str, chosen: WorkerSettings) -> str:

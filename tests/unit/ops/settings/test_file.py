@@ -1,6 +1,7 @@
 """Settings from a file, for every command and every job."""
 
 import json
+import re
 from argparse import Namespace
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from conversations.units import DAY
 from conversations_ops.cli import app as top
 from conversations_ops.cli import kafka_options
 from conversations_ops.settings.file import VARIABLE
-from conversations_ops.settings.given import given, periods
+from conversations_ops.settings.given import differences, given, periods
 from spark_jobs.running import command_line
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "settings.md"
 
 
 @pytest.fixture
@@ -86,6 +89,24 @@ def test_a_line_that_is_none_is_named_by_its_number_and_not_shown(file: Path) ->
     assert "secret" not in str(failure.value)
     with pytest.raises(typer.BadParameter, match="line 2 of"):
         kafka_options.kafka_of(context())
+
+
+def test_the_page_shows_a_file_and_errors_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    example, errors = re.findall(r"^```\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(VARIABLE, "shop.settings")
+    path = tmp_path / "shop.settings"
+    path.write_text(example)
+    path.chmod(0o600)
+    found = given()
+    found.check_clients()
+    assert differences(found.worker_settings()).keys() == {line.name for line in found.product}
+    unknown, without_unit = errors.splitlines()
+    for old, new, error in [("body_bytes", "body_bites", unknown), ("2 d", "172800", without_unit)]:
+        path.write_text(example.replace(old, new))
+        with pytest.raises(DeclarationError) as caught:
+            given()
+        assert str(caught.value) == error
 
 
 def test_a_file_that_is_not_there_is_said(file: Path) -> None:
