@@ -17,7 +17,7 @@ from conversations.apart import Apart, set_apart, take_room
 from conversations.errors import DialogEnded, HandlerOver, LocalError, RetryLater
 from conversations.handlers import Side
 from conversations.protocol import admission
-from conversations.protocol.command import EVENTS, Begin, End, EndWithError, Send, SetTimer, Verb
+from conversations.protocol.command import TRIGGERS, Begin, End, EndWithError, Send, SetTimer, Verb
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope
@@ -145,9 +145,9 @@ class Draft:
             HandlerOver: the handler's run is over.
         """
         self.check_open()
-        state, event = self.state_of(party), EVENTS[verb]
-        refuse(state, event)
-        target = TRANSITIONS[state, event]
+        state, trigger = self.state_of(party), TRIGGERS[verb]
+        refuse(state, trigger)
+        target = TRANSITIONS[state, trigger]
         if target is not state:
             if self._states is None:
                 self._states = {}

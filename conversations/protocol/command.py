@@ -14,11 +14,11 @@ from conversations import schemas
 from conversations.errors import UndecodableRecord
 from conversations.protocol.limits import OPERATIONS
 from conversations.protocol.registry import DEFAULT, Registry, Schema
-from conversations.protocol.states import Event
+from conversations.protocol.states import Trigger
 from conversations.protocol.topics import key_in
 
 __all__ = [
-    "EVENTS",
+    "TRIGGERS",
     "Action",
     "Begin",
     "Cleanup",
@@ -167,8 +167,8 @@ Verb: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer
 """What is asked of a dialog: a handler's draft, a client's block and a command hold the same. Only operators ask for ``Cleanup``."""
 Operation: TypeAlias = Verb | Tick | Resolve | Switch | Settle | Report
 
-EVENTS: dict[type[Verb], Event] = {
-    Send: Event.SEND, End: Event.END, EndWithError: Event.END_WITH_ERROR, Cleanup: Event.CLEANUP
+TRIGGERS: dict[type[Verb], Trigger] = {
+    Send: Trigger.SEND, End: Trigger.END, EndWithError: Trigger.END_WITH_ERROR, Cleanup: Trigger.CLEANUP
 }  # fmt: skip
 """What a verb does to the state of its endpoint; the others leave it."""
 

@@ -14,7 +14,7 @@ from conversations.protocol.effects import Due, Failure, Reaction, Transmit
 from conversations.protocol.envelope import Envelope, Kind, Prefix
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.sequencing import NONE, Arrival, Inbound
-from conversations.protocol.states import TRANSITIONS, Event, State, check_timer, refuse
+from conversations.protocol.states import TRANSITIONS, State, Trigger, check_timer, refuse
 
 NEVER = (1 << 62) - 1
 """A deadline that never comes."""
@@ -35,7 +35,7 @@ OVER = frozenset({State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED})
 
 
 # The table by position, because it is looked up for every message.
-_NEXT = tuple(tuple(TRANSITIONS.get((state, event)) for event in Event) for state in State)
+_NEXT = tuple(tuple(TRANSITIONS.get((state, trigger)) for trigger in Trigger) for state in State)
 
 
 class Kept(NamedTuple):
@@ -179,7 +179,7 @@ class Endpoint:
     def send(self) -> int:
         """Number one message to transmit."""
         if self.state is not State.CONVERSING:
-            self._move(Event.SEND)
+            self._move(Trigger.SEND)
         number = self.next_out
         self.next_out = number + 1
         return number
@@ -187,7 +187,7 @@ class Endpoint:
     def end(self) -> Transmit | None:
         """End this side. Only in CO the peer is told; everything sent before goes first."""
         conversing = self.state is State.CONVERSING
-        self._move(Event.END)
+        self._move(Trigger.END)
         self.timer = NEVER
         if not conversing:
             return None
@@ -197,7 +197,7 @@ class Endpoint:
     def end_with_error(self, code: int, description: str) -> Transmit | None:
         """End this side with an error of the application (a positive code); the peer is told in CO and SI."""
         before = self.state
-        self._move(Event.END_WITH_ERROR)
+        self._move(Trigger.END_WITH_ERROR)
         self.timer = NEVER
         if before is State.STARTED_INBOUND:
             # The first number of a direction is a message's: this ERROR has none.
@@ -209,7 +209,7 @@ class Endpoint:
 
     def cleanup(self) -> None:
         """Forget this side without telling the peer."""
-        self._move(Event.CLEANUP)
+        self._move(Trigger.CLEANUP)
         self.timer = NEVER
 
     def set_timer(self, at: int) -> None:
@@ -303,12 +303,12 @@ class Endpoint:
         if kind is Kind.MESSAGE:
             if before is State.CONVERSING:
                 return Reaction.DELIVER  # nearly all: nothing of the state changes
-            self._move(Event.MESSAGE)
+            self._move(Trigger.MESSAGE)
             if before is State.STARTED_INBOUND:
                 return Reaction.DELIVER
             self.discarded += 1
             return Reaction.DISCARD
-        self._move(Event.PEER_END)
+        self._move(Trigger.PEER_END)
         if self.state is State.DISCONNECTED_INBOUND:
             return Reaction.END
         return Reaction.DISCARD
@@ -317,7 +317,7 @@ class Endpoint:
         if envelope.seq != NONE:
             self.inbound.jump(envelope.seq, held_limit)
         before = self.state
-        self._move(Event.PEER_ERROR)
+        self._move(Trigger.PEER_ERROR)
         if self.state is State.ERROR and before is not State.ERROR:
             self._broken(Failure(envelope.code, sendable(envelope.description, DESCRIPTION_LIMIT)))
             return Reaction.ERROR
@@ -328,7 +328,7 @@ class Endpoint:
             return  # acknowledges what was never sent: believe nothing of it
         self.acked = number
         if number == self.next_out - 1:
-            self._move(Event.ACKNOWLEDGED)
+            self._move(Trigger.ACKNOWLEDGED)
 
     def _gap_moved(self, now: int) -> None:
         waiting = [number for number in self.inbound.held if number >= self.inbound.next]
@@ -339,7 +339,7 @@ class Endpoint:
     def fail(self, code: Code, description: str = "") -> Transmit | None:
         """Break the dialog for a reason of the broker's; the peer is told with an unsequenced ERROR."""
         told = self.state in (State.CONVERSING, State.STARTED_INBOUND, State.DISCONNECTED_INBOUND)
-        self._move(Event.PEER_ERROR)
+        self._move(Trigger.PEER_ERROR)
         text = sendable(description, DESCRIPTION_LIMIT) or code.description
         if self.state is State.ERROR:
             self._broken(Failure(code.number, text))
@@ -388,7 +388,7 @@ class Endpoint:
         return passed
 
     def _expire(self) -> None:
-        self._move(Event.LIFETIME)
+        self._move(Trigger.LIFETIME)
         if self.state is State.ERROR:
             self._broken(Failure(LIFETIME.number, LIFETIME.description))
 
@@ -424,11 +424,11 @@ class Endpoint:
         self.next_out = number + 1
         return number
 
-    def _move(self, event: Event) -> None:
-        target = _NEXT[self.state][event]
+    def _move(self, trigger: Trigger) -> None:
+        target = _NEXT[self.state][trigger]
         if target is None:
-            refuse(self.state, event)
-            raise AssertionError(f"no rule for {event.name} in {self.state.name}")
+            refuse(self.state, trigger)
+            raise AssertionError(f"no rule for {trigger.name} in {self.state.name}")
         self.state = target
 
 

@@ -1,7 +1,7 @@
 """The states of an endpoint and every transition between them.
 
 Rules of the house: whatever changes an endpoint's state is a row of ``TRANSITIONS``, and nothing outside
-``Endpoint._move`` assigns one. Every (state, event) is either a row of ``TRANSITIONS`` or of ``REFUSALS``; a test holds
+``Endpoint._move`` assigns one. Every (state, trigger) is either a row of ``TRANSITIONS`` or of ``REFUSALS``; a test holds
 this file to it, and ``docs/protocol.md`` draws its diagram from it.
 
 The table does not say what travels: that is ``endpoint.py``. States are those of Service Broker's conversation endpoints.
@@ -33,7 +33,7 @@ class State(IntEnum):
     """Over on this side; a tombstone remembers it."""
 
 
-class Event(IntEnum):
+class Trigger(IntEnum):
     """What can happen to an endpoint."""
 
     SEND = 0
@@ -49,88 +49,88 @@ class Event(IntEnum):
     LIFETIME = 8
 
 
-LOCAL = frozenset({Event.SEND, Event.END, Event.END_WITH_ERROR, Event.CLEANUP})
-"""Events the application causes; these can be refused, the others only happen."""
+LOCAL = frozenset({Trigger.SEND, Trigger.END, Trigger.END_WITH_ERROR, Trigger.CLEANUP})
+"""Triggers the application causes; these can be refused, the others only happen."""
 
 SO, SI, CO = State.STARTED_OUTBOUND, State.STARTED_INBOUND, State.CONVERSING
 DO, DI, ER, CD = State.DISCONNECTED_OUTBOUND, State.DISCONNECTED_INBOUND, State.ERROR, State.CLOSED
 
-TRANSITIONS: dict[tuple[State, Event], State] = {
+TRANSITIONS: dict[tuple[State, Trigger], State] = {
     # Begun here, nothing sent: ending leaves nothing to tell anybody.
-    (SO, Event.SEND): CO,
-    (SO, Event.END): CD,
-    (SO, Event.END_WITH_ERROR): CD,
-    (SO, Event.CLEANUP): CD,
-    (SO, Event.MESSAGE): SO,
-    (SO, Event.PEER_END): SO,
-    (SO, Event.PEER_ERROR): ER,
-    (SO, Event.ACKNOWLEDGED): SO,
-    (SO, Event.LIFETIME): ER,
+    (SO, Trigger.SEND): CO,
+    (SO, Trigger.END): CD,
+    (SO, Trigger.END_WITH_ERROR): CD,
+    (SO, Trigger.CLEANUP): CD,
+    (SO, Trigger.MESSAGE): SO,
+    (SO, Trigger.PEER_END): SO,
+    (SO, Trigger.PEER_ERROR): ER,
+    (SO, Trigger.ACKNOWLEDGED): SO,
+    (SO, Trigger.LIFETIME): ER,
     # Begun by the peer: its messages are held until the first one is here.
-    (SI, Event.MESSAGE): CO,
-    (SI, Event.PEER_END): SI,
-    (SI, Event.PEER_ERROR): CD,
-    (SI, Event.ACKNOWLEDGED): SI,
-    (SI, Event.LIFETIME): CD,
-    (SI, Event.END_WITH_ERROR): CD,
-    (SI, Event.CLEANUP): CD,
+    (SI, Trigger.MESSAGE): CO,
+    (SI, Trigger.PEER_END): SI,
+    (SI, Trigger.PEER_ERROR): CD,
+    (SI, Trigger.ACKNOWLEDGED): SI,
+    (SI, Trigger.LIFETIME): CD,
+    (SI, Trigger.END_WITH_ERROR): CD,
+    (SI, Trigger.CLEANUP): CD,
     # Conversing.
-    (CO, Event.SEND): CO,
-    (CO, Event.END): DO,
-    (CO, Event.END_WITH_ERROR): DO,
-    (CO, Event.CLEANUP): CD,
-    (CO, Event.MESSAGE): CO,
-    (CO, Event.PEER_END): DI,
-    (CO, Event.PEER_ERROR): ER,
-    (CO, Event.ACKNOWLEDGED): CO,
-    (CO, Event.LIFETIME): ER,
+    (CO, Trigger.SEND): CO,
+    (CO, Trigger.END): DO,
+    (CO, Trigger.END_WITH_ERROR): DO,
+    (CO, Trigger.CLEANUP): CD,
+    (CO, Trigger.MESSAGE): CO,
+    (CO, Trigger.PEER_END): DI,
+    (CO, Trigger.PEER_ERROR): ER,
+    (CO, Trigger.ACKNOWLEDGED): CO,
+    (CO, Trigger.LIFETIME): ER,
     # Ended here: what the peer sent before it knew is discarded; its END crossed ours, or it acknowledged.
-    (DO, Event.CLEANUP): CD,
-    (DO, Event.MESSAGE): DO,
-    (DO, Event.PEER_END): CD,
-    (DO, Event.PEER_ERROR): CD,
-    (DO, Event.ACKNOWLEDGED): CD,
-    (DO, Event.LIFETIME): CD,
+    (DO, Trigger.CLEANUP): CD,
+    (DO, Trigger.MESSAGE): DO,
+    (DO, Trigger.PEER_END): CD,
+    (DO, Trigger.PEER_ERROR): CD,
+    (DO, Trigger.ACKNOWLEDGED): CD,
+    (DO, Trigger.LIFETIME): CD,
     # Ended by the peer: ending here sends nothing.
-    (DI, Event.END): CD,
-    (DI, Event.END_WITH_ERROR): CD,
-    (DI, Event.CLEANUP): CD,
-    (DI, Event.MESSAGE): DI,
-    (DI, Event.PEER_END): DI,
-    (DI, Event.PEER_ERROR): ER,
-    (DI, Event.ACKNOWLEDGED): DI,
-    (DI, Event.LIFETIME): ER,
+    (DI, Trigger.END): CD,
+    (DI, Trigger.END_WITH_ERROR): CD,
+    (DI, Trigger.CLEANUP): CD,
+    (DI, Trigger.MESSAGE): DI,
+    (DI, Trigger.PEER_END): DI,
+    (DI, Trigger.PEER_ERROR): ER,
+    (DI, Trigger.ACKNOWLEDGED): DI,
+    (DI, Trigger.LIFETIME): ER,
     # Broken: ending here sends nothing.
-    (ER, Event.END): CD,
-    (ER, Event.END_WITH_ERROR): CD,
-    (ER, Event.CLEANUP): CD,
-    (ER, Event.MESSAGE): ER,
-    (ER, Event.PEER_END): ER,
-    (ER, Event.PEER_ERROR): ER,
-    (ER, Event.ACKNOWLEDGED): ER,
-    (ER, Event.LIFETIME): CD,
+    (ER, Trigger.END): CD,
+    (ER, Trigger.END_WITH_ERROR): CD,
+    (ER, Trigger.CLEANUP): CD,
+    (ER, Trigger.MESSAGE): ER,
+    (ER, Trigger.PEER_END): ER,
+    (ER, Trigger.PEER_ERROR): ER,
+    (ER, Trigger.ACKNOWLEDGED): ER,
+    (ER, Trigger.LIFETIME): CD,
     # Over: late records change nothing.
-    (CD, Event.MESSAGE): CD,
-    (CD, Event.PEER_END): CD,
-    (CD, Event.PEER_ERROR): CD,
-    (CD, Event.ACKNOWLEDGED): CD,
-    (CD, Event.LIFETIME): CD,
+    (CD, Trigger.MESSAGE): CD,
+    (CD, Trigger.PEER_END): CD,
+    (CD, Trigger.PEER_ERROR): CD,
+    (CD, Trigger.ACKNOWLEDGED): CD,
+    (CD, Trigger.LIFETIME): CD,
 }
 
-REFUSALS: dict[tuple[State, Event], int] = {
-    (SI, Event.SEND): SEND_REFUSED,
-    (SI, Event.END): END_REFUSED,
-    (DO, Event.SEND): SEND_REFUSED,
-    (DO, Event.END): END_REFUSED,
-    (DO, Event.END_WITH_ERROR): END_REFUSED,
-    (DI, Event.SEND): SEND_REFUSED,
-    (ER, Event.SEND): SEND_REFUSED,
-    (CD, Event.SEND): SEND_REFUSED,
-    (CD, Event.END): END_REFUSED,
-    (CD, Event.END_WITH_ERROR): END_REFUSED,
-    (CD, Event.CLEANUP): END_REFUSED,
+REFUSALS: dict[tuple[State, Trigger], int] = {
+    (SI, Trigger.SEND): SEND_REFUSED,
+    (SI, Trigger.END): END_REFUSED,
+    (DO, Trigger.SEND): SEND_REFUSED,
+    (DO, Trigger.END): END_REFUSED,
+    (DO, Trigger.END_WITH_ERROR): END_REFUSED,
+    (DI, Trigger.SEND): SEND_REFUSED,
+    (ER, Trigger.SEND): SEND_REFUSED,
+    (CD, Trigger.SEND): SEND_REFUSED,
+    (CD, Trigger.END): END_REFUSED,
+    (CD, Trigger.END_WITH_ERROR): END_REFUSED,
+    (CD, Trigger.CLEANUP): END_REFUSED,
 }
-"""Local events that a state does not allow, with the error raised; nothing changes."""
+"""Local triggers that a state does not allow, with the error raised; nothing changes."""
 
 TIMER_STATES = frozenset({SO, CO, DI, ER})
 """States in which a timer may be set (8458 elsewhere)."""
@@ -148,15 +148,15 @@ _WHAT = {
 }
 
 
-def refuse(state: State, event: Event) -> None:
-    """Raise what a local event is refused with in this state, if it is.
+def refuse(state: State, trigger: Trigger) -> None:
+    """Raise what a local trigger is refused with in this state, if it is.
 
     Raises:
         DialogEnded: with Service Broker's code for the verb.
     """
-    code = REFUSALS.get((state, event))
+    code = REFUSALS.get((state, trigger))
     if code is not None:
-        verb = event.name.replace("_", " ")
+        verb = trigger.name.replace("_", " ")
         raise DialogEnded(f"{verb} is not possible on this dialog: {_WHAT.get(state, state.name)} ({code})", code=code)
 
 

@@ -21,7 +21,7 @@ from conversations.protocol.admission import (
     not_initiated,
 )
 from conversations.protocol.command import (
-    EVENTS,
+    TRIGGERS,
     Begin,
     Cleanup,
     Command,
@@ -122,7 +122,7 @@ def _ask(draft: Draft, active: Active, operation: Operation) -> None:
             raise LocalError("what concerns a partition stands alone in its command", code=codes.HANDLE_IN_USE)
         case Tick() | Resolve() | Report():
             return
-    if type(operation) in EVENTS:
+    if type(operation) in TRIGGERS:
         draft.move(active, type(operation))
     draft.asks.append((active, operation, draft.room.now))
 

@@ -6,13 +6,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations.protocol import letters as names
+from conversations.protocol.command import Action
 from conversations.protocol.events import Resolved, SkippedByPeer
 from conversations.protocol.topics import DEAD_LETTER
 from spark_jobs.audit.inputs import Inputs
 from spark_jobs.reading.identifiers import uuid_text
 from spark_jobs.reading.rows import fields_of
 
-_DECISIONS = {names.SKIPPED: "skip", names.EDITED: "edit"}
+_DECISIONS = {names.SKIPPED: Action.SKIP.lower(), names.EDITED: Action.EDIT.lower()}
 """Reasons of letters that only an operator's decision writes, and what the event calls that."""
 
 

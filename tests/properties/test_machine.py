@@ -1,4 +1,4 @@
-"""Laws of the endpoint, over every (state, event) and over pairs of endpoints on a bad wire."""
+"""Laws of the endpoint, over every (state, trigger) and over pairs of endpoints on a bad wire."""
 
 from dataclasses import dataclass, field
 
@@ -12,16 +12,16 @@ from conversations.protocol.endpoint import NEVER, RESEND_ASKS, SECOND, Endpoint
 from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.rows import decode_endpoint, encode_constant, encode_endpoint
 from conversations.protocol.sequencing import NONE
-from conversations.protocol.states import LOCAL, REFUSALS, TRANSITIONS, Event, State
+from conversations.protocol.states import LOCAL, REFUSALS, TRANSITIONS, State, Trigger
 
 BAD_WIRE = settings(max_examples=300, deadline=None)
 HELD_LIMIT = 50
 LIFETIME = 3_600 * SECOND
 VERBS = {
-    Event.SEND: lambda endpoint: endpoint.send(),
-    Event.END: lambda endpoint: endpoint.end(),
-    Event.END_WITH_ERROR: lambda endpoint: endpoint.end_with_error(1, "no"),
-    Event.CLEANUP: lambda endpoint: endpoint.cleanup(),
+    Trigger.SEND: lambda endpoint: endpoint.send(),
+    Trigger.END: lambda endpoint: endpoint.end(),
+    Trigger.END_WITH_ERROR: lambda endpoint: endpoint.end_with_error(1, "no"),
+    Trigger.CLEANUP: lambda endpoint: endpoint.cleanup(),
 }
 
 
@@ -45,32 +45,32 @@ def facts(endpoint: Endpoint) -> bytes:
 # -- the table -------------------------------------------------------------------------------------------------------
 
 
-def test_every_state_and_event_is_either_a_transition_or_a_refusal() -> None:
-    """The tables are total and disjoint, and only local events are refused."""
-    everything = {(state, event) for state in State for event in Event}
+def test_every_state_and_trigger_is_either_a_transition_or_a_refusal() -> None:
+    """The tables are total and disjoint, and only local triggers are refused."""
+    everything = {(state, trigger) for state in State for trigger in Trigger}
     assert TRANSITIONS.keys() | REFUSALS.keys() == everything
     assert not TRANSITIONS.keys() & REFUSALS.keys()
-    assert {event for _, event in REFUSALS} <= LOCAL
+    assert {trigger for _, trigger in REFUSALS} <= LOCAL
 
 
-@pytest.mark.parametrize(("state", "event"), REFUSALS, ids=lambda value: value.name)
-def test_a_refused_verb_raises_its_code_and_changes_nothing(state: State, event: Event) -> None:
-    """An illegal local event raises Service Broker's number; not a bit of the endpoint is another."""
+@pytest.mark.parametrize(("state", "trigger"), REFUSALS, ids=lambda value: value.name)
+def test_a_refused_verb_raises_its_code_and_changes_nothing(state: State, trigger: Trigger) -> None:
+    """An illegal local trigger raises Service Broker's number; not a bit of the endpoint is another."""
     endpoint = in_state(state)
     before = facts(endpoint)
     with pytest.raises(DialogEnded) as refused:
-        VERBS[event](endpoint)
-    assert refused.value.code == REFUSALS[state, event]
+        VERBS[trigger](endpoint)
+    assert refused.value.code == REFUSALS[state, trigger]
     assert facts(endpoint) == before
     assert endpoint.next_deadline() == in_state(state).next_deadline()
 
 
-@pytest.mark.parametrize(("state", "event"), [pair for pair in TRANSITIONS if pair[1] in LOCAL], ids=lambda v: v.name)
-def test_an_allowed_verb_moves_along_the_table(state: State, event: Event) -> None:
+@pytest.mark.parametrize(("state", "trigger"), [pair for pair in TRANSITIONS if pair[1] in LOCAL], ids=lambda v: v.name)
+def test_an_allowed_verb_moves_along_the_table(state: State, trigger: Trigger) -> None:
     """What the application may do leads where the table says."""
     endpoint = in_state(state)
-    VERBS[event](endpoint)
-    assert endpoint.state is TRANSITIONS[state, event]
+    VERBS[trigger](endpoint)
+    assert endpoint.state is TRANSITIONS[state, trigger]
 
 
 @pytest.mark.parametrize("state", [state for state in State if state is not State.CLOSED], ids=lambda state: state.name)

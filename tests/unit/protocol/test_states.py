@@ -9,8 +9,8 @@ from conversations.protocol.states import (
     REFUSALS,
     TIMER_STATES,
     TRANSITIONS,
-    Event,
     State,
+    Trigger,
     check_timer,
     refuse,
 )
@@ -18,7 +18,7 @@ from conversations.protocol.states import (
 
 def test_the_tables_cover_every_pair_once() -> None:
     """Whatever happens in whatever state, exactly one table says what follows."""
-    pairs = [(state, event) for state in State for event in Event]
+    pairs = [(state, trigger) for state in State for trigger in Trigger]
     assert [pair for pair in pairs if (pair in TRANSITIONS) == (pair in REFUSALS)] == []
     assert len(TRANSITIONS) + len(REFUSALS) == len(pairs)
 
@@ -35,21 +35,21 @@ def test_every_state_leads_to_closed(state: State) -> None:
 
 def test_only_the_open_states_may_send() -> None:
     """SEND is refused with 8429 exactly where this side cannot speak any more, or not yet."""
-    refused = {state for state in State if (state, Event.SEND) in REFUSALS}
+    refused = {state for state in State if (state, Trigger.SEND) in REFUSALS}
     assert refused == set(State) - OPEN_STATES
-    assert {REFUSALS[state, Event.SEND] for state in refused} == {8429}
+    assert {REFUSALS[state, Trigger.SEND] for state in refused} == {8429}
 
 
 def test_refusals_carry_service_brokers_numbers() -> None:
     """8429 for SEND, 8427 for the three ways to END."""
-    codes = {event: {code for (_, refused), code in REFUSALS.items() if refused is event} for event in LOCAL}
-    assert codes[Event.SEND] == {8429}
-    assert codes[Event.END] == codes[Event.END_WITH_ERROR] == codes[Event.CLEANUP] == {8427}
+    codes = {trigger: {code for (_, refused), code in REFUSALS.items() if refused is trigger} for trigger in LOCAL}
+    assert codes[Trigger.SEND] == {8429}
+    assert codes[Trigger.END] == codes[Trigger.END_WITH_ERROR] == codes[Trigger.CLEANUP] == {8427}
 
 
 def test_what_the_peer_does_is_never_refused() -> None:
     """A record that arrives must have an outcome."""
-    assert {event for _, event in REFUSALS} <= LOCAL
+    assert {trigger for _, trigger in REFUSALS} <= LOCAL
 
 
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)
@@ -66,4 +66,4 @@ def test_a_timer_is_refused_where_the_dialog_is_over_here(state: State) -> None:
 def test_a_refusal_says_why() -> None:
     """The message names the verb, the reason and the number."""
     with pytest.raises(DialogEnded, match=r"END WITH ERROR is not possible.*this side has ended it.*8427"):
-        refuse(State.DISCONNECTED_OUTBOUND, Event.END_WITH_ERROR)
+        refuse(State.DISCONNECTED_OUTBOUND, Trigger.END_WITH_ERROR)
