@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from time import monotonic, sleep
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
@@ -23,6 +22,7 @@ from conversations.kafka.clients import (
     make_admin,
     translated,
 )
+from conversations.kafka.retrying import looked_for
 from conversations.kafka.topic_settings import bring, wanted
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import (
@@ -210,11 +210,11 @@ def _durable(replication: int) -> dict[str, str]:
 
 
 def _await_topics(kafka: Kafka, admin: AdminClient, names: list[str]) -> None:
-    deadline = monotonic() + APPEAR
-    while missing := [name for name, topic in describe_topics(admin, kafka, names).items() if topic is None]:
-        if monotonic() > deadline:
-            raise LogError(f"topics were created but do not appear: {', '.join(missing)}")
-        sleep(0.05)
+    def missing() -> list[str]:
+        return [name for name, topic in describe_topics(admin, kafka, names).items() if topic is None]
+
+    if left := looked_for(missing, lambda names: not names, APPEAR, pause=0.05):
+        raise LogError(f"topics were created but do not appear: {', '.join(left)}")
 
 
 def _write(

@@ -4,38 +4,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from confluent_kafka import (
     Consumer,
-    IsolationLevel,
     KafkaError,
     KafkaException,
     Producer,
     TopicCollection,
-    TopicPartition,
 )
-from confluent_kafka import admin as confluent_admin
 from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
 from conversations.errors import KafkaNotReady, KafkaUnreachable, LogError, LoginRefused
-from conversations.kafka.failures import Word, describe, forbidden, not_ready, passing, unreachable, word_for
+from conversations.kafka.failures import Word, describe, forbidden, not_ready, unreachable, word_for
 from conversations.kafka.logins import refused_login
 
 log = logging.getLogger("conversations.kafka")
 
-_SPEC: Any = confluent_admin.OffsetSpec  # type: ignore[attr-defined]  # exported at run time, not in its types
-
 REQUEST_TIMEOUT = 8.0
 """Seconds an administrative request may take; below the 10 s in which a missing Kafka must be reported."""
-
-AGAIN = 0.2
-"""Seconds until a request is repeated that a broker could not answer just now."""
 
 BATCH_BYTES = 1_000_000
 """Most that a batch may hold: a broker compares the whole of it, unpacked, with the limit of a queue."""
@@ -151,27 +141,6 @@ def make_producer(kafka: Kafka, safe: Settings, preferred: Settings | None = Non
     return _made(Producer, merged)
 
 
-def list_offset(
-    admin: AdminClient,
-    topic: str,
-    partition: int,
-    *,
-    first: bool = False,
-    committed: bool = False,
-    timeout: float = REQUEST_TIMEOUT,
-) -> Future[Any]:
-    """Ask for the first or the next offset of a partition, counting records of open transactions unless ``committed``."""
-    where = TopicPartition(topic, partition)
-    spec = _SPEC.earliest() if first else _SPEC.latest()
-    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    return admin.list_offsets({where: spec}, isolation_level=level, request_timeout=timeout)[where]
-
-
-def offset_spec(which: str, *arguments: int) -> Any:
-    """Make what ``AdminClient.list_offsets`` is asked for: "earliest", "latest", or "for_timestamp" with milliseconds."""
-    return getattr(_SPEC, which)(*arguments)
-
-
 def describe_topics(
     admin: AdminClient, kafka: Kafka, names: list[str], timeout: float = REQUEST_TIMEOUT, *, rights: bool = False
 ) -> dict[str, Topic | None]:
@@ -208,60 +177,6 @@ def topic_of(kafka: Kafka, name: str, future: Any, *, rights: bool = False, at_o
     operations = found.authorized_operations if rights else None
     allowed = None if operations is None else frozenset(operation.name for operation in operations)
     return Topic(str(found.topic_id), len(found.partitions), allowed)
-
-
-def answered(future: Future[Any], timeout: float | None = None) -> int:
-    """Take the offset out of an answer of ``list_offset``.
-
-    librdkafka hands out -1001, without an error, for a partition whose leader changes just then: no offset is below zero.
-
-    Raises:
-        KafkaException: there is none; ``OFFSET_NOT_AVAILABLE`` when the answer has none.
-        TimeoutError: there is no answer yet.
-    """
-    offset = int(future.result(timeout).offset)
-    if offset < 0:
-        raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, f"the answer has the offset {offset}"))
-    return offset
-
-
-def offset_of(kafka: Kafka, topic: str, future: Future[Any]) -> int:
-    """Read one answer of ``list_offset``; waits for it when it is not there yet.
-
-    Raises:
-        KafkaUnreachable: no broker answered.
-        LogError: the partition does not exist or may not be described.
-    """
-    try:
-        return answered(future)
-    except KafkaException as failure:
-        raise translated(kafka, f"offsets of {topic} cannot be listed", failure) from failure
-
-
-def ask_offset(
-    kafka: Kafka, admin: AdminClient, topic: str, partition: int, *, first: bool = False, timeout: float | None = None
-) -> int:
-    """Ask for an offset as ``list_offset`` does, again while the broker says that it does not know just now.
-
-    ``timeout`` is for a caller that holds others up: so many seconds for a request, and none to find out about the login.
-
-    Raises:
-        KafkaUnreachable: no broker answered, or none that leads the partition.
-        LogError: the partition does not exist or may not be described.
-    """
-    seconds = REQUEST_TIMEOUT if timeout is None else timeout
-    deadline = monotonic() + seconds
-    while True:
-        future = list_offset(admin, topic, partition, first=first, timeout=seconds)
-        try:
-            return answered(future)
-        except KafkaException as failure:
-            error = failure.args[0]
-            if unreachable(error) or not passing(error) or monotonic() > deadline:
-                at_once = timeout is not None
-                raise translated(kafka, f"offsets of {topic} cannot be listed", failure, at_once=at_once) from failure
-        sleep(AGAIN)
-        admin = make_admin(kafka)  # the old one may go on asking where nobody leads any more
 
 
 def translated(kafka: Kafka, what: str, failure: KafkaException, *, at_once: bool = False) -> LogError:

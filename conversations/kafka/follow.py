@@ -10,28 +10,16 @@ from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
     KafkaError,
-    KafkaException,
     Message,
     TopicPartition,
 )
 
 from conversations.config import Kafka
 from conversations.errors import LogError
-from conversations.kafka.clients import (
-    describe_topics,
-    list_offset,
-    make_admin,
-    make_consumer,
-    offset_of,
-    translated,
-)
+from conversations.kafka.clients import make_admin, make_consumer
 from conversations.kafka.failures import describe, harmless_to_readers
-from conversations.kafka.group_offsets import committed
+from conversations.kafka.offsets import Place, ends_of, partitions_of
 from conversations.ports import Record
-from conversations.protocol.topics import QUEUE, service_topic
-
-Place = tuple[str, int]
-"""A partition: topic and number."""
 
 SAFE = {"group.id": "follower", "isolation.level": "read_committed", "enable.partition.eof": True}
 PREFERRED = {"fetch.wait.max.ms": 100, "fetch.queue.backoff.ms": 10}
@@ -110,45 +98,3 @@ class Follower:
     def close(self) -> None:
         """Stop reading."""
         self._consumer.close()
-
-
-def partitions_of(kafka: Kafka, topics: Sequence[str]) -> list[Place]:
-    """Name every partition of some topics.
-
-    Raises:
-        KafkaUnreachable: no broker answered.
-        LogError: a topic is missing.
-    """
-    found = describe_topics(make_admin(kafka), kafka, list(topics))
-    if missing := [name for name, topic in found.items() if topic is None]:
-        raise LogError(f"topics are missing: {', '.join(missing)}")
-    return [(name, number) for name, topic in found.items() if topic is not None for number in range(topic.partitions)]
-
-
-def ends_of(kafka: Kafka, places: Sequence[Place]) -> dict[Place, int]:
-    """Say where partitions end now, counting the records of open transactions.
-
-    Raises:
-        KafkaUnreachable: no broker answered.
-        LogError: a partition may not be described.
-    """
-    admin = make_admin(kafka)
-    futures = {place: list_offset(admin, *place) for place in places}
-    return {place: offset_of(kafka, place[0], future) for place, future in futures.items()}
-
-
-def positions_of(kafka: Kafka, service: str) -> Mapping[Place, int]:
-    """Say up to where a service has taken each partition of its queue; 0 before its first step there.
-
-    Raises:
-        KafkaUnreachable: no broker answered.
-        LogError: the topic is missing.
-    """
-    queue = service_topic(kafka.namespace, service, QUEUE)
-    group = f"{kafka.namespace}.{service}"
-    places = partitions_of(kafka, [queue])
-    try:
-        found = committed(kafka, group, places, stable=False)
-    except KafkaException as failure:
-        raise translated(kafka, f"the offsets of group {group} cannot be read", failure) from failure
-    return {(queue, partition.partition): max(partition.offset, 0) for partition in found}

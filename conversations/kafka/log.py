@@ -13,9 +13,10 @@ from conversations.config import Kafka, Periods
 from conversations.errors import CutOff, InDoubt, KafkaNotReady, KafkaUnreachable, LogError
 from conversations.kafka import rights
 from conversations.kafka.catalog import CatalogReader
-from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, ask_offset, describe_topics, make_admin
+from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, describe_topics, make_admin
 from conversations.kafka.consumer import Inputs
 from conversations.kafka.logins import is_there
+from conversations.kafka.offsets import ask_offset
 from conversations.kafka.restore import KafkaRestore
 from conversations.kafka.standstill import Standstill
 from conversations.kafka.topic_settings import Asked, verify

@@ -14,7 +14,8 @@ from conversations.errors import LogError
 from conversations.headers import read_headers
 from conversations.kafka.clients import make_producer
 from conversations.kafka.failures import describe
-from conversations.kafka.follow import Follower, Place
+from conversations.kafka.follow import Follower
+from conversations.kafka.offsets import Place
 from conversations.ports import Record
 
 CONFIRMED_WITHIN = 30.0

@@ -20,17 +20,9 @@ from confluent_kafka.admin import AdminClient
 from conversations.config import Kafka
 from conversations.errors import KafkaNotReady, LogError, StaleAnswer
 from conversations.kafka import rights
-from conversations.kafka.clients import (
-    answered,
-    ask_offset,
-    list_offset,
-    make_admin,
-    make_consumer,
-    no_answer,
-    translated,
-)
+from conversations.kafka.clients import make_admin, make_consumer, no_answer, translated
 from conversations.kafka.failures import describe, harmless_to_readers, out_of_range, passing
-from conversations.kafka.group_offsets import WITH_ROW, ask_committed
+from conversations.kafka.offsets import WITH_ROW, answered, ask_committed, ask_offset, list_offset
 from conversations.ports import Restored
 
 PATIENCE = 0.05

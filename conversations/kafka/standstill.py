@@ -16,8 +16,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
-from conversations.kafka.clients import answered, list_offset, make_admin
-from conversations.kafka.follow import Place
+from conversations.kafka.clients import make_admin
+from conversations.kafka.offsets import Place, answered, list_offset
 
 LOOKED_AT = 10.0
 """Seconds from one look to the next. An input stands still when it did not move from the look that asked to the one behind the answer."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from time import monotonic
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -16,7 +15,8 @@ from confluent_kafka import KafkaError, KafkaException
 from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.kafka.clients import make_producer, translated
-from conversations.kafka.failures import Word, is_producer_fenced, word_for
+from conversations.kafka.failures import is_producer_fenced
+from conversations.kafka.retrying import patiently
 from conversations.kafka.transactions import PREFERRED, SAFE, TRANSACTION_TIMEOUT
 
 PART_RECORDS, PART_BYTES = 1_000, 4_000_000
@@ -67,7 +67,7 @@ def _parts(records: Iterable[Appended]) -> Iterator[list[Appended]]:
 def _started(kafka: Kafka, transactional_id: str) -> Any:
     producer = make_producer(kafka, {**SAFE, "transactional.id": transactional_id}, PREFERRED)
     try:
-        _insist(lambda: producer.init_transactions(TRANSACTION_TIMEOUT))
+        patiently(lambda: producer.init_transactions(TRANSACTION_TIMEOUT), PATIENCE)
     except KafkaException as failure:
         raise _refusal(kafka, transactional_id, failure) from failure
     return producer
@@ -83,19 +83,7 @@ def _append(producer: Any, topic: str, part: list[Appended]) -> None:
             except BufferError:
                 producer.poll(0.1)
     # A record that is not delivered makes the commit fail, and with it all of the part.
-    _insist(lambda: producer.commit_transaction(TRANSACTION_TIMEOUT))
-
-
-def _insist(call: Any) -> None:
-    """Call again while nothing was decided."""
-    deadline = monotonic() + PATIENCE
-    while True:
-        try:
-            call()
-            return
-        except KafkaException as failure:
-            if word_for(failure.args[0]) is not Word.RETRIABLE or monotonic() > deadline:
-                raise
+    patiently(lambda: producer.commit_transaction(TRANSACTION_TIMEOUT), PATIENCE)
 
 
 def _refusal(kafka: Kafka, transactional_id: str, failure: KafkaException | SystemError) -> LogError:

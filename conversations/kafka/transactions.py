@@ -23,7 +23,8 @@ from conversations.kafka.failures import (
     too_large,
     word_for,
 )
-from conversations.kafka.group_offsets import WITH_ROW
+from conversations.kafka.offsets import WITH_ROW
+from conversations.kafka.retrying import patiently
 from conversations.kafka.search import Search, Span
 from conversations.ports import Produced
 
@@ -215,26 +216,24 @@ class Transactions:
         queue, calls = self._group.queue, self._calls
         assert calls is not None
         positions = [TopicPartition(queue, partition, offset, WITH_ROW) for partition, offset in offsets.items()]
-        deadline = monotonic() + OFFSETS_PATIENCE
-        while True:
+
+        def send() -> None:
             # The epoch is read right here: whoever polled since cannot have been told of a lost partition.
             metadata = self._group.metadata()
-            try:
-                calls.run(
-                    lambda: producer.send_offsets_to_transaction(positions, metadata, OFFSETS_PATIENCE),  # noqa: B023
-                    OFFSETS_PATIENCE + 1,
-                )
-                return
-            except Stuck as failure:
-                # librdkafka (issues 5456, 5511) waits for ever for a coordinator that went out of the cluster. The
-                # call cannot be ended and the producer not be freed: both are left behind.
-                calls.close()
-                self._calls, self._producer = BoundedCalls(f"offsets of {self._id}"), None
-                silent = KafkaError(KafkaError.REQUEST_TIMED_OUT, "the group's coordinator is silent")
-                raise KafkaException(silent) from failure
-            except KafkaException as failure:
-                if word_for(failure.args[0]) is not Word.RETRIABLE or monotonic() > deadline:
-                    raise
+            calls.run(
+                lambda: producer.send_offsets_to_transaction(positions, metadata, OFFSETS_PATIENCE),
+                OFFSETS_PATIENCE + 1,
+            )
+
+        try:
+            patiently(send, OFFSETS_PATIENCE)
+        except Stuck as failure:
+            # librdkafka (issues 5456, 5511) waits for ever for a coordinator that went out of the cluster. The
+            # call cannot be ended and the producer not be freed: both are left behind.
+            calls.close()
+            self._calls, self._producer = BoundedCalls(f"offsets of {self._id}"), None
+            silent = KafkaError(KafkaError.REQUEST_TIMED_OUT, "the group's coordinator is silent")
+            raise KafkaException(silent) from failure
 
     def _decide(self, outs: Sequence[Produced]) -> None:
         """Commit. From the first attempt on only committing is tried: it may have taken effect."""
@@ -312,16 +311,12 @@ class Transactions:
     def _started(self) -> Producer:
         preferred = {**PREFERRED, "batch.size": self._batch}
         producer = make_producer(self._kafka, {**SAFE, "transactional.id": self._id}, preferred)
-        deadline = monotonic() + TRANSACTION_TIMEOUT
-        while True:
-            try:
-                producer.init_transactions(TRANSACTION_TIMEOUT - 1)
-                return producer
-            except KafkaException as failure:
-                if word_for(failure.args[0]) is not Word.RETRIABLE or monotonic() > deadline - 2:
-                    need = rights.told(failure.args[0], transactional_id=self._id)
-                    what = f"transactions of {self._id} cannot begin{need}"
-                    raise translated(self._kafka, what, failure) from failure
+        try:
+            patiently(lambda: producer.init_transactions(TRANSACTION_TIMEOUT - 1), TRANSACTION_TIMEOUT - 2)
+        except KafkaException as failure:
+            need = rights.told(failure.args[0], transactional_id=self._id)
+            raise translated(self._kafka, f"transactions of {self._id} cannot begin{need}", failure) from failure
+        return producer
 
     def _alive(self) -> Producer:
         if self._producer is None:

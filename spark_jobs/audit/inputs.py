@@ -24,8 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations.errors import LogError
-from conversations.kafka.ends import Ends, Offsets
-from conversations.kafka.follow import Place
+from conversations.kafka.offsets import Ends, Offsets, Place
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, events_topic, service_topic
 from spark_jobs.audit.state import watched
 from spark_jobs.errors import SourceError

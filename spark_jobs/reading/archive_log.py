@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-from conversations.kafka.ends import Extent, Place
+from conversations.kafka.offsets import Extent, Place
 from spark_jobs.errors import CheckpointError, SourceError
 
 VERSION = 1

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from random import Random
 
-from conversations.kafka.follow import Place
+from conversations.kafka.offsets import Place
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7
 from tests.chaos.fates import Fate, draw
 from tests.chaos.services import LEDGER, TELLER, is_unwell

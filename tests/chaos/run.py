@@ -15,7 +15,7 @@ from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.kafka.admin import apply
 from conversations.kafka.embedded import EmbeddedBroker
-from conversations.kafka.follow import Place
+from conversations.kafka.offsets import Place
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
 from conversations_ops.demo.screen import Progress, Screen
 from tests.chaos.operators import Operators

@@ -8,7 +8,8 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from conversations.config import Kafka
-from conversations.kafka.follow import Follower, Place
+from conversations.kafka.follow import Follower
+from conversations.kafka.offsets import Place
 from conversations.ports import Record
 from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER

@@ -12,7 +12,8 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from conversations.config import Kafka
 from conversations.errors import LogError
-from conversations.kafka.follow import Follower, Place
+from conversations.kafka.follow import Follower
+from conversations.kafka.offsets import Place
 from conversations.ports import Headers, Record
 from tests.chaos.plan import Injected
 

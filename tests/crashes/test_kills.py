@@ -16,7 +16,8 @@ import pytest
 from conversations import Client, Kafka, WorkerSettings
 from conversations.crew import Crew, kafka_worker
 from conversations.kafka.admin import apply
-from conversations.kafka.clients import list_offset, make_admin, offset_of
+from conversations.kafka.clients import make_admin
+from conversations.kafka.offsets import list_offset, offset_of
 from conversations.kafka.restore import BoundedReader
 from conversations.protocol import rows
 from conversations.protocol.partition_row import PartitionRow, decode_partition

@@ -23,7 +23,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("conversations/kafka/embedded/maven.py", "REQUEST_TIMEOUT"): EMBEDDED,
     ("conversations/kafka/embedded/named.py", "STOP_TIMEOUT"): EMBEDDED,
     ("conversations/kafka/embedded/server.py", "SETTINGS"): EMBEDDED,
-    ("conversations/kafka/ends.py", "OPEN_FOR"): MACHINE,
+    ("conversations/kafka/offsets.py", "OPEN_FOR"): MACHINE,
     ("conversations/kafka/replay.py", "CONFIRMED_WITHIN"): MACHINE,
     ("conversations/kafka/restore.py", "STUCK_AFTER"): MACHINE,
     ("conversations/kafka/together.py", "PATIENCE"): MACHINE,

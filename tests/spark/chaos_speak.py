@@ -28,7 +28,8 @@ from confluent_kafka import Producer
 
 from conversations.config import Kafka
 from conversations.kafka.embedded import EmbeddedBroker
-from conversations.kafka.follow import Follower, Place
+from conversations.kafka.follow import Follower
+from conversations.kafka.offsets import Place
 from conversations.protocol import rows
 from conversations.protocol.partition_row import decode_partition
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic

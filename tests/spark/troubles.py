@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from conversations import Client, Contract, Dialog, Kafka, PoisonPolicy, Service, Then, WorkerSettings
 from conversations.crew import Crew, kafka_worker
 from conversations.kafka.admin import apply
-from conversations.kafka.follow import ends_of, positions_of
+from conversations.kafka.offsets import ends_of, positions_of
 from conversations.protocol import rows
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, service_topic
 from conversations_ops.operate.open_letters import open_letters

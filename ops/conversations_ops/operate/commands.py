@@ -9,7 +9,8 @@ from typing import TypeAlias
 from conversations.config import Kafka
 from conversations.errors import LogError, NotAccepted
 from conversations.kafka.commands import CommandProducer
-from conversations.kafka.follow import Follower, ends_of, partitions_of
+from conversations.kafka.follow import Follower
+from conversations.kafka.offsets import ends_of, partitions_of
 from conversations.protocol.command import Command, encode_command
 from conversations.protocol.events import CommandDone, CommandRefused, QueueDisabled, QueueEnabled, Resolved, Settled
 from conversations.protocol.identifiers import uuid_text

@@ -7,7 +7,8 @@ from typing import Self
 
 from conversations.config import Kafka
 from conversations.errors import LogError
-from conversations.kafka.follow import Follower, Place
+from conversations.kafka.follow import Follower
+from conversations.kafka.offsets import Place
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
 from tests.chaos.services import LEDGER, TELLER
 

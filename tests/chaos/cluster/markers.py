@@ -16,7 +16,7 @@ from typing import NamedTuple
 from confluent_kafka.admin import AdminClient
 
 from conversations.kafka.embedded.server import HOST
-from conversations.kafka.follow import Place
+from conversations.kafka.offsets import Place
 from tests.chaos.cluster.nodes import Nodes
 from tests.chaos.cluster.segments import Open, batches, open_transactions, uvarint
 

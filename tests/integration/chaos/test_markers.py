@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from conversations.kafka.embedded import EmbeddedBroker
-from conversations.kafka.follow import Place
+from conversations.kafka.offsets import Place
 from tests import waiting
 from tests.chaos.cluster.markers import LOG_OF_TRANSACTIONS, Marker, complete, missing, write
 from tests.chaos.cluster.segments import batches, open_transactions

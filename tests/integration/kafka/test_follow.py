@@ -10,7 +10,8 @@ import pytest
 from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.kafka.clients import make_producer
-from conversations.kafka.follow import Follower, ends_of, partitions_of, positions_of
+from conversations.kafka.follow import Follower
+from conversations.kafka.offsets import ends_of, partitions_of, positions_of
 from conversations.kafka.replay import Replayer
 
 pytestmark = pytest.mark.kafka

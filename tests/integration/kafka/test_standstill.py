@@ -11,8 +11,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from conversations.kafka import standstill
-from conversations.kafka.clients import list_offset
 from conversations.kafka.log import KafkaLog
+from conversations.kafka.offsets import list_offset
 from conversations.ports import Positions
 from conversations.protocol.topics import QUEUE
 from conversations.worker import Worker

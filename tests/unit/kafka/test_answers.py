@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from conversations.kafka.clients import answered
 from conversations.kafka.failures import passing
+from conversations.kafka.offsets import answered
 
 
 @pytest.mark.parametrize("nothing", [-1001, -1])

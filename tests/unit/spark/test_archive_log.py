@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from conversations.kafka.ends import Extent, Place
+from conversations.kafka.offsets import Extent, Place
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.reading.archive_log import (
     Commit,

@@ -13,7 +13,8 @@ from conversations.config import Kafka
 from conversations.errors import LogError, NotAccepted
 from conversations.kafka.appending import append
 from conversations.kafka.commands import CommandProducer
-from conversations.kafka.follow import Follower, ends_of, partitions_of
+from conversations.kafka.follow import Follower
+from conversations.kafka.offsets import ends_of, partitions_of
 from conversations.protocol.command import encode_command
 from conversations.protocol.events import (
     CommandRefused,
