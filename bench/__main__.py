@@ -21,7 +21,7 @@ from bench.plan import QUICK, Plan
 from bench.profiling import show_profile
 from bench.screen import Screen
 from conversations.errors import LogError
-from conversations.kafka.embedded import BrokerError, EmbeddedBroker
+from conversations_ops.broker import BrokerError, EmbeddedBroker
 
 HERE = Path(__file__).resolve().parent
 NAMES = ", ".join(CONTENDERS)

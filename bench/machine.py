@@ -9,7 +9,7 @@ from typing import Any
 
 import confluent_kafka
 
-from conversations.kafka.embedded.server import KAFKA_VERSION
+from conversations_ops.broker.server import KAFKA_VERSION
 
 PACKAGES = ("kafka-dialogs", "confluent-kafka", "fastavro", "pydantic", "rocksdict")
 

@@ -13,7 +13,7 @@ from bench.children import RunFailed, work
 from bench.contenders.roster import CONTENDERS
 from bench.plan import Plan
 from bench.workload import Workload
-from conversations.kafka.embedded import EmbeddedBroker
+from conversations_ops.broker import EmbeddedBroker
 
 SPACE = "bench-profile"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conversations.errors import DeclarationError, KafkaUnreachable, LogError
-from conversations.kafka.embedded import BrokerError
+from conversations_ops.broker import BrokerError
 
 
 class SparkJobError(Exception):

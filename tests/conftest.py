@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from conversations.kafka.embedded import EmbeddedBroker
+from conversations_ops.broker import EmbeddedBroker
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As where a script starts the tests with "&". What tests start would inherit it, and know nothing of Ctrl-C.

@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 
 from bench.kafka_streams.program import LOCK
-from conversations.kafka.embedded.jars import digest
-from conversations.kafka.embedded.maven import resolve
-from conversations.kafka.embedded.server import KAFKA_VERSION
+from conversations_ops.broker.jars import digest
+from conversations_ops.broker.maven import resolve
+from conversations_ops.broker.server import KAFKA_VERSION
 
 ROOTS = [
     f"org.apache.kafka:kafka-streams:{KAFKA_VERSION}",

@@ -12,9 +12,9 @@ from pathlib import Path
 from bench import wire
 from bench.unavailable import Unavailable
 from bench.workload import Job
-from conversations.kafka.embedded import BrokerError
-from conversations.kafka.embedded.jars import Jar, ensure_jars, parse_lock
-from conversations.kafka.embedded.java import OLDEST, find_java, major_version
+from conversations_ops.broker import BrokerError
+from conversations_ops.broker.jars import Jar, ensure_jars, parse_lock
+from conversations_ops.broker.java import OLDEST, find_java, major_version
 
 HERE = Path(__file__).resolve().parent
 LOCK = HERE / "jars.lock"

@@ -19,7 +19,7 @@ from bench.stopwatch import MARK
 from bench.topics import Filling
 from bench.workload import Job, Workload
 from conversations import Kafka
-from conversations.kafka.embedded import EmbeddedBroker
+from conversations_ops.broker import EmbeddedBroker
 
 ROOT = Path(__file__).resolve().parents[2]
 Made = Callable[[Kafka, int], Iterator[Filling]]

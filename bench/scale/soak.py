@@ -21,7 +21,6 @@ from bench.scale import subject
 from bench.topics import Filling
 from bench.workload import Job, Workload
 from conversations import Kafka
-from conversations.kafka.embedded import EmbeddedBroker
 from conversations.protocol.envelope import (
     HEADER_NAME,
     Prefix,
@@ -33,6 +32,7 @@ from conversations.protocol.envelope import (
     message_run,
 )
 from conversations.protocol.topics import QUEUE, partition_of, service_topic
+from conversations_ops.broker import EmbeddedBroker
 
 ROOT = Path(__file__).resolve().parents[2]
 HOUR = subject.HOUR

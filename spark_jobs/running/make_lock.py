@@ -10,8 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from conversations.kafka.embedded.jars import LOCK_NAME, digest
-from conversations.kafka.embedded.maven import download
+from conversations_ops.broker.jars import LOCK_NAME, digest
+from conversations_ops.broker.maven import download
 
 JARS = (
     "org.apache.commons:commons-pool2:2.13.1",

@@ -9,7 +9,7 @@ import pytest
 from conversations import Kafka
 from conversations.config import Periods
 from conversations.kafka.admin import apply
-from conversations.kafka.embedded import EmbeddedBroker
+from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.settings.given import DIVIDED_BY as VARIABLE
 from tests.acceptance.command_line import Running
 from tests.acceptance.services import counting

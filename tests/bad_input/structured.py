@@ -22,11 +22,11 @@ from random import Random
 from conversations import Dialog, GiveUp, PoisonPolicy, RetryLater, Service, Then, WorkerSettings
 from conversations.crew import Crew, kafka_worker
 from conversations.errors import PeerError
-from conversations.kafka.embedded import EmbeddedBroker
 from conversations.protocol.command import Switch, decode_command, encode_command, to_partition
 from conversations.protocol.topics import COMMANDS
 from conversations.testing import Simulation
 from conversations.worker import Worker
+from conversations_ops.broker import EmbeddedBroker
 from tests.bad_input import raw_headers
 from tests.bad_input.accounts import begin, order
 from tests.bad_input.extremes import UNREADABLE, Extremes

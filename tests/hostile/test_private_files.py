@@ -11,12 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from conversations.config import Kafka
-from conversations.kafka.embedded import named
-from conversations.kafka.embedded.cache import cache_directory
-from conversations.kafka.embedded.errors import NotTheBroker
-from conversations.kafka.embedded.named import Record, held
 from conversations.private_files import private_directory, private_file
 from conversations.stores.rocksdb import RocksStores
+from conversations_ops.broker import named
+from conversations_ops.broker.cache import cache_directory
+from conversations_ops.broker.errors import NotTheBroker
+from conversations_ops.broker.named import Record, held
 from conversations_ops.cli.app import app
 from conversations_ops.host.child import Spec
 from conversations_ops.host.slots import take

@@ -3,9 +3,9 @@
 import tenacity
 from testcontainers.core.container import DockerContainer
 
-from conversations.kafka.embedded.broker import serves
-from conversations.kafka.embedded.server import KAFKA_VERSION, SETTINGS
-from conversations.kafka.embedded.sockets import free_ports
+from conversations_ops.broker.broker import serves
+from conversations_ops.broker.server import KAFKA_VERSION, SETTINGS
+from conversations_ops.broker.sockets import free_ports
 
 IMAGE = f"apache/kafka:{KAFKA_VERSION}"
 CONTROLLER_PORT = 9093

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from conversations.kafka.embedded import EmbeddedBroker
-from conversations.kafka.embedded.broker import serves
-from conversations.kafka.embedded.errors import BrokerError, DataInUse, NameTaken, NotRunning, PortTaken
-from conversations.kafka.embedded.jars import ensure_jars
-from conversations.kafka.embedded.java import find_java
-from conversations.kafka.embedded.named import find_all, start_detached, stop
-from conversations.kafka.embedded.sockets import accepts
+from conversations_ops.broker import EmbeddedBroker
+from conversations_ops.broker.broker import serves
+from conversations_ops.broker.errors import BrokerError, DataInUse, NameTaken, NotRunning, PortTaken
+from conversations_ops.broker.jars import ensure_jars
+from conversations_ops.broker.java import find_java
+from conversations_ops.broker.named import find_all, start_detached, stop
+from conversations_ops.broker.sockets import accepts
 from tests.integration.records import new_topic, produce_in_transaction, read
 
 pytestmark = pytest.mark.kafka
@@ -77,7 +77,7 @@ def test_a_start_at_which_kafka_misread_its_metadata_is_tried_again(
 
 
 def test_a_machine_too_busy_to_format_in_time_is_told_as_a_failed_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conversations.kafka.embedded.broker.FORMAT_TIMEOUT", 0.01)
+    monkeypatch.setattr("conversations_ops.broker.broker.FORMAT_TIMEOUT", 0.01)
     broker = EmbeddedBroker()
     with pytest.raises(BrokerError, match=r"did not format its data directory within 0\.01 s"):
         broker.start()
@@ -96,7 +96,7 @@ def test_two_brokers_do_not_know_of_each_other_and_a_taken_port_is_refused() -> 
 
 OWNER = """
 import sys
-from conversations.kafka.embedded import EmbeddedBroker
+from conversations_ops.broker import EmbeddedBroker
 with EmbeddedBroker() as broker:
     print(broker.port, broker.data, flush=True)
     sys.stdin.read()

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from conversations.kafka.embedded import EmbeddedBroker
+from conversations_ops.broker import EmbeddedBroker
 from tests.mutations.runner import Result, baseline, run, snapshot
 from tests.mutations.table import MUTATIONS, Mutation
 

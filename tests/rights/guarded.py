@@ -7,9 +7,9 @@ from typing import Any
 from confluent_kafka import admin as confluent_admin
 from confluent_kafka.admin import AdminClient
 
-from conversations.kafka.embedded import EmbeddedBroker
-from conversations.kafka.embedded.server import HOST
-from conversations.kafka.embedded.sockets import free_ports
+from conversations_ops.broker import EmbeddedBroker
+from conversations_ops.broker.server import HOST
+from conversations_ops.broker.sockets import free_ports
 from tests import waiting
 
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

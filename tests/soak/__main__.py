@@ -14,8 +14,8 @@ import typer
 from rich.console import Console
 
 from conversations.config import Kafka
-from conversations.kafka.embedded import BrokerError, EmbeddedBroker
-from conversations.kafka.embedded.sockets import free_ports
+from conversations_ops.broker import BrokerError, EmbeddedBroker
+from conversations_ops.broker.sockets import free_ports
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.demo.screen import Screen
 from conversations_ops.host.foreground import ended_by_sigterm, logged_to

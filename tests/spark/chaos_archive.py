@@ -17,7 +17,7 @@ from random import Random
 from uuid import uuid4
 
 from conversations.config import Kafka
-from conversations.kafka.embedded import EmbeddedBroker
+from conversations_ops.broker import EmbeddedBroker
 from spark_jobs.reading.archived import read_archive, read_archived_set_aside
 from spark_jobs.running.session import spark_session
 from tests.spark.expected import Message, messages_of

@@ -27,12 +27,12 @@ import typer
 from confluent_kafka import Producer
 
 from conversations.config import Kafka
-from conversations.kafka.embedded import EmbeddedBroker
 from conversations.kafka.follow import Follower
 from conversations.kafka.offsets import Place
 from conversations.protocol import rows
 from conversations.protocol.partition_row import decode_partition
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
+from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.operate.state import tables
 from tests.acceptance.command_line import ROOT
 from tests.spark.killing import SHORT_LIVED

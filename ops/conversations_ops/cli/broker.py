@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from conversations.kafka.embedded import named
-from conversations.kafka.embedded.broker import serves
-from conversations.kafka.embedded.named import Record
+from conversations_ops.broker import named
+from conversations_ops.broker.broker import serves
+from conversations_ops.broker.named import Record
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.printable import one_line

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from conversations.errors import DeclarationError, LogError, StateUpgradeError
-from conversations.kafka.embedded import BrokerError
+from conversations_ops.broker import BrokerError
 from conversations_ops.console.exit_codes import code_of
 from conversations_ops.printable import json_line, lines, unstyled
 

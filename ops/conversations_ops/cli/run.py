@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from conversations.config import WorkerSettings
-from conversations.kafka.embedded.cache import cache_directory
 from conversations.protocol.topics import check_name
+from conversations_ops.broker.cache import cache_directory
 from conversations_ops.cli.kafka_options import Command, kafka_of, settings_of
 from conversations_ops.cli.output import Json, failures, show, show_error
 from conversations_ops.console import log_lines

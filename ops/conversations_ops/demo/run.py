@@ -15,11 +15,11 @@ from random import Random
 
 from conversations import Client, Kafka
 from conversations.kafka.admin import apply
-from conversations.kafka.embedded import EmbeddedBroker
 from conversations.kafka.follow import Follower
 from conversations.kafka.offsets import Place, positions_of
 from conversations.kafka.replay import Replayer
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, service_topic
+from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.demo.aircraft_log import aircraft_log
 from conversations_ops.demo.check import Verdict, check
 from conversations_ops.demo.expected import Expected, expected

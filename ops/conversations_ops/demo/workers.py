@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from conversations.config import Kafka
-from conversations.kafka.embedded.process import ServerProcess
+from conversations_ops.broker.process import ServerProcess
 
 TARGETS = ("conversations_ops.demo.aircraft_log:aircraft_log", "conversations_ops.demo.operations:operations")
 MENDED = ("conversations_ops.demo.mended:mended", "conversations_ops.demo.operations:operations")

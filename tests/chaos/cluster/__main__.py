@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from conversations.errors import LogError
-from conversations.kafka.embedded import BrokerError
+from conversations_ops.broker import BrokerError
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.demo.screen import Screen
 from conversations_ops.host.foreground import ended_by_sigterm, logged_to

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from confluent_kafka.admin import AdminClient
 
-from conversations.kafka.embedded.server import HOST
 from conversations.kafka.offsets import Place
+from conversations_ops.broker.server import HOST
 from tests.chaos.cluster.nodes import Nodes
 from tests.chaos.cluster.segments import Open, batches, open_transactions, uvarint
 

@@ -16,13 +16,13 @@ from time import monotonic
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from conversations.kafka.embedded import BrokerError
-from conversations.kafka.embedded.data import new_cluster_id
-from conversations.kafka.embedded.jars import ensure_jars
-from conversations.kafka.embedded.java import find_java
-from conversations.kafka.embedded.process import ServerProcess
-from conversations.kafka.embedded.server import HOST, SETTINGS, jvm
-from conversations.kafka.embedded.sockets import accepts, free_ports
+from conversations_ops.broker import BrokerError
+from conversations_ops.broker.data import new_cluster_id
+from conversations_ops.broker.jars import ensure_jars
+from conversations_ops.broker.java import find_java
+from conversations_ops.broker.process import ServerProcess
+from conversations_ops.broker.server import HOST, SETTINGS, jvm
+from conversations_ops.broker.sockets import accepts, free_ports
 from tests.chaos.cluster.proxy import Route
 
 NODES = ("1", "2", "3")

@@ -19,7 +19,7 @@ from enum import Enum
 from types import TracebackType
 from typing import Any, Self
 
-from conversations.kafka.embedded.server import HOST
+from conversations_ops.broker.server import HOST
 
 CLIENTS = "clients"
 """The host all clients are on: workers, whoever sends, Spark."""

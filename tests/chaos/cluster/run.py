@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.kafka.admin import apply
-from conversations.kafka.embedded import BrokerError
+from conversations_ops.broker import BrokerError
 from conversations_ops.demo.screen import Progress, Screen
 from tests.chaos.cluster.arrivals import Arrivals
 from tests.chaos.cluster.beside import Beside

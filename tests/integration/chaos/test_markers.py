@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from conversations.kafka.embedded import EmbeddedBroker
 from conversations.kafka.offsets import Place
+from conversations_ops.broker import EmbeddedBroker
 from tests import waiting
 from tests.chaos.cluster.markers import LOG_OF_TRANSACTIONS, Marker, complete, missing, write
 from tests.chaos.cluster.segments import batches, open_transactions

@@ -8,8 +8,8 @@ from conversations.kafka import catalog
 from conversations.kafka.admin import apply
 from conversations.kafka.catalog import CatalogReader, read_catalog
 from conversations.kafka.clients import Admin
-from conversations.kafka.embedded import EmbeddedBroker
 from conversations.protocol.declarations import ServiceDeclaration
+from conversations_ops.broker import EmbeddedBroker
 from tests.simulation.test_bounds import counted
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]

@@ -8,11 +8,11 @@ from confluent_kafka import Producer
 from conversations.config import Kafka
 from conversations.errors import InputLost, LogError
 from conversations.kafka.admin import apply
-from conversations.kafka.embedded import EmbeddedBroker
 from conversations.kafka.follow import Follower
 from conversations.kafka.restore import BoundedReader
 from conversations.ports import Positions
 from conversations.protocol.declarations import ServiceDeclaration
+from conversations_ops.broker import EmbeddedBroker
 from tests.integration.kafka.members import Member, until
 
 pytestmark = pytest.mark.kafka

@@ -25,10 +25,10 @@ from conversations.kafka import logins
 from conversations.kafka.admin import apply
 from conversations.kafka.clients import Topic
 from conversations.kafka.consumer import Inputs
-from conversations.kafka.embedded import EmbeddedBroker
 from conversations.kafka.log import KafkaLog
 from conversations.ports import Out, Positions
 from conversations.protocol.declarations import ServiceDeclaration
+from conversations_ops.broker import EmbeddedBroker
 from tests.integration.kafka.members import PARTITIONS, START, Member, fill, restored, topic, until
 
 pytestmark = pytest.mark.kafka

@@ -12,9 +12,9 @@ from conversations.errors import Fenced, InDoubt, Interrupted, KafkaUnreachable
 from conversations.kafka.admin import apply
 from conversations.kafka.catalog import read_catalog
 from conversations.kafka.clients import make_admin
-from conversations.kafka.embedded import EmbeddedBroker
 from conversations.ports import Out
 from conversations.protocol.declarations import ServiceDeclaration
+from conversations_ops.broker import EmbeddedBroker
 from tests.integration.kafka.members import Member, restored, until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -17,12 +17,12 @@ from conversations.config import Periods
 from conversations.crew import Crew
 from conversations.kafka import restore
 from conversations.kafka.admin import apply
-from conversations.kafka.embedded import EmbeddedBroker
 from conversations.kafka.log import KafkaLog
 from conversations.protocol.topics import STATE, service_topic
 from conversations.stores.memory import MemoryStores
 from conversations.units import HOUR, SECOND
 from conversations.worker import Worker
+from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.host.child import condition
 from tests import waiting
 

@@ -6,7 +6,7 @@ import pytest
 from bench.kafka_streams import program
 from bench.unavailable import Unavailable
 from bench.workload import Job, Workload
-from conversations.kafka.embedded.server import KAFKA_VERSION
+from conversations_ops.broker.server import KAFKA_VERSION
 
 JOB = Job("streams", "nowhere:1", "space", "", Workload())
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from conversations.kafka.embedded.server import HOST
-from conversations.kafka.embedded.sockets import free_ports
+from conversations_ops.broker.server import HOST
+from conversations_ops.broker.sockets import free_ports
 from tests.chaos.cluster.proxy import CLIENTS, Effect, Proxy, Route, Trouble, Way
 from tests.waiting import until
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from conversations.kafka.embedded import named
-from conversations.kafka.embedded.errors import PortTaken
-from conversations.kafka.embedded.named import Record, held, is_held
+from conversations_ops.broker import named
+from conversations_ops.broker.errors import PortTaken
+from conversations_ops.broker.named import Record, held, is_held
 from conversations_ops.cli.app import app
 
 RECORD = Record("one", 1, "127.0.0.1:1", "/data", "/log", kept=True, started_at=0.0)

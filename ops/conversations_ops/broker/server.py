@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from conversations.kafka.embedded.java import Java
+from conversations_ops.broker.java import Java
 
 KAFKA_VERSION = "4.3.1"  # of the jars in jars.lock
 HOST = "127.0.0.1"

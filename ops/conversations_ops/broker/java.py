@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from conversations.kafka.embedded.errors import JavaMissing, JavaTooOld
+from conversations_ops.broker.errors import JavaMissing, JavaTooOld
 
 OLDEST = 17  # Kafka 4 brokers are compiled for it
 FIX = (

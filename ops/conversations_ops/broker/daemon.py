@@ -1,4 +1,4 @@
-"""The process that holds a named broker: ``python -m conversations.kafka.embedded.daemon NAME [DATA] [PORT]``.
+"""The process that holds a named broker: ``python -m conversations_ops.broker.daemon NAME [DATA] [PORT]``.
 
 Answers with one line of JSON on standard output, the broker's record or an error, and then serves until SIGTERM.
 """
@@ -11,8 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-from conversations.kafka.embedded.errors import BrokerError
-from conversations.kafka.embedded.named import Record, serve
+from conversations_ops.broker.errors import BrokerError
+from conversations_ops.broker.named import Record, serve
 
 
 def answer(told: dict[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""Make ``jars.lock``: ``python -m conversations.kafka.embedded.make_lock``, after changing ROOTS.
+"""Make ``jars.lock``: ``python -m conversations_ops.broker.make_lock``, after changing ROOTS.
 
 Resolves ROOTS with everything they need at run time and writes coordinate, sha256 and size of each jar. Review the
 difference before committing it: these are the programs every user's machine will run.
@@ -10,8 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from conversations.kafka.embedded.jars import LOCK_NAME, digest
-from conversations.kafka.embedded.maven import resolve
+from conversations_ops.broker.jars import LOCK_NAME, digest
+from conversations_ops.broker.maven import resolve
 
 ROOTS = [
     "org.apache.kafka:kafka_2.13:4.3.1",

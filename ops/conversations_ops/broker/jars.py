@@ -15,10 +15,10 @@ from pathlib import Path
 
 import tenacity
 
-from conversations.kafka.embedded import maven
-from conversations.kafka.embedded.cache import cache_directory
-from conversations.kafka.embedded.errors import DiskFull, DownloadFailed, JarCorrupted
-from conversations.kafka.embedded.progress import Progress, progress
+from conversations_ops.broker import maven
+from conversations_ops.broker.cache import cache_directory
+from conversations_ops.broker.errors import DiskFull, DownloadFailed, JarCorrupted
+from conversations_ops.broker.progress import Progress, progress
 
 LOCK_NAME = "jars.lock"
 PARALLEL_DOWNLOADS = 6
@@ -48,7 +48,7 @@ def parse_lock(text: str) -> tuple[Jar, ...]:
 
 def broker_jars() -> tuple[Jar, ...]:
     """The jars of the embedded broker, from the lock shipped with this package."""
-    package = importlib.resources.files(__package__ or "conversations.kafka.embedded")
+    package = importlib.resources.files(__package__ or "conversations_ops.broker")
     return parse_lock((package / LOCK_NAME).read_text(encoding="utf-8"))
 
 

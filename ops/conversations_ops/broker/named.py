@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from conversations.kafka.embedded.broker import EmbeddedBroker
-from conversations.kafka.embedded.cache import cache_directory
-from conversations.kafka.embedded.errors import (
+from conversations.private_files import private_directory, private_file
+from conversations_ops.broker.broker import EmbeddedBroker
+from conversations_ops.broker.cache import cache_directory
+from conversations_ops.broker.errors import (
     BrokerError,
     EndedByItself,
     NameTaken,
@@ -27,14 +28,13 @@ from conversations.kafka.embedded.errors import (
     StartFailed,
     by_name,
 )
-from conversations.kafka.embedded.jars import ensure_jars
-from conversations.kafka.embedded.java import find_java
-from conversations.private_files import private_directory, private_file
+from conversations_ops.broker.jars import ensure_jars
+from conversations_ops.broker.java import find_java
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 STOP_TIMEOUT = 30.0  # seconds
 POLL = 0.1
-DAEMON = "conversations.kafka.embedded.daemon"
+DAEMON = "conversations_ops.broker.daemon"
 
 
 @dataclasses.dataclass(frozen=True)

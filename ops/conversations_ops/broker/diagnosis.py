@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conversations.kafka.embedded.errors import (
+from conversations_ops.broker.errors import (
     BrokerError,
     DataInUse,
     DiskFull,

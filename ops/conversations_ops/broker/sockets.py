@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import socket
 
-from conversations.kafka.embedded.errors import PortTaken
-from conversations.kafka.embedded.server import HOST
+from conversations_ops.broker.errors import PortTaken
+from conversations_ops.broker.server import HOST
 
 BELOW_EPHEMERAL = range(20_000, 32_000)  # Linux begins at 32768, others at 49152
 

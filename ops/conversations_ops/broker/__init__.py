@@ -3,7 +3,7 @@
 Its jars come once from Maven Central, by coordinate, verified against the lock shipped here (docs/decisions/0002).
 """
 
-from conversations.kafka.embedded.broker import EmbeddedBroker
-from conversations.kafka.embedded.errors import BrokerError
+from conversations_ops.broker.broker import EmbeddedBroker
+from conversations_ops.broker.errors import BrokerError
 
 __all__ = ["BrokerError", "EmbeddedBroker"]

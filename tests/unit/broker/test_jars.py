@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import tenacity
 
-from conversations.kafka.embedded import jars, maven
-from conversations.kafka.embedded.errors import DiskFull, DownloadFailed, JarCorrupted
-from conversations.kafka.embedded.jars import Jar, broker_jars, ensure_jars, parse_lock
-from conversations.kafka.embedded.server import KAFKA_VERSION
+from conversations_ops.broker import jars, maven
+from conversations_ops.broker.errors import DiskFull, DownloadFailed, JarCorrupted
+from conversations_ops.broker.jars import Jar, broker_jars, ensure_jars, parse_lock
+from conversations_ops.broker.server import KAFKA_VERSION
 
 CONTENT = b"the bytes of a jar"
 JAR = Jar("org.example:thing:1.0", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT))

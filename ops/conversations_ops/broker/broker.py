@@ -15,22 +15,22 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from conversations.kafka.embedded.cache import cache_directory
-from conversations.kafka.embedded.data import (
+from conversations.private_files import private_directory
+from conversations_ops.broker.cache import cache_directory
+from conversations_ops.broker.data import (
     check_room,
     needs_format,
     new_cluster_id,
     read_cluster_id,
     write_marker,
 )
-from conversations.kafka.embedded.diagnosis import diagnose
-from conversations.kafka.embedded.errors import BrokerError, MetadataMisread, PortTaken
-from conversations.kafka.embedded.jars import ensure_jars
-from conversations.kafka.embedded.java import Java, find_java
-from conversations.kafka.embedded.process import ServerProcess
-from conversations.kafka.embedded.server import HOST, Layout, format_command, render, run_command
-from conversations.kafka.embedded.sockets import accepts, check_free, free_ports
-from conversations.private_files import private_directory
+from conversations_ops.broker.diagnosis import diagnose
+from conversations_ops.broker.errors import BrokerError, MetadataMisread, PortTaken
+from conversations_ops.broker.jars import ensure_jars
+from conversations_ops.broker.java import Java, find_java
+from conversations_ops.broker.process import ServerProcess
+from conversations_ops.broker.server import HOST, Layout, format_command, render, run_command
+from conversations_ops.broker.sockets import accepts, check_free, free_ports
 
 START_TIMEOUT = 90.0  # seconds; 3 s on an idle laptop, far more on a busy build machine
 FORMAT_TIMEOUT = 60.0

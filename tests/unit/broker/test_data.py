@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from conversations.kafka.embedded import data
-from conversations.kafka.embedded.data import check_room, needs_format, new_cluster_id, read_cluster_id, write_marker
-from conversations.kafka.embedded.errors import DataNotOurs, DiskFull
-from conversations.kafka.embedded.server import KAFKA_VERSION, Layout
+from conversations_ops.broker import data
+from conversations_ops.broker.data import check_room, needs_format, new_cluster_id, read_cluster_id, write_marker
+from conversations_ops.broker.errors import DataNotOurs, DiskFull
+from conversations_ops.broker.server import KAFKA_VERSION, Layout
 
 
 def formatted(directory: Path) -> Layout:

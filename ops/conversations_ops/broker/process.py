@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conversations.kafka.embedded import supervisor
+from conversations_ops.broker import supervisor
 
 STOP_TIMEOUT = supervisor.GRACE + 5.0
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from conversations.kafka.embedded import supervisor
-from conversations.kafka.embedded.diagnosis import diagnose
-from conversations.kafka.embedded.errors import (
+from conversations_ops.broker import supervisor
+from conversations_ops.broker.diagnosis import diagnose
+from conversations_ops.broker.errors import (
     BrokerError,
     DataInUse,
     DiskFull,
@@ -19,10 +19,10 @@ from conversations.kafka.embedded.errors import (
     StartFailed,
     by_name,
 )
-from conversations.kafka.embedded.java import Java
-from conversations.kafka.embedded.process import ServerProcess
-from conversations.kafka.embedded.server import HEAP, SETTINGS, Layout, render, run_command
-from conversations.kafka.embedded.sockets import BELOW_EPHEMERAL, check_free, free_ports
+from conversations_ops.broker.java import Java
+from conversations_ops.broker.process import ServerProcess
+from conversations_ops.broker.server import HEAP, SETTINGS, Layout, render, run_command
+from conversations_ops.broker.sockets import BELOW_EPHEMERAL, check_free, free_ports
 
 
 def test_every_listener_is_on_the_loopback_interface(tmp_path: Path) -> None:

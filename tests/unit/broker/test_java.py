@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from conversations.kafka.embedded.errors import JavaMissing, JavaTooOld
-from conversations.kafka.embedded.java import find_java, major_version
+from conversations_ops.broker.errors import JavaMissing, JavaTooOld
+from conversations_ops.broker.java import find_java, major_version
 
 
 @pytest.fixture(autouse=True)

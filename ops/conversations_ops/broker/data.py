@@ -8,8 +8,8 @@ import shutil
 import uuid
 from pathlib import Path
 
-from conversations.kafka.embedded.errors import DataNotOurs, DiskFull
-from conversations.kafka.embedded.server import KAFKA_VERSION, Layout
+from conversations_ops.broker.errors import DataNotOurs, DiskFull
+from conversations_ops.broker.server import KAFKA_VERSION, Layout
 
 LEAST_FREE = 256 * 1024 * 1024  # bytes: some topics and their indexes; less makes Kafka stop in the middle of a test
 

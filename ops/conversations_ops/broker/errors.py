@@ -3,6 +3,7 @@
 BrokerError
  ├─ JavaMissing       no Java at all
  ├─ JavaTooOld        Java found, but older than Kafka needs
+ ├─ ExtraMissing      the packages that fetch jars are not installed
  ├─ DownloadFailed    the jars could not be fetched
  ├─ JarCorrupted      a jar is not the one our lock names, also after a second download
  ├─ PortTaken         something else listens on the wanted port
@@ -39,6 +40,13 @@ class JavaMissing(BrokerError):
 
 class JavaTooOld(BrokerError):
     """Every Java found is older than Kafka needs."""
+
+
+class ExtraMissing(BrokerError):
+    """The packages that fetch jars are not installed: they are an extra, as no service needs them."""
+
+    def __init__(self) -> None:
+        super().__init__("Kafka's jars cannot be fetched: run pip install 'kafka-dialogs[broker]'")
 
 
 class DownloadFailed(BrokerError):

@@ -8,8 +8,9 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from jgo.maven import MavenContext, PythonResolver
+from conversations_ops.broker.errors import ExtraMissing
 
 Advance = Callable[[int], None]
 REQUEST_TIMEOUT = 30  # seconds without a byte
@@ -28,24 +29,34 @@ def local_copy(coordinate: str) -> Path | None:
     return path if path.is_file() else None
 
 
+def _jgo() -> Any:
+    """Import the resolver, which is an extra."""
+    try:
+        from jgo import maven
+    except ModuleNotFoundError as error:
+        raise ExtraMissing from error
+    return maven
+
+
 def download(coordinate: str, directory: Path, advance: Advance) -> Path:
     """Download one jar, without its dependencies, to somewhere below ``directory``, which must be empty.
 
     The bytes are unverified: jgo only warns about checksums. ``advance`` hears of bytes as they arrive. Raises
-    NetworkError, and OSError when the disk does not take the file.
+    NetworkError, OSError when the disk does not take the file, and ExtraMissing when jgo is not installed.
     """
+    jgo = _jgo()
 
     @contextlib.contextmanager
     def progress(_name: str, _size: int) -> Iterator[Advance]:
         yield advance
 
     logging.getLogger("jgo").setLevel(logging.ERROR)  # its checksum warnings: we verify with sha256 anyway
-    context = MavenContext(
-        resolver=PythonResolver(progress_callback=progress), repo_cache=directory, timeout=REQUEST_TIMEOUT
+    context = jgo.MavenContext(
+        resolver=jgo.PythonResolver(progress_callback=progress), repo_cache=directory, timeout=REQUEST_TIMEOUT
     )
     group, artifact, version = coordinate.split(":")
     try:
-        return context.project(group, artifact).at_version(version).artifact().resolve()
+        return Path(context.project(group, artifact).at_version(version).artifact().resolve())
     except OSError as error:  # requests' errors are OSErrors without a number
         if error.errno is not None:
             raise
@@ -63,7 +74,8 @@ def root_cause(error: BaseException) -> BaseException:
 
 def resolve(coordinates: list[str], directory: Path) -> list[tuple[str, Path]]:
     """Coordinates and jars of the given artifacts and everything they need at run time, sorted by coordinate."""
-    context = MavenContext(resolver=PythonResolver(), repo_cache=directory, timeout=REQUEST_TIMEOUT)
+    jgo = _jgo()
+    context = jgo.MavenContext(resolver=jgo.PythonResolver(), repo_cache=directory, timeout=REQUEST_TIMEOUT)
     dependencies = [context.create_dependency(coordinate) for coordinate in coordinates]
     given, transitive = context.resolver.resolve(dependencies)
     wanted = {
