@@ -1,1 +1,1 @@
-"""What an operator holds: the read model, the few writes, and the command line over both."""
+"""The operator's side: the command line, the processes it hosts, and what operators read and change."""

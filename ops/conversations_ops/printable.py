@@ -1,15 +1,15 @@
-"""Text from outside as people may see it: nothing in it steers a terminal, and none of it looks like a line of ours."""
+"""Text from outside, made safe to print: it cannot steer a terminal, nor imitate a line of this program."""
 
 from __future__ import annotations
 
 import json
 
 MARGIN = "    "
-"""What begins each further line: lines of ours begin at the margin, or look otherwise."""
+"""Indentation of each further line. Lines of this program are not indented."""
 
 
 def one_line(text: str) -> str:
-    """Write a text as one line: whatever is no printable character is written as its escape.
+    """Write a text as one line, with an escape for each character that is not printable.
 
     Not printable are control characters (ESC, line ends, U+0080 to U+009F, DEL), those that change the direction of
     writing, other invisible ones, and lone surrogates.
@@ -18,17 +18,17 @@ def one_line(text: str) -> str:
 
 
 def lines(text: str, margin: str = MARGIN) -> str:
-    """Write a text that may have several lines, each as ``one_line`` does but for tabs; all but the first are indented."""
+    """Write a text of several lines: tabs stay, other characters are as in ``one_line``, and further lines are indented."""
     return f"\n{margin}".join("\t".join(map(one_line, line.split("\t"))) for line in text.split("\n"))
 
 
 def unstyled(text: str) -> str:
-    """Write a text made of several lines of ours, as ``lines`` does, without indenting them."""
+    """Write lines of this program as ``lines`` does, without indentation."""
     return lines(text, "")
 
 
 def json_line(data: object) -> str:
-    """Write plain data as one line of JSON that is safe to show: everything but ASCII is escaped, and DEL too."""
+    """Write plain data as one line of JSON, with an escape for DEL and for each character outside ASCII."""
     return json.dumps(data, default=str).replace("\x7f", "\\u007f")
 
 

@@ -22,19 +22,20 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 DEFAULT_NAME = "default"
-Name = Annotated[str, typer.Argument(help="Which broker.")]
+Name = Annotated[str, typer.Argument(help="Name of the broker.")]
 
 
 @app.command(epilog=EXIT_CODES)
 def start(
-    name: Annotated[str, typer.Option(help="What to call it; several brokers may run at once.")] = DEFAULT_NAME,
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port on 127.0.0.1; a free one if left out.")
-    ] = None,
+    name: Annotated[str, typer.Option(help="Name of the broker. Several brokers may run at once.")] = DEFAULT_NAME,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port on 127.0.0.1. Default: a free port.")] = None,
     data: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Keep the data here; thrown away at the stop if left out.")
+        Path | None,
+        typer.Option(file_okay=False, help="Directory for the data. Default: the data is deleted at the stop."),
     ] = None,
-    foreground: Annotated[bool, typer.Option("--foreground", help="Stay attached; Ctrl-C stops the broker.")] = False,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Stay in the foreground; Ctrl-C stops the broker.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Start a broker in the background and print its address.
@@ -65,7 +66,7 @@ def start(
 
 @app.command(epilog=EXIT_CODES)
 def stop(name: Name = DEFAULT_NAME, as_json: Json = False) -> None:
-    """Stop a broker in order and wait until it is gone."""
+    """Stop a broker in order, and wait for its end."""
     with failures(as_json=as_json):
         record = named.stop(name)
         kept = f"; its data stays in {record.data}" if record.kept else ""
@@ -76,12 +77,12 @@ def stop(name: Name = DEFAULT_NAME, as_json: Json = False) -> None:
 
 @app.command(epilog=EXIT_CODES)
 def status(
-    name: Annotated[str | None, typer.Argument(help="Which broker; every one if left out.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of the broker. Default: all brokers.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the brokers started by name, and whether they answer.
+    """Show the brokers of this machine, and whether they answer.
 
-    Ends with 3 when none is there or one does not answer, so that scripts can write
+    Exit code 3 means that no broker is there, or that one does not answer. A script can write
     `conversations broker status || conversations broker start`.
     """
     with failures(as_json=as_json):
@@ -95,14 +96,14 @@ def status(
 
 
 def state(record: Record, alive: bool) -> str:
-    """One word for how a broker is."""
+    """Say in one word how a broker is."""
     if not alive:
         return "crashed"
     return "running" if serves(record.bootstrap) else "silent"
 
 
 def line(record: Record, word: str) -> str:
-    """A broker's line, with what to look at."""
+    """Write a broker as one line, with its data and its log."""
     minutes = (time.time() - record.started_at) / 60
     kept = record.data if record.kept else "thrown away at the stop"
     return f"{record.name:12} {word:8} {record.bootstrap:16} up {minutes:.0f} min  data: {kept}  log: {record.log}"

@@ -1,4 +1,4 @@
-"""What every command that changes something shares: saying why, trying it out, and being refused by an owner."""
+"""Options of the commands that change something: the reason, the dry run, the wait; and how a refusal is shown."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import typer
 from conversations_ops.cli.output import show_error
 from conversations_ops.console.exit_codes import Exit
 
-Reason = Annotated[str, typer.Option(help="Why; goes to the events with your name.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")]
-Wait = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the owners of what is changed.")]
+Reason = Annotated[str, typer.Option(help="Why. The events topic gets the reason and your name.", show_default=False)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the effect and change nothing.")]
+Wait = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the owners' answers.")]
 
 
 def check_reason(reason: str, *, dry_run: bool = False) -> None:
-    """Refuse a change nobody says why of.
+    """Refuse a change without a reason.
 
     Raises:
-        typer.BadParameter: there is no reason, and it is no dry run.
+        typer.BadParameter: the reason is missing, and this is no dry run.
     """
     if not reason and not dry_run:
-        raise typer.BadParameter("say why: --reason TEXT. It goes to the events, with your name")
+        raise typer.BadParameter("say why: --reason TEXT. The events topic gets the reason and your name")
 
 
 @contextmanager
 def refusals(who: str, *, as_json: bool) -> Iterator[None]:
-    """Turn the refusal of an owner, called ``who``, into a message and its exit code."""
+    """Show a refusal as a message and an exit code; ``who`` names the owner."""
     from conversations_ops.operate.commands import Refused
 
     try:

@@ -1,4 +1,4 @@
-"""``conversations dead-letters`` and ``conversations retries``: what failed, and deciding about it."""
+"""``conversations dead-letters`` and ``conversations retries``: failed messages, and decisions about them."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ from conversations_ops.printable import lines as indented
 from conversations_ops.printable import one_line
 
 app = typer.Typer(
-    help="Messages that were given up on and that their dialogs wait behind, until somebody decides.",
+    help="Messages that were given up on. Their dialogs wait for your decision.",
     no_args_is_help=True,
     epilog=EXIT_CODES,
 )
-retries = typer.Typer(
-    help="Messages that failed and are tried again by themselves.", no_args_is_help=True, epilog=EXIT_CODES
-)
+retries = typer.Typer(help="Failed messages that have a next attempt.", no_args_is_help=True, epilog=EXIT_CODES)
 
 app.add_typer(detached.app)
 
 Letter = Annotated[str, typer.Argument(metavar="LETTER", help="As `list` shows it, e.g. orders.queue-3-17.")]
-Service = Annotated[str, typer.Argument(metavar="[SERVICE]", help="Only of this service; default: of all.")]
+Service = Annotated[
+    str, typer.Argument(metavar="[SERVICE]", help="Only letters of this service. Default: all services.")
+]
 
 
 @app.command("list", epilog=EXIT_CODES, cls=Command)
 def list_letters(
     context: typer.Context,
     service: Service = "",
-    over: Annotated[bool, typer.Option("--detached", help="Those that no dialog waits for.")] = False,
-    by: Annotated[By | None, typer.Option(help="Count them in groups of what they have in common.")] = None,
+    over: Annotated[bool, typer.Option("--detached", help="Detached letters: no dialog waits for them.")] = False,
+    by: Annotated[By | None, typer.Option(help="Count letters in groups.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List what was given up on and waits for a decision, with what waits behind it.
+    """List the letters that wait for your decision, each with the number of records behind it.
 
-    Letters of dialogs that are over, and of records that were set aside, are shown with --detached: nothing waits for them.
+    --detached lists the letters of closed dialogs and of records that were set aside. No dialog waits for a detached letter.
 
     \b
     Examples:
@@ -64,7 +64,7 @@ def list_letters(
       conversations dead-letters list orders --json | jq '.letters[].letter'
       conversations dead-letters list --by exception
 
-    Exit codes: 0 nothing waits, 1 something waits for a person, 2 no such service, 3 Kafka unreachable.
+    Exit codes: 0 no letter, 1 a letter waits for a person, 2 no such service, 3 Kafka unreachable.
     """
     kafka = kafka_of(context)
     found: Sequence[object]
@@ -84,7 +84,7 @@ def list_retries(
     service: Service = "",
     as_json: Json = False,
 ) -> None:
-    """List what failed and is tried again by itself, and when.
+    """List failed messages that have a next attempt, and when it is.
 
     \b
     Examples:
@@ -106,7 +106,7 @@ def show_letter(
     letter: Letter,
     as_json: Json = False,
 ) -> None:
-    """Show one failed message: its dialog, its body, what its handler raised, and what to do next."""
+    """Show one failed message: its dialog, its body, the exception of its handler, and what to do next."""
     with _answering(as_json):
         it = _find(kafka_of(context), letter)
         show(_plain(it), _described(it), as_json=as_json)
@@ -121,7 +121,7 @@ def retry(
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Run the handler once more, now, in its place; if it succeeds what waits behind it follows.
+    """Run the handler again, now. The message keeps its place; if the handler succeeds, the records behind it follow.
 
     \b
     Example:
@@ -137,14 +137,15 @@ def edit(
     context: typer.Context,
     letter: Letter,
     body: Annotated[
-        str, typer.Option(metavar="FILE", help="The new body; - is standard input. Default: your editor.")
+        str,
+        typer.Option(metavar="FILE", help="File with the new body; - is standard input. Default: your editor opens."),
     ] = "",
     reason: Reason = "",
     dry_run: DryRun = False,
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Give the message another body and retry it. The owner checks it against the message type; the old one is kept.
+    """Give the message a new body and retry it. The owner checks the body against the message type, and keeps the old body.
 
     \b
     Examples:
@@ -167,7 +168,7 @@ def skip(
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Go on without the message: its bytes stay in the dead-letter topic, and the peer is told.
+    """Go on without the message. Its bytes stay in the dead-letter topic, and the peer is told.
 
     \b
     Example:
@@ -182,14 +183,14 @@ def skip(
 def end(
     context: typer.Context,
     letter: Letter,
-    code: Annotated[int, typer.Option(min=1, help="Error the peer gets.")] = 500,
-    description: Annotated[str, typer.Option(help="Its description.")] = "Unable to process message.",
+    code: Annotated[int, typer.Option(min=1, help="Error code for the peer.")] = 500,
+    description: Annotated[str, typer.Option(help="Error text for the peer.")] = "Unable to process message.",
     reason: Reason = "",
     dry_run: DryRun = False,
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """End the dialog with an error: the message and all behind it become dead letters, and the peer is told.
+    """End the dialog with an error. The message and all records behind it become dead letters, and the peer is told.
 
     \b
     Example:
@@ -201,12 +202,12 @@ def end(
         _decide(kafka, _find(kafka, letter), decision, wait, dry_run, as_json)
 
 
-# -- deciding ----------------------------------------------------------------------------------------------------------
+# -- decisions ---------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def _answering(as_json: bool) -> Iterator[None]:
-    """Turn what an operator may run into a message and an exit code."""
+    """Show expected failures as a message and an exit code."""
     with failures(as_json=as_json), refusals("the owner of the dialog", as_json=as_json):
         try:
             yield
@@ -242,7 +243,7 @@ def _effect(it: Parked, decision: Decision) -> str:
     return {
         Action.RETRY: f"retry {what}, {behind}",
         Action.EDIT: f"retry {what} with a body of {len(decision.body)} bytes, {behind}",
-        Action.SKIP: f"skip {what} and release what waits: {behind}",
+        Action.SKIP: f"skip {what} and release {behind}",
         Action.END: f"end {it.conversation} with error {decision.code} and dead-letter {what}, {behind}",
     }[decision.action]
 
@@ -280,7 +281,7 @@ def _list(kafka: Kafka, service: str, wanted: Callable[[Parked], bool], name: st
         else:
             show(
                 {},
-                "nothing waits for a decision" if name == "letters" else "nothing is to be tried again",
+                "no letter waits for a decision" if name == "letters" else "no message has a next attempt",
                 as_json=False,
             )
         return found
@@ -306,7 +307,7 @@ def _list_groups(kafka: Kafka, service: str, by: By, as_json: bool) -> list[Grou
 
 
 def _is_letter(it: Parked) -> bool:
-    """Held, or what its policy turned the queue off for."""
+    """Say whether the message waits for a decision: it is held, or its policy turned the queue off."""
     return it.held or bool(it.queue_off and it.failure)
 
 

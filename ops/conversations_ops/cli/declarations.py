@@ -1,4 +1,4 @@
-"""``conversations check`` and ``conversations apply``: what services declare, and making Kafka ready for it."""
+"""``conversations check`` and ``conversations apply``: declarations of services, and Kafka prepared for them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Targets = Annotated[
 
 @app.command(epilog=EXIT_CODES)
 def check(targets: Targets, as_json: Json = False) -> None:
-    """Check that services can handle all they may receive, and print what they declare. Needs no Kafka.
+    """Check that services have a handler for every message they may receive, and print their declarations. Needs no Kafka.
 
-    TARGET is what `conversations run` takes; a block is entered and left again.
+    TARGET is written as for `conversations run`. A block is entered and left.
 
     \b
     Examples:
@@ -47,13 +47,15 @@ def check(targets: Targets, as_json: Json = False) -> None:
 def apply(
     context: typer.Context,
     targets: Targets,
-    partitions: Annotated[int, typer.Option(min=1, help="Of each topic of a service; fixed from its creation.")] = 12,
+    partitions: Annotated[
+        int, typer.Option(min=1, help="Partitions of each topic of a service. The first `apply` fixes the number.")
+    ] = 12,
     replication: Annotated[int, typer.Option(min=-1, help="Copies of each topic; -1 is the broker's default.")] = -1,
     as_json: Json = False,
 ) -> None:
-    """Create the topics of services, bring those that are there to the settings they need, and write the services to the catalog.
+    """Create the topics of services, correct the settings of existing topics, and write the services to the catalog.
 
-    A setting that is safer than needed stays, and so does every record. Each change is a line.
+    A setting that is safer than needed stays. No record is deleted. Each change is printed as a line.
 
     \b
     Examples:
@@ -120,7 +122,7 @@ def _contract(side: Side) -> dict[str, Any]:
 
 
 def _handler(handler: Handler | None) -> dict[str, Any] | None:
-    """A handler as plain data; None when what arrives is ignored by declaration."""
+    """A handler as plain data; None when the service declares that it ignores the message type."""
     if handler is None:
         return None
     return {"handler": handler.name, "async": handler.is_async, "time_limit_seconds": handler.time_limit}

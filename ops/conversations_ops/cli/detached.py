@@ -1,4 +1,7 @@
-"""``conversations dead-letters list --detached``, ``discard`` and ``resubmit``: letters that no dialog waits for."""
+"""``conversations dead-letters list --detached``, ``discard`` and ``resubmit``: letters that no dialog waits for.
+
+A detached letter stays open until somebody discards it or resubmits its message.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,12 @@ from conversations_ops.operate.open_letters import OpenLetter, Request, close, o
 from conversations_ops.printable import one_line
 
 app = typer.Typer()
-Letters = Annotated[list[str], typer.Argument(metavar="LETTER...", help="As `list --detached` shows them.")]
+Letters = Annotated[list[str], typer.Argument(metavar="LETTER...", help="Names, as `list --detached` shows them.")]
 One = Annotated[
-    str, typer.Argument(metavar="LETTER", help="As `list --detached` shows it; all of its dialog are sent.")
+    str,
+    typer.Argument(
+        metavar="LETTER", help="Name, as `list --detached` shows it. All open letters of its dialog are sent."
+    ),
 ]
 
 
@@ -38,7 +44,7 @@ def discard(
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Close letters that no dialog waits for: nothing more is to be done about them. Their bytes stay in the topic.
+    """Close detached letters without doing anything else. Their bytes stay in the dead-letter topic.
 
     \b
     Example:
@@ -59,16 +65,16 @@ def discard(
 def resubmit(
     context: typer.Context,
     letter: One,
-    end: Annotated[bool, typer.Option("--end", help="End the new dialog behind the last message.")] = False,
+    end: Annotated[bool, typer.Option("--end", help="End the new dialog after the last message.")] = False,
     reason: Reason = "",
     dry_run: DryRun = False,
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Send the dead-lettered messages of a dialog that is over again, in their order, on a new dialog.
+    """Send the dead-lettered messages of a closed dialog again, in order, on a new dialog.
 
-    The new dialog is the initiator's, with the same keys: answers arrive at its service. Doing it again after a time-out goes on
-    with what was begun: no message is sent twice.
+    The initiator's service begins the new dialog with the same keys, and gets the answers. After a time-out run the command
+    again: it continues, and sends no message twice.
 
     \b
     Example:
@@ -95,14 +101,14 @@ def resubmit(
 
 
 def list_detached(kafka: Kafka, service: str, as_json: bool) -> Sequence[OpenLetter]:
-    """Show the open letters that no dialog waits for."""
+    """Show the open letters of services."""
     with failures(as_json=as_json):
         found = open_letters(kafka, service)
     if as_json:
         show({"letters": [_plain(it) for it in found]}, "", as_json=True)
         return found
     if not found:
-        show({}, "no letter is open that no dialog waits for", as_json=False)
+        show({}, "no detached letter is open", as_json=False)
         return found
     table = Table(box=None, header_style="bold")
     for column in ("LETTER", "MESSAGE", "DIALOG", "REASON", "AT", "WHAT"):
@@ -126,12 +132,12 @@ def _chosen(found: Sequence[OpenLetter], letters: Sequence[str]) -> list[OpenLet
     named = {it.letter: it for it in found}
     if missing := [letter for letter in letters if letter not in named]:
         raise DeclarationError(
-            f"{missing[0]} is not open, or a dialog waits for it: 'conversations dead-letters list --detached' shows what is open, "
-            "'conversations dead-letters list' what dialogs wait for"
+            f"{missing[0]} is not open, or a dialog waits for it: 'conversations dead-letters list --detached' shows open letters, "
+            "'conversations dead-letters list' shows letters that dialogs wait for"
         )
     if foreign := [named[letter] for letter in letters if named[letter].foreign]:
         raise DeclarationError(
-            f"{foreign[0].letter} was written by {foreign[0].foreign}: it is of no dialog, and nothing here knows what to do about it"
+            f"{foreign[0].letter} was written by {foreign[0].foreign}: it belongs to no dialog, and this command cannot close it"
         )
     return [named[letter] for letter in dict.fromkeys(letters)]
 

@@ -17,7 +17,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 
 def show(data: Mapping[str, object], text: str, *, as_json: bool) -> None:
-    """Print a result: ``data`` as one line of JSON, or ``text``, whose lines are ours: what is from outside is in one."""
+    """Print a result: ``data`` as one line of JSON, or ``text``. In ``text``, words from outside are kept within one line."""
     typer.echo(json_line(data) if as_json else unstyled(text))
 
 

@@ -1,4 +1,4 @@
-"""``conversations queue``: which queues are off, and turning them off and on."""
+"""``conversations queue``: shows queues, and turns them off and on."""
 
 from __future__ import annotations
 
@@ -21,13 +21,17 @@ from conversations_ops.operate.queues import Queue, queues
 from conversations_ops.printable import one_line
 
 app = typer.Typer(
-    help="Queues: off, they take messages and handle none, until somebody turns them on again.",
+    help="Queues. A queue that is off accepts messages and handles none until it is on again.",
     no_args_is_help=True,
     epilog=EXIT_CODES,
 )
 
-Service = Annotated[str, typer.Argument(metavar="SERVICE", help="Whose queue; all its partitions.")]
-AnyService = Annotated[str, typer.Argument(metavar="[SERVICE]", help="Only of this service; default: of all.")]
+Service = Annotated[
+    str, typer.Argument(metavar="SERVICE", help="The service whose queue is turned, in all partitions.")
+]
+AnyService = Annotated[
+    str, typer.Argument(metavar="[SERVICE]", help="Only the queue of this service. Default: all services.")
+]
 
 
 @app.command("show", epilog=EXIT_CODES, cls=Command)
@@ -36,14 +40,14 @@ def show_queues(
     service: AnyService = "",
     as_json: Json = False,
 ) -> None:
-    """Show which queues are on, which are off, why, and what waits for them.
+    """Show which queues are on and off, the reason, and how many messages wait.
 
     \b
     Examples:
       conversations queue show --bootstrap localhost:9092
       conversations queue show orders --json | jq '.queues[] | select(.off != "")'
 
-    Exit codes: 0 all are on, 1 one is off, 2 no such service, 3 Kafka unreachable.
+    Exit codes: 0 all queues are on, 1 a queue is off, 2 no such service, 3 Kafka unreachable.
     """
     with failures(as_json=as_json):
         found = queues(kafka_of(context), service)
@@ -64,9 +68,9 @@ def turn_off(
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Let a service handle nothing more: what arrives waits, in order; no sender gets an error.
+    """Stop the handlers of a service. Messages that arrive wait, in order; no sender gets an error.
 
-    Acknowledgements, errors, commands and lifetimes take effect meanwhile.
+    Acknowledgements, errors, commands and lifetimes still take effect.
 
     \b
     Example:
@@ -84,7 +88,7 @@ def turn_on(
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Let a service go on: everything that waited is handled, in order.
+    """Start the handlers of a service again. Messages that waited are handled in order.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""``conversations redrive``: giving many failed messages back to their handlers, carefully."""
+"""``conversations redrive``: gives many failed messages back to their handlers, by a plan."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from conversations_ops.operate.redrive.selection import Selector
 from conversations_ops.printable import one_line
 
 app = typer.Typer(
-    help="Give many failed messages back to their handlers: a frozen plan, a few of it first, then the rest at a rate.",
+    help="Give many failed messages back to their handlers: by a plan, a few letters first, the rest at a rate.",
     no_args_is_help=True,
     epilog=EXIT_CODES,
 )
 
-PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The file `redrive plan` wrote.")]
-Name = Annotated[str, typer.Argument(metavar="REDRIVE", help="Its name, e.g. rd-1f3a9c20.")]
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The file of `redrive plan`.")]
+Name = Annotated[str, typer.Argument(metavar="REDRIVE", help="Name of the redrive, e.g. rd-1f3a9c20.")]
 
 
 def _time(text: str) -> int:
@@ -52,22 +52,30 @@ def _time(text: str) -> int:
 def plan(
     context: typer.Context,
     service: Annotated[str, typer.Option(help="Only letters of this service.")] = "",
-    exception: Annotated[str, typer.Option(help="Only of this class, without its module, e.g. KeyError.")] = "",
-    type_: Annotated[str, typer.Option("--type", help="Only of this message type.")] = "",
-    contract: Annotated[str, typer.Option(help="Only of dialogs under this contract.")] = "",
-    peer: Annotated[str, typer.Option(help="Only of dialogs with this service.")] = "",
-    conversation: Annotated[str, typer.Option(help="Only of this dialog.")] = "",
-    since: Annotated[str, typer.Option(metavar="TIME", help="Only what failed first then or later, UTC.")] = "",
-    until: Annotated[str, typer.Option(metavar="TIME", help="Only what failed first before then, UTC.")] = "",
+    exception: Annotated[
+        str, typer.Option(help="Only failures with this exception class, without its module, e.g. KeyError.")
+    ] = "",
+    type_: Annotated[str, typer.Option("--type", help="Only messages of this type.")] = "",
+    contract: Annotated[str, typer.Option(help="Only dialogs under this contract.")] = "",
+    peer: Annotated[str, typer.Option(help="Only dialogs with this service.")] = "",
+    conversation: Annotated[str, typer.Option(help="Only this dialog.")] = "",
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="Only messages whose first failure was then or later, UTC.")
+    ] = "",
+    until: Annotated[
+        str, typer.Option(metavar="TIME", help="Only messages whose first failure was earlier, UTC.")
+    ] = "",
     canary: Annotated[
-        int, typer.Option(min=0, help="So many first, one by one; if one fails nothing more is tried.")
+        int, typer.Option(min=0, help="Number of letters to try first, one by one. If one fails, the redrive ends.")
     ] = 3,
-    rate: Annotated[float, typer.Option(min=0.01, help="Letters a second after that.")] = 20.0,
-    max_returns: Annotated[int, typer.Option(min=1, help="Leave out what was given back so often already.")] = 3,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Default: its name, .json.")] = None,
+    rate: Annotated[float, typer.Option(min=0.01, help="Letters a second after the canary.")] = 20.0,
+    max_returns: Annotated[int, typer.Option(min=1, help="Leave out letters that were given back this often.")] = 3,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write the plan. Default: REDRIVE.json.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Freeze what would be given back now. Later letters are not included, and nothing is changed.
+    """Write a plan of the letters that match now. Later letters are not in it. Nothing is changed.
 
     \b
     Examples:
@@ -104,7 +112,7 @@ def _described(made: Plan, path: Path) -> str:
         return f"no letter matches{out}"
     return (
         f"{made.redrive}: {len(made.letters)} letters frozen as of {one_line(made.made_at)} (later ones are not included){out}; "
-        f"canary: the {min(made.care.canary, len(made.letters))} oldest; would release {made.behind} that wait behind them\n"
+        f"canary: the {min(made.care.canary, len(made.letters))} oldest; {made.behind} records wait behind them\n"
         f"nothing is changed yet; next: conversations redrive start {path} --reason WHY"
     )
 
@@ -117,9 +125,10 @@ def start(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Carry a plan out. Ctrl-C, or `redrive stop` from anywhere, stops it; `redrive resume` goes on.
+    """Carry out a plan. Ctrl-C stops it, and so does `redrive stop` on any machine. `redrive resume` continues.
 
-    Exit codes: 0 all were handled or left alone, 1 some came back or it was stopped, 2 no such plan, 3 Kafka unreachable.
+    Exit codes: 0 all letters were handled or left alone, 1 a letter came back or the redrive was stopped, 2 no such plan,
+    3 Kafka unreachable.
     """
     kafka = kafka_of(context)
     with failures(as_json=as_json):
@@ -143,7 +152,7 @@ def resume(
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
-    """Go on with a plan that was stopped, with the letters that are left; what failed in it stays where it is."""
+    """Continue a stopped plan with the remaining letters. Letters that came back stay where they are."""
     kafka = kafka_of(context)
     with failures(as_json=as_json):
         made = _read(file, kafka)
@@ -159,7 +168,7 @@ def stop(
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
-    """Stop a redrive, wherever it runs: what was given back is handled, the rest stays."""
+    """Stop a redrive, on whichever machine it runs. Letters given back are handled, the others stay."""
     from conversations_ops.operate.redrive.drive import stop as ask_to_stop
 
     kafka = kafka_of(context)
@@ -175,7 +184,7 @@ def watch(
     name: Name,
     as_json: Json = False,
 ) -> None:
-    """Tell how far a redrive is, until it ends; with --json once."""
+    """Show the progress of a redrive until it ends; with --json once."""
     from conversations.protocol.events import RedriveCounts, RedriveEnded
     from conversations_ops.operate.redrive.drive import events_of
 
@@ -184,7 +193,7 @@ def watch(
         while True:
             found = [event for event in events_of(kafka, name) if isinstance(event, RedriveCounts)]
             if not found:
-                raise DeclarationError(f"nothing is known of a redrive {name!r} in namespace {kafka.namespace!r}")
+                raise DeclarationError(f"there is no redrive {name!r} in namespace {kafka.namespace!r}")
             last = found[-1]
             end = last.end if isinstance(last, RedriveEnded) else None
             data = {"redrive": name, "by": last.by, "outcomes": dict(last.outcomes), "end": end}
@@ -198,7 +207,7 @@ def watch(
             time.sleep(1)  # a person's pace, not a wait for something
 
 
-# -- carrying out --------------------------------------------------------------------------------------------------------
+# -- carry a plan out --------------------------------------------------------------------------------------------------------
 
 
 def _read(file: Path, kafka: Kafka) -> Plan:
@@ -244,8 +253,8 @@ def _drive(kafka: Kafka, made: Plan, file: Path, reason: str, as_json: bool) -> 
 _END = {
     "done": "is done",
     "stopped": "was stopped (conversations redrive resume {plan})",
-    "canary failed": "ended: one of the first came back, nothing more was tried",
-    "no news": "ended: nothing was heard of what was given back; does its service run, and is its queue on? "
+    "canary failed": "ended: a canary came back, no further letter was tried",
+    "no news": "ended: no answer about the letters given back. Does the service run, and is its queue on? "
     "(conversations redrive resume {plan})",
 }
 

@@ -42,20 +42,19 @@ def run(
     ] = None,
     state_dir: Annotated[
         Path | None,
-        typer.Option(
-            file_okay=False, help="Local copies of state go to DIR/SERVICE/SLOT; a cache directory if left out."
-        ),
+        typer.Option(file_okay=False, help="Local copies go to DIR/SERVICE/SLOT. Default: a cache directory."),
     ] = None,
     memory_state: Annotated[
-        bool, typer.Option("--memory-state", help="Keep the copies in memory, rebuilt from Kafka at every start.")
+        bool,
+        typer.Option("--memory-state", help="Keep the local copies in memory. Each start restores them from Kafka."),
     ] = False,
     slot: Annotated[
-        str, typer.Option(help="Name of this machine's workers, kept across restarts; the host's name if left out.")
+        str, typer.Option(help="Name of this machine's workers, the same after a restart. Default: the host name.")
     ] = "",
     health: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Serve GET /health, /ready and /live here; 0 is a free port.")
+        int | None, typer.Option(min=0, max=65535, help="Port for GET /health, /ready and /live; 0 is a free port.")
     ] = None,
-    health_host: Annotated[str, typer.Option(help="Address the health page listens at.")] = "127.0.0.1",
+    health_host: Annotated[str, typer.Option(help="Address of the health page.")] = "127.0.0.1",
     health_timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds a connection to the health page may take.")
     ] = TIMEOUT,

@@ -1,4 +1,4 @@
-"""``conversations spark``: the jobs of ``spark_jobs``, each in the place of this process."""
+"""``conversations spark``: runs a job of ``spark_jobs``, which takes the place of this process."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from conversations_ops.console.exit_codes import Exit
 JOBS = {
     "archive": "Keep every message of every dialog in Parquet files, once, by service and day.",
     "dialog-metrics": "Count dialogs, messages, errors and reply times by minute, service and contract.",
-    "dead-letter-triage": "Group dead letters by what went wrong, and flag what is new.",
-    "stuck-dialogs": "List dialogs that are parked, wait for a peer, or are open longer than expected.",
-    "delivery-audit": "Prove from the topics that nothing was lost, nothing came twice, nothing out of order.",
-    "redrive": "Choose dead letters by any SQL predicate, and freeze a redrive plan of them.",
-    "speak": "Let the rows of a DataFrame hold dialogs.",
+    "dead-letter-triage": "Group dead letters by cause, and mark new groups.",
+    "stuck-dialogs": "List dialogs that are parked, wait for a peer, or are too old.",
+    "delivery-audit": "Prove from the topics that no message was lost, repeated or out of order.",
+    "redrive": "Choose dead letters by an SQL predicate, and write a redrive plan.",
+    "speak": "Send the rows of a DataFrame as messages of dialogs.",
 }
-"""What each job does, in the order in which people meet them."""
+"""What each job does. The order is that of the help page."""
 
 app = typer.Typer(
     help="Run a Spark job on this machine; docs/spark.md says how on a cluster.",
@@ -39,7 +39,7 @@ def _add(job: str, help_: str) -> None:
 
 
 def start(job: str, arguments: list[str]) -> None:
-    """Become the job: its options, output, signals and exit code are this command's."""
+    """Replace this process by the job, so that output, signals and exit code are the job's."""
     if importlib.util.find_spec("pyspark") is None:
         show_error("PySpark is not installed: pip install 'kafka-dialogs[spark]'", "SparkUnavailable", as_json=False)
         raise typer.Exit(Exit.USAGE)

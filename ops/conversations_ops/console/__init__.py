@@ -1,1 +1,1 @@
-"""What every command and every job share: how they are told times, and how they speak and end."""
+"""What commands and jobs share: times, exit codes, log lines, and the search for modules."""

@@ -1,4 +1,4 @@
-"""Where modules that a command line names are searched."""
+"""The search path for modules that a command line names."""
 
 from __future__ import annotations
 

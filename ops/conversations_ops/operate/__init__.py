@@ -1,1 +1,1 @@
-"""What operators ask of a namespace, and what they do about it: queries, actions, and redrive."""
+"""Operations on a namespace: queries, decisions, resubmission, redrive."""

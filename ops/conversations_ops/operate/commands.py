@@ -1,4 +1,4 @@
-"""Asking the owners of dialogs and queues for something: commands, and their answers from the events topic."""
+"""Commands to the owners of dialogs and queues, and the answers from the events topic."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Answer: TypeAlias = Resolved | Settled | CommandDone | QueueDisabled | QueueEnab
 
 
 class Refused(Exception):
-    """The owner did not do what it was asked to; says why."""
+    """The owner refused a command; the message says why."""
 
 
 def ask(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) -> list[Answer]:
-    """Append commands and return the events that answer them, once their owners have committed all.
+    """Append commands, wait until their owners have committed all of them, and return the answers.
 
     Raises:
-        Refused: an owner refused one.
-        LogError: Kafka did not take the commands, or not all were answered within ``wait`` seconds.
+        Refused: an owner refused a command.
+        LogError: Kafka did not take the commands, or an answer is missing after ``wait`` seconds.
     """
     found = answers(kafka, service, commands, wait)
     for answer in found:
@@ -40,10 +40,10 @@ def ask(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) ->
 
 
 def answers(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) -> list[Answer]:
-    """Do the same, but return refusals too.
+    """Append commands, wait for all answers, and return them, refusals among them.
 
     Raises:
-        LogError: Kafka did not take the commands, or not all were answered within ``wait`` seconds.
+        LogError: Kafka did not take the commands, or an answer is missing after ``wait`` seconds.
     """
     events = events_topic(kafka.namespace)
     producer = CommandProducer(kafka, service)

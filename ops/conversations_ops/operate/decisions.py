@@ -1,4 +1,4 @@
-"""Deciding about failed messages."""
+"""Decisions about failed messages."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from conversations_ops.operate.commands import ask
 
 
 def decide(kafka: Kafka, it: Parked, decision: Decision, wait: float) -> None:
-    """Carry out a decision about what waits: return once its owner has committed it.
+    """Send a decision about a parked message to its owner, and return once the owner has committed it.
 
     Raises:
-        Refused: it does not wait any more, somebody was faster, or the body is not what its type says.
-        LogError: Kafka did not take the command, or no owner answered within ``wait`` seconds.
+        Refused: the message is no longer parked, somebody else decided first, or the body does not fit the message type.
+        LogError: Kafka did not take the command, or the owner did not answer within ``wait`` seconds.
     """
     ask(kafka, it.service, [resolution(it, decision, os.urandom(16), time.time_ns() // 1_000)], wait)

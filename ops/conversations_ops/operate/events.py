@@ -1,4 +1,4 @@
-"""Events as commands read them: records of a topic that many write, of which any may be something else."""
+"""Events, as commands read them. Many programs write to the topic, so any record may be something else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conversations_ops.operate.left_out import LeftOut, place_of
 
 
 def understood(records: Iterable[Record]) -> list[Event]:
-    """Read the events that this version knows, in order; what is none, or says something else than its name promises, is left out with a warning."""
+    """Read the events that this version knows, in order; any other record is left out with a warning."""
     found: list[Event] = []
     left_out: LeftOut | None = None
     for record in records:

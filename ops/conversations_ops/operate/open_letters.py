@@ -27,11 +27,11 @@ FOREIGN = {
     "__dlq.errors.": "Kafka Connect or Kafka Streams",
     "__connect.errors.": "Kafka Connect",
 }
-"""Prefixes of the headers by which letters of other tools are known."""
+"""Header prefixes by which dead letters of other tools are known."""
 
 
 TOGETHER = 500
-"""Letters closed by one command."""
+"""Most letters that one command closes."""
 
 
 class OpenLetter(NamedTuple):
@@ -41,7 +41,7 @@ class OpenLetter(NamedTuple):
     service: str
     partition: int
     topic: str
-    """Where its record came from: ``queue`` or ``commands``; ``dead-letter`` when another tool wrote it."""
+    """Topic of its record: ``queue`` or ``commands``; ``dead-letter`` when another tool wrote the letter."""
     offset: int
     reason: str
     exception: str
@@ -52,14 +52,14 @@ class OpenLetter(NamedTuple):
     what: str
     """Message type."""
     at: int
-    """When it was given up on, microseconds since 1970."""
+    """When the message was given up on, microseconds since 1970."""
     key: bytes
     value: bytes
     foreign: str = ""
-    """The tool that wrote it, if it was another."""
+    """The other tool that wrote the letter; empty: a worker did."""
 
     def envelope(self) -> Envelope | None:
-        """Return the message it is of, None when it is of none."""
+        """Return the message of the letter; None when its record is no message."""
         try:
             envelope = decode(self.value)
         except UndecodableRecord:
@@ -68,7 +68,7 @@ class OpenLetter(NamedTuple):
 
 
 class Request(NamedTuple):
-    """Who asks, why, and how long to wait for the owners, in seconds."""
+    """Who asks, why, and the seconds to wait for the owners."""
 
     by: str
     reason: str
@@ -76,11 +76,11 @@ class Request(NamedTuple):
 
 
 def open_letters(kafka: Kafka, service: str = "") -> list[OpenLetter]:
-    """List open letters, oldest first, and behind them those of other tools.
+    """List open letters, the oldest first, and the letters of other tools last.
 
     Args:
         kafka: where.
-        service: of this one only; empty: of all in the catalog.
+        service: only letters of this service; empty: of all services in the catalog.
 
     Raises:
         DeclarationError: there is no such service.
@@ -91,11 +91,11 @@ def open_letters(kafka: Kafka, service: str = "") -> list[OpenLetter]:
 
 
 def close(kafka: Kafka, letters: Sequence[OpenLetter], outcome: str, request: Request) -> None:
-    """Close open letters, also of several partitions and services.
+    """Close open letters, in any number of partitions and services.
 
     Raises:
         Refused: a letter is not open any more; the letters of its partition stay as they are.
-        LogError: Kafka did not take a command, or no owner answered in time.
+        LogError: Kafka did not take a command, or an owner did not answer in time.
     """
     places: dict[str, dict[int, list[Source]]] = defaultdict(lambda: defaultdict(list))
     for it in letters:
@@ -120,7 +120,7 @@ def _of(kafka: Kafka, service: str) -> list[OpenLetter]:
         for partition, table in tables(kafka, service, (rows.LETTER,)).items()
         for key in table
     }
-    # The last of several of one source is how it ended; parts of a large one are one.
+    # Several letters of one source: the last one counts. The parts of a large record are one letter.
     found = {(it.partition, it.topic, it.offset): it for it in (_letter(service, record) for record in records)}
     return [it for place, it in found.items() if it.foreign or place in is_open]
 

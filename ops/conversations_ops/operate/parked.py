@@ -1,4 +1,4 @@
-"""Parked messages of services: what failed, and waits for its next attempt or for an operator."""
+"""Parked messages of services: each failed, and waits for its next attempt or for an operator."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from conversations_ops.operate.state import services, tables
 
 
 def parked_messages(kafka: Kafka, service: str = "") -> list[Parked]:
-    """List the messages of services that failed and wait, longest waiting first.
+    """List the parked messages of services, the longest parked first.
 
     Args:
         kafka: where.
-        service: of this one only; empty: of all in the catalog.
+        service: only messages of this service; empty: of all services in the catalog.
 
     Raises:
         DeclarationError: there is no such service.
@@ -31,7 +31,7 @@ def parked_message(kafka: Kafka, letter: str) -> Parked:
     """Return the parked message of a letter, as operators name it.
 
     Raises:
-        LookupError: nothing of this name waits (any more).
+        LookupError: no parked message has this name, or no longer.
         LogError: a topic cannot be read.
     """
     service = letter.rpartition(".")[0]
@@ -42,8 +42,8 @@ def parked_message(kafka: Kafka, letter: str) -> Parked:
     found = next((it for it in candidates if it.letter == letter), None)
     if found is None:
         raise LookupError(
-            f"{letter} does not wait, or not any more: 'conversations dead-letters list' shows what does, "
-            "'conversations retries list' what is tried again by itself"
+            f"{letter} does not wait, or no longer: 'conversations dead-letters list' shows what waits for a decision, "
+            "'conversations retries list' shows what has a next attempt"
         )
     return found
 

@@ -1,4 +1,4 @@
-"""Queues of services: on or off, what waits for them, and turning them."""
+"""Queues of services: whether they are on, how much waits for them, and turning them on and off."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Queue(NamedTuple):
     service: str
     partition: int
     off: str
-    """Why it is off: ``operator``, ``policy`` or ``rollbacks``; empty while it is on."""
+    """Why the queue is off: ``operator``, ``policy`` or ``rollbacks``; empty while it is on."""
     since: int
-    """When it went off, microseconds since 1970; 0 while it is on."""
+    """When the queue went off, microseconds since 1970; 0 while it is on."""
     by: str
     reason: str
     rollbacks: int
     """Steps in a row that failed outside a handler."""
     dialogs: int
-    """Dialogs that wait for it to be on."""
+    """Dialogs that wait for the queue to be on."""
     messages: int
-    """Records of theirs."""
+    """Records that wait in these dialogs."""
 
 
 def queues(kafka: Kafka, service: str = "") -> list[Queue]:
@@ -43,7 +43,7 @@ def queues(kafka: Kafka, service: str = "") -> list[Queue]:
 
     Args:
         kafka: where.
-        service: of this one only; empty: of all in the catalog.
+        service: only queues of this service; empty: of all services in the catalog.
 
     Raises:
         DeclarationError: there is no such service.
@@ -54,11 +54,11 @@ def queues(kafka: Kafka, service: str = "") -> list[Queue]:
 
 
 def turn(kafka: Kafka, service: str, operation: Switch, by: str, wait: float) -> list[Answer]:
-    """Turn the queue of every partition on or off; return what their owners answered.
+    """Turn the queue of every partition on or off, and return the owners' answers.
 
     Raises:
-        Refused: an owner refused it.
-        LogError: Kafka did not take the commands, or not all owners answered within ``wait`` seconds: they will.
+        Refused: an owner refused the command.
+        LogError: Kafka did not take the commands, or an owner did not answer within ``wait`` seconds; it will obey later.
     """
     count = read_catalog(kafka).partitions(service) or 0
     now = time.time_ns() // 1_000

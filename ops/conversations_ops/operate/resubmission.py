@@ -25,21 +25,24 @@ from conversations_ops.settings.given import periods
 
 
 class Resubmission(NamedTuple):
-    """A dead-lettered sequence that is to go on a new dialog."""
+    """Dead-lettered messages of one dialog, to be sent on a new dialog."""
 
     letters: tuple[OpenLetter, ...]
-    """In the order of their numbers."""
+    """In the order of the message numbers."""
     first: Prefix
-    """What the envelopes of the old dialog began with."""
+    """The fields that all envelopes of the old dialog share."""
     target_key: str
 
     @property
     def service(self) -> str:
-        """Whose dialog it is."""
+        """The service that begins the dialog."""
         return self.first.from_service
 
     def commands(self, conversation: bytes, by: str, *, end: bool, now: int) -> list[Command]:
-        """Make the commands: one begins, one for each message, known by its number so that it happens once, one ends."""
+        """Make the commands: begin, one send for each message, perhaps end.
+
+        The idempotency key of a send is the message's number, so that each message is sent once.
+        """
         begin = Begin(self.first.to_service, self.first.contract, 0, self.target_key)
         sends = [
             (f"{it.number}", Send(e.message_type, e.content_type, e.body))
@@ -59,35 +62,37 @@ def resubmission(letters: Sequence[OpenLetter]) -> Resubmission:
     """Check that letters can be sent again on a new dialog.
 
     Raises:
-        DeclarationError: they are not the initiator's messages of one dialog.
+        DeclarationError: the letters are not messages of one dialog, sent by its initiator.
     """
     ordered = sorted(letters, key=lambda it: it.number)
     envelopes = [envelope for it in ordered if (envelope := it.envelope()) is not None]
     if len(envelopes) != len(ordered) or not envelopes:
-        raise DeclarationError("only messages of a dialog can be sent again; what cannot be read can be discarded")
+        raise DeclarationError(
+            "only messages of a dialog can be sent again; a letter that cannot be read can be discarded"
+        )
     first = envelopes[0].prefix
     if not first.from_initiator:
         raise DeclarationError(
-            f"{ordered[0].letter} was sent by the target of its dialog, which cannot begin a new one: let the initiator ask again"
+            f"{ordered[0].letter} was sent by the target of its dialog, and a target cannot begin a dialog: let the initiator ask again"
         )
     if len({envelope.prefix.conversation_id for envelope in envelopes}) > 1:
-        raise DeclarationError("these letters are of several dialogs: send those of one at a time")
+        raise DeclarationError("these letters belong to several dialogs: send one dialog at a time")
     try:
         key = ordered[0].key.decode()
     except UnicodeDecodeError:
-        raise DeclarationError(f"{ordered[0].letter} has a key that is no text: it can be discarded") from None
+        raise DeclarationError(f"{ordered[0].letter} has a key that is no text: the letter can be discarded") from None
     return Resubmission(tuple(ordered), first, key)
 
 
 def resubmit(kafka: Kafka, made: Resubmission, request: Request, *, end: bool) -> str:
-    """Send a dead-lettered sequence again, then close its letters; ``end``: and then END. Return the new dialog's id.
+    """Send the messages again, with END behind them if ``end`` says so, and close their letters. Return the new dialog's id.
 
-    What was begun before, by somebody whose answer never came, is gone on with: no message is sent twice.
+    A resubmission that got no answer is continued, also one of somebody else: no message is sent twice.
 
     Raises:
-        DeclarationError: it was begun more than half a day ago, and nobody knows any more what took effect.
-        Refused: an owner refused a message; those before it were sent, and their letters closed.
-        LogError: Kafka did not take a command, or no owner answered in time: doing it again goes on with it.
+        DeclarationError: it was begun more than half a day ago; by now no owner knows what took effect.
+        Refused: an owner refused a message. The messages before it were sent, and their letters closed.
+        LogError: Kafka did not take a command, or an owner did not answer in time. Calling again continues.
     """
     now = time.time_ns() // 1_000
     conversation = _begun(kafka, made, request, now)
@@ -110,7 +115,7 @@ def resubmit(kafka: Kafka, made: Resubmission, request: Request, *, end: bool) -
 
 
 def _begun(kafka: Kafka, made: Resubmission, request: Request, now: int) -> bytes:
-    """Return the id of the new dialog, told to the events before anything is sent: of two runs both use the same."""
+    """Return the id of the new dialog. An event tells it before the first message, so that two runs use the same id."""
     topic, old = events_topic(kafka.namespace), ConversationId(uuid_text(made.first.conversation_id))
     with Follower(kafka, [topic]) as follower:
         found = understood(follower.to_the_end(PATIENCE))

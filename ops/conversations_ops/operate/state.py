@@ -1,4 +1,4 @@
-"""What services keep: rows of their state topics, as they are now."""
+"""The current rows of services' state topics."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from conversations.kafka.follow import Follower
 from conversations.protocol.topics import STATE, service_topic
 
 PATIENCE = 120.0
-"""Seconds the reading of one service's state may take."""
+"""Seconds that reading the state of one service may take."""
 
 
 def services(kafka: Kafka, wanted: str = "") -> Sequence[str]:
-    """Name the services of a namespace, or only the wanted one; of all, those without topics are left out with a warning.
+    """Name the services of a namespace that have topics, with a warning about the others; or only the wanted service.
 
     Raises:
         DeclarationError: there is no such service.

@@ -1,1 +1,1 @@
-"""Giving many failed messages back to their handlers: a frozen plan, tried on a few first, then at a rate."""
+"""Redrive: many failed messages go back to their handlers, by a plan, a few letters first, the rest at a rate."""

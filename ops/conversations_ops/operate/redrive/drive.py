@@ -1,4 +1,4 @@
-"""Carrying out a redrive plan: through the owners of the dialogs, a few letters first, then the rest at a rate."""
+"""A run of a redrive plan, through the owners of the dialogs: a few letters first, the rest at a rate."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from conversations_ops.operate.state import PATIENCE as READING
 from conversations_ops.operate.state import tables
 
 PATIENCE = 60.0
-"""Seconds without any news of what was given back after which nobody seems to be there."""
+"""Seconds without an answer about any letter, after which the run ends."""
 PROGRESS = 2.0
-"""Seconds between two events that tell how far it is."""
+"""Seconds between two progress events."""
 
 
 class End(StrEnum):
@@ -52,7 +52,7 @@ class End(StrEnum):
     STOPPED = "stopped"
     CANARY_FAILED = "canary failed"
     NO_NEWS = "no news"
-    """Nothing is heard of what was given back: its service does not run, its queue is off, or it asked to be called later."""
+    """No answer: the service does not run, its queue is off, or the handler asked for a later attempt."""
 
 
 class Drive:
@@ -61,9 +61,9 @@ class Drive:
     Args:
         kafka: where.
         plan: what.
-        journal: what became of its letters before; goes on being written.
-        decision: who asked for it, and why.
-        tell: called with the counts whenever there is something new.
+        journal: outcomes of an earlier run; this run adds its own.
+        decision: who asked for the redrive, and why.
+        tell: called with the counts after each new outcome.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class Drive:
         self.outcomes = {letter: entry.outcome for letter, entry in known.items()}
         self._known = dict(self.outcomes)
         self._commands = {entry.command: letter for letter, entry in known.items() if entry.command}
-        """Letters by the command that gave them back."""
+        """Letter of each command."""
         self._found: dict[str, Parked] = {}
         self._stopped = False
         self._news = self._told = time.monotonic()
 
     def run(self) -> End:
-        """Carry the plan out as far as it goes.
+        """Carry out the plan, to its end or until something stops it.
 
         Raises:
             LogError: Kafka cannot be read or written.
@@ -90,7 +90,7 @@ class Drive:
         services = sorted({it.service for it in self.plan.letters})
         topic = events_topic(self.kafka.namespace)
         with ExitStack() as stack:
-            # What was given back by an earlier run may have been told of since.
+            # Answers to an earlier run may have come since.
             since = None if self._commands else ends_of(self.kafka, partitions_of(self.kafka, [topic]))
             self._follower = stack.enter_context(Follower(self.kafka, [topic], since=since))
             self._producers = {service: CommandProducer(self.kafka, service) for service in services}
@@ -126,7 +126,7 @@ class Drive:
         return self._rest([])
 
     def _await_sent(self) -> bool:
-        """Wait for what an earlier run gave back and did not hear of; False when a canary turns out to have failed."""
+        """Wait for the answers that an earlier run missed; False when a canary failed."""
         before = sum(it is Outcome.BACK for it in self._known.values())
         while any(it is Outcome.SENT for it in self.outcomes.values()) and not self._stopped and self._has_news():
             self._look(0.1)
@@ -161,7 +161,7 @@ class Drive:
     # -- giving back -------------------------------------------------------------------------------------------------
 
     def _find(self, services: Iterable[str]) -> None:
-        """Look what is there now; letters that changed since the plan was made are left alone."""
+        """Read the parked messages. A letter that changed since the plan was made is left alone."""
         for service in services:
             for number, table in tables(self.kafka, service, NEEDED).items():
                 self._found |= {it.letter: it for it in parked_in(table, self.kafka, service, number)}
@@ -171,7 +171,7 @@ class Drive:
             if changed and self.outcomes[letter.letter] is Outcome.OPEN:
                 self._record(letter.letter, Outcome.CHANGED)
             elif not changed and self.outcomes[letter.letter] is Outcome.SENT:
-                # It never arrived, or will be refused: the ticket lets only one of two take effect.
+                # The first command never arrived, or the second is refused: the ticket lets one take effect.
                 self.outcomes[letter.letter] = Outcome.OPEN
 
     def _give(self, letter: PlannedLetter) -> None:
@@ -190,7 +190,7 @@ class Drive:
             raise LogError(str(error)) from error
         self._news = time.monotonic()
 
-    # -- what came of it ---------------------------------------------------------------------------------------------
+    # -- outcomes ---------------------------------------------------------------------------------------------------
 
     def _look(self, timeout: float) -> None:
         self._take(understood(self._follower.poll(timeout)), stops=True)
@@ -231,10 +231,10 @@ def _publish(kafka: Kafka, event: RedriveEvent) -> None:
 
 
 def stop(kafka: Kafka, redrive: str, by: str, reason: str) -> None:
-    """Ask a redrive to stop, wherever it runs.
+    """Ask a redrive to stop, on whichever machine it runs.
 
     Raises:
-        LogError: Kafka did not take it, or no such redrive runs.
+        LogError: Kafka did not take the event, or no such redrive runs.
     """
     last = next(iter(events_of(kafka, redrive)[-1:]), None)
     if last is None or isinstance(last, RedriveEnded):
@@ -243,7 +243,7 @@ def stop(kafka: Kafka, redrive: str, by: str, reason: str) -> None:
 
 
 def events_of(kafka: Kafka, redrive: str) -> list[RedriveEvent]:
-    """Return what was reported about a redrive so far.
+    """Return the events about a redrive so far.
 
     Raises:
         LogError: the events cannot be read.

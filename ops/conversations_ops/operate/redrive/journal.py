@@ -1,4 +1,4 @@
-"""What became of a plan's letters so far, in a file beside the plan: so that it can be gone on with."""
+"""The journal of a plan: a file beside it, with the outcome of each letter, so that a stopped plan can be resumed."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from conversations_ops.operate.redrive.outcomes import Outcome
 
 
 class Entry(NamedTuple):
-    """What is known of one letter."""
+    """The outcome of one letter."""
 
     outcome: Outcome
     command: str = ""
-    """The command that gave it back."""
+    """The command that gave the letter back."""
 
 
 class Journal:
-    """One line for each letter that was given back, and one for each that is over."""
+    """One line when a letter is given back, and one when its outcome is known."""
 
     def __init__(self, plan: Path, redrive: str) -> None:
         self.path = plan.with_name(f"{redrive}.journal")
 
     @property
     def exists(self) -> bool:
-        """The plan was started before."""
+        """Whether the plan was started before."""
         return self.path.exists()
 
     def begin(self) -> None:
-        """Note that the plan is started, or gone on with behind a line that was cut off."""
+        """Note that the plan is started. A line that was cut off ends here."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write("\n" if file.tell() else "")
 
     def read(self) -> dict[str, Entry]:
-        """Return the last entry of each letter; a line that was cut off is left out."""
+        """Return the last entry of each letter, without lines that were cut off."""
         found: dict[str, Entry] = {}
         if self.exists:
             for line in self.path.read_text(encoding="utf-8").splitlines():

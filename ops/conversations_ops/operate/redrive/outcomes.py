@@ -1,4 +1,4 @@
-"""What became of letters that were given back, as their owners tell."""
+"""Outcomes of letters that were given back, as their owners report them."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from conversations.protocol import events
 
 
 class Outcome(StrEnum):
-    """What became of one letter."""
+    """The outcome of one letter."""
 
     OPEN = "open"
     """Not given back yet."""
     SENT = "sent"
-    """Given back; its owner has not told yet what became of it."""
+    """Given back; its owner has not reported the outcome."""
     HANDLED = "handled"
     BACK = "came back"
-    """It failed again: it is held again, or what its policy says was done."""
+    """The handler failed again; the message is held, or its policy was carried out."""
     ENDED = "dialog ended"
-    """Before it had its turn."""
+    """Before the message had its turn."""
     CHANGED = "changed"
-    """Somebody decided about it, or it failed again, since the plan was made: left alone."""
+    """Left alone: somebody decided, or the message failed again, after the plan was made."""
 
     @property
     def final(self) -> bool:
-        """Nothing more will be heard of it."""
+        """Whether the outcome is the last."""
         return self not in (Outcome.OPEN, Outcome.SENT)
 
 
@@ -35,7 +35,7 @@ OF_EVENT: Mapping[str, Outcome] = {
     events.Outcome.ENDED: Outcome.ENDED,
     events.Outcome.DECIDED: Outcome.CHANGED,
 }
-"""By what the event RETURNED says."""
+"""Outcomes by the ``outcome`` of the event RETURNED."""
 
 
 def count(outcomes: Mapping[str, Outcome]) -> dict[str, int]:

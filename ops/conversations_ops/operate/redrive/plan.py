@@ -1,4 +1,4 @@
-"""A redrive plan: which letters, frozen at one moment, and how carefully. A file people can read before they start it."""
+"""A redrive plan: the letters of one moment, and the pace. People read the file before they start it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = re.compile(r"rd-[0-9a-f]{1,16}")
 
 
 class PlannedLetter(NamedTuple):
-    """One failed message as it was when the plan was made; whatever changed since is left alone."""
+    """One failed message at the moment of the plan. A message that changed since is left alone."""
 
     letter: str
     service: str
@@ -27,18 +27,18 @@ class PlannedLetter(NamedTuple):
 
 
 class Care(NamedTuple):
-    """How carefully a plan is carried out."""
+    """The pace of a plan."""
 
     canary: int = 3
-    """So many first, one after the other; if one fails nothing more is tried."""
+    """Letters to try first, one by one; if one fails, the redrive ends."""
     rate: float = 20.0
-    """Letters a second after that."""
+    """Letters a second after the canary."""
     max_returns: int = 3
-    """A letter that was given back so often is left out."""
+    """A letter that was given back this often is left out."""
 
 
 class Plan(NamedTuple):
-    """What a redrive is to do."""
+    """The letters of a redrive, and its pace."""
 
     redrive: str
     """Its name, e.g. "rd-1f3a9c20"."""
@@ -48,18 +48,18 @@ class Plan(NamedTuple):
     selector: Selector
     care: Care
     letters: tuple[PlannedLetter, ...]
-    """Longest waiting first."""
+    """The longest parked first."""
     left_out: int = 0
-    """Letters that were given back too often."""
+    """Number of letters left out because they were given back too often."""
 
     @property
     def behind(self) -> int:
-        """Records that wait behind the letters."""
+        """Number of records behind the letters."""
         return sum(it.behind for it in self.letters)
 
 
 def freeze(waiting: Iterable[Parked], selector: Selector, care: Care) -> tuple[tuple[PlannedLetter, ...], int]:
-    """Choose letters that are held now; return them, and how many were given back too often."""
+    """Choose among the held letters; return the chosen, and the number given back too often."""
     held = sorted((it for it in waiting if it.held and selector.matches(it)), key=lambda it: (it.since, it.letter))
     chosen = [it for it in held if it.returns < care.max_returns]
     letters = tuple(PlannedLetter(it.letter, it.service, it.ticket, it.failure, it.behind) for it in chosen)
@@ -69,13 +69,13 @@ def freeze(waiting: Iterable[Parked], selector: Selector, care: Care) -> tuple[t
 def plan_of(
     waiting: Iterable[Parked], selector: Selector, care: Care, namespace: str, *, by: str, now: int, random: bytes
 ) -> Plan:
-    """Make the plan of somebody, at a time in microseconds since 1970; 4 random bytes give its name."""
+    """Make a plan. ``now`` is in microseconds since 1970; 4 random bytes give the name."""
     letters, left_out = freeze(waiting, selector, care)
     return Plan(f"rd-{random.hex()}", namespace, moment(now), by, selector, care, letters, left_out)
 
 
 def to_json(plan: Plan) -> str:
-    """Write a plan down."""
+    """Write a plan as JSON."""
     return json.dumps({"version": VERSION, **_plain(plan)}, indent=2) + "\n"
 
 
@@ -87,7 +87,7 @@ def _plain(plan: Plan) -> dict[str, Any]:
 
 
 def _check(plan: Plan) -> None:
-    """Refuse what somebody who edited the file may have got wrong."""
+    """Refuse values that do not fit, after somebody edited the file."""
     care = plan.care
     parts: tuple[Plan | Selector | Care | PlannedLetter, ...] = (plan, plan.selector, care, *plan.letters)
     for part in parts:
@@ -99,7 +99,7 @@ def _check(plan: Plan) -> None:
 
 
 def _check_types(part: Plan | Selector | Care | PlannedLetter) -> None:
-    """Refuse fields of other types than they are declared with, so that nothing fails in the middle of a redrive."""
+    """Refuse fields of other types than declared, so that no redrive fails half-way."""
     for name, declared in get_type_hints(type(part)).items():
         value, fits = getattr(part, name), get_origin(declared) or declared
         # In JSON 20 is a rate as good as 20.0; but true is no number.
@@ -111,12 +111,12 @@ def from_json(text: str) -> Plan:
     """Read a plan.
 
     Raises:
-        DeclarationError: it is none, or of another version.
+        DeclarationError: the text is no plan, or one of another version.
     """
     try:
         fields = json.loads(text)
         if fields.pop("version") != VERSION:
-            raise DeclarationError("the plan is of another version of this program: make it again")
+            raise DeclarationError("another version of this program made the plan: make it again")
         letters = tuple(PlannedLetter(**it) for it in fields.pop("letters"))
         plan = Plan(
             selector=Selector(**fields.pop("selector")), care=Care(**fields.pop("care")), letters=letters, **fields

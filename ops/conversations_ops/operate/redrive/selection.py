@@ -1,4 +1,4 @@
-"""Choosing among what waits for a decision, and counting it in groups."""
+"""Selection of letters, and counts of letters in groups."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from conversations.protocol.parked import Parked
 
 
 class Selector(NamedTuple):
-    """What to choose; an empty field chooses all. Times in microseconds since 1970."""
+    """Conditions on a letter; an empty field is no condition. Times are in microseconds since 1970."""
 
     service: str = ""
     exception: str = ""
-    """Class of what the handler raised last, without its module."""
+    """Class of the handler's last exception, without its module."""
     type: str = ""
     """Message type."""
     contract: str = ""
     peer: str = ""
     conversation: str = ""
     since: int = 0
-    """Failed first not before."""
+    """Earliest first failure."""
     until: int = 0
-    """Failed first before."""
+    """The first failure was before this."""
     where: str = ""
-    """A predicate of Spark SQL that letters were chosen by (``spark_jobs.redrive``); kept to be read, ``matches`` cannot say."""
+    """The Spark SQL predicate of ``spark_jobs.redrive``, for people to read; ``matches`` ignores it."""
 
     def matches(self, it: Parked) -> bool:
-        """Say whether it is chosen."""
+        """Say whether a letter meets all conditions."""
         return (
             self.service in ("", it.service)
             and self.exception in ("", it.exception)
@@ -42,7 +42,7 @@ class Selector(NamedTuple):
 
 
 class By(StrEnum):
-    """What letters are grouped by."""
+    """The field that groups letters."""
 
     EXCEPTION = "exception"
     TYPE = "type"
@@ -52,22 +52,22 @@ class By(StrEnum):
 
 
 class Group(NamedTuple):
-    """Letters that have something in common."""
+    """Letters with the same value of a field."""
 
     name: str
     letters: int
     behind: int
-    """Records that wait behind them."""
+    """Number of records behind the letters."""
     first: int
-    """When the earliest of them failed first, microseconds since 1970."""
+    """The earliest first failure, microseconds since 1970."""
     last: int
-    """When the latest of them did."""
+    """The latest first failure."""
     what: str
-    """What the handler raised, of the latest."""
+    """The exception of the latest letter."""
 
 
 def groups(letters: Iterable[Parked], by: By) -> list[Group]:
-    """Count letters by what they have in common, the largest group first."""
+    """Count letters in groups, the largest group first."""
     found: dict[str, list[Parked]] = {}
     for it in letters:
         name = {
