@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.command_line import ROOT
+from tests.acceptance.support.command_line import ROOT
 from tests.acceptance.test_chaos import running
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(700)]

@@ -15,11 +15,11 @@ from conversations import Client, Kafka
 from conversations.errors import LogError
 from conversations.kafka.admin import apply
 from conversations.protocol.topics import QUEUE, service_topic
-from tests.acceptance.command_line import Running
 from tests.acceptance.services import counting
+from tests.acceptance.support.command_line import Running
 from tests.chaos.cluster.nodes import NODES, Nodes
 from tests.chaos.cluster.proxy import Effect, Proxy, Trouble
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(480)]
 

@@ -13,8 +13,8 @@ import pytest
 from conversations_ops.demo import check, expected
 from conversations_ops.demo.flights import read_flights
 from conversations_ops.demo.outcome import Outcome
-from tests.acceptance.command_line import PROGRAM, alive
-from tests.waiting import until
+from tests.acceptance.support.command_line import PROGRAM, alive
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.acceptance
 

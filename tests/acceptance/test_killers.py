@@ -10,9 +10,9 @@ from conversations.config import WorkerSettings
 from conversations.kafka.admin import apply
 from conversations.kafka.follow import Follower
 from conversations.protocol import rows
-from tests.acceptance.command_line import Running
 from tests.acceptance.services.deadly import TASKS, Task, boss, deadly
-from tests.waiting import until
+from tests.acceptance.support.command_line import Running
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.timeout(400)]
 DIALOGS = int(os.environ.get("KILLER_DIALOGS", "1000"))

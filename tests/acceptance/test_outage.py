@@ -11,9 +11,9 @@ from conversations.config import Periods
 from conversations.kafka.admin import apply
 from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.settings.given import DIVIDED_BY as VARIABLE
-from tests.acceptance.command_line import Running
 from tests.acceptance.services import counting
-from tests.waiting import until
+from tests.acceptance.support.command_line import Running
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
 

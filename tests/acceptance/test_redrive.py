@@ -11,10 +11,10 @@ from conversations.kafka.admin import apply
 from conversations.kafka.follow import Follower
 from conversations.protocol.topics import events_topic
 from conversations_ops.operate.parked import parked_messages
-from tests.acceptance.command_line import Running
-from tests.acceptance.desk import Desk
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
-from tests.waiting import until
+from tests.acceptance.support.command_line import Running
+from tests.acceptance.support.operator import Desk
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 WHY = ("--reason", "INC-4711")

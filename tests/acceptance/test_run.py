@@ -18,9 +18,9 @@ from conversations.kafka.restore import read_all
 from conversations.protocol import rows
 from conversations.protocol.partition_row import decode_partition
 from conversations.protocol.topics import STATE, service_topic
-from tests.acceptance.command_line import ROOT, Running, alive, conversations, environment
 from tests.acceptance.services import counting, modest, various
-from tests.waiting import until
+from tests.acceptance.support.command_line import ROOT, Running, alive, conversations, environment
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.timeout(240)]
 

@@ -12,10 +12,10 @@ import pytest
 
 from conversations import Kafka
 from conversations_ops.cli.spark import JOBS
-from tests.acceptance.command_line import PROGRAM, alive
-from tests.spark.queues import Queues
-from tests.spark.unreliable import Unreliable
-from tests.waiting import until
+from tests.acceptance.support.command_line import PROGRAM, alive
+from tests.spark.support.queues import Queues
+from tests.spark.support.unreliable_wire import Unreliable
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.slow, pytest.mark.timeout(240)]
 

@@ -14,7 +14,7 @@ from conversations.protocol.command import (
     SetTimer,
 )
 from conversations.protocol.envelope import encode, encode_long
-from tests.bad_input.forging import DAY, HOUR, Forged, Known
+from tests.bad_input.support.forging import DAY, HOUR, Forged, Known
 from tests.bad_input.wire import BOMB, FAR, MANY, SET_ASIDE
 
 JSON = "application/json"

@@ -29,8 +29,8 @@ from conversations.protocol.command import (
 )
 from conversations.protocol.envelope import Envelope, Kind, Prefix
 from conversations.protocol.topics import COMMANDS, QUEUE, partition_of
-from tests.bad_input.forging import DAY, HOUR, Forged, Known, draw, stranger
-from tests.bad_input.services import PARTITIONS
+from tests.bad_input.support.forging import DAY, HOUR, Forged, Known, draw, stranger
+from tests.bad_input.support.services import PARTITIONS
 
 JSON, BYTES = "application/json", "application/octet-stream"
 LONGEST, INT = (1 << 63) - 1, (1 << 31) - 1

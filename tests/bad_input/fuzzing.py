@@ -43,7 +43,7 @@ from conversations.protocol.envelope_avro import decode_avro
 from conversations.protocol.partition_row import PartitionRow, decode_partition, encode_partition
 from conversations.protocol.registry import HEAD_SIZE
 from tests.bad_input.mutations import damaged
-from tests.bad_input.services import LEDGER, Order
+from tests.bad_input.support.services import LEDGER, Order
 from tests.golden.records import golden
 
 T = TypeVar("T")

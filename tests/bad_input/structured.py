@@ -27,15 +27,15 @@ from conversations.protocol.topics import COMMANDS
 from conversations.testing import Simulation
 from conversations.worker import Worker
 from conversations_ops.broker import EmbeddedBroker
-from tests.bad_input import raw_headers
-from tests.bad_input.accounts import begin, order
 from tests.bad_input.extremes import UNREADABLE, Extremes
-from tests.bad_input.forging import Forged, Known
 from tests.bad_input.fuzzing import peak_memory
-from tests.bad_input.kafka_place import KafkaPlace
-from tests.bad_input.places import Memory, Place
-from tests.bad_input.services import BLOB, LEDGER, PARTITIONS, PING, TRADE, Order, Receipt, Seen, web
-from tests.waiting import until
+from tests.bad_input.support import raw_headers
+from tests.bad_input.support.forging import Forged, Known
+from tests.bad_input.support.kafka_log import KafkaPlace
+from tests.bad_input.support.logs import Memory, Place
+from tests.bad_input.support.outcomes import begin, order
+from tests.bad_input.support.services import BLOB, LEDGER, PARTITIONS, PING, TRADE, Order, Receipt, Seen, web
+from tests.support.waiting import until
 
 BATCH = 25
 """Records thrown together."""

@@ -9,9 +9,9 @@ from conversations.protocol import rows
 from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.topics import COMMANDS, QUEUE
 from conversations.testing.reading import state_of
-from tests.bad_input.accounts import order
-from tests.bad_input.forging import stranger
-from tests.bad_input.places import Memory
+from tests.bad_input.support.forging import stranger
+from tests.bad_input.support.logs import Memory
+from tests.bad_input.support.outcomes import order
 from tests.bad_input.test_wire import counts, known, place, receipts
 
 __all__ = ["place"]

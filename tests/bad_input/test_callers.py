@@ -14,7 +14,7 @@ from conversations.local import LocalClient, MemoryCommands
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.protocol.topics import COMMANDS, service_topic
-from tests.bad_input.services import GOSSIP, TRADE, Order, Receipt, web
+from tests.bad_input.support.services import GOSSIP, TRADE, Order, Receipt, web
 
 MEGABYTE = 1_000_000
 

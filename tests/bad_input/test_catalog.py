@@ -13,11 +13,11 @@ from conversations.kafka.admin import apply
 from conversations.kafka.catalog import Catalog, service_record
 from conversations.kafka.clients import make_admin
 from conversations.protocol.topics import COMMANDS, QUEUE, catalog_topic, service_topic
-from tests.bad_input.accounts import begin
-from tests.bad_input.forging import Forged, stranger
-from tests.bad_input.kafka_place import KafkaPlace
-from tests.bad_input.services import PARTITIONS, shop, web
-from tests.waiting import until
+from tests.bad_input.support.forging import Forged, stranger
+from tests.bad_input.support.kafka_log import KafkaPlace
+from tests.bad_input.support.outcomes import begin
+from tests.bad_input.support.services import PARTITIONS, shop, web
+from tests.support.waiting import until
 
 GOOD = service_record("shop", shop().declaration().entry(PARTITIONS))
 

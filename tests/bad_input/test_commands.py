@@ -9,9 +9,9 @@ from conversations.ports import Headers
 from conversations.protocol.topics import COMMANDS
 from conversations.testing.reading import endpoints
 from tests.bad_input import commands
-from tests.bad_input.accounts import order
 from tests.bad_input.commands import Order
-from tests.bad_input.places import Memory
+from tests.bad_input.support.logs import Memory
+from tests.bad_input.support.outcomes import order
 from tests.bad_input.test_wire import counts, known, place, receipts
 
 __all__ = ["place"]

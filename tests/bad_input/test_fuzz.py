@@ -20,12 +20,12 @@ from conversations.protocol.envelope import HEADER_NAME, Kind, decode, header_of
 from conversations.protocol.registry import HEAD_SIZE
 from conversations.protocol.topics import COMMANDS, QUEUE
 from conversations.testing import Simulation
-from tests.bad_input.accounts import begin, order
-from tests.bad_input.forging import Forged, Known, stranger
 from tests.bad_input.fuzzing import TARGETS, Target
 from tests.bad_input.mutations import damaged
-from tests.bad_input.places import Memory
-from tests.bad_input.services import PARTITIONS, shop, web
+from tests.bad_input.support.forging import Forged, Known, stranger
+from tests.bad_input.support.logs import Memory
+from tests.bad_input.support.outcomes import begin, order
+from tests.bad_input.support.services import PARTITIONS, shop, web
 from tests.bad_input.test_wire import receipts
 
 INPUTS = int(os.environ.get("FUZZ_INPUTS", "200000"))

@@ -15,7 +15,7 @@ from conversations.protocol import letters
 from conversations.protocol.topics import DEAD_LETTER
 from conversations.testing import Simulation
 from conversations.testing.reading import visible
-from tests.bad_input.services import BLOB, GOSSIP, LEDGER, PING, TRADE, Order, Receipt
+from tests.bad_input.support.services import BLOB, GOSSIP, LEDGER, PING, TRADE, Order, Receipt
 
 
 class Big(BaseModel):

@@ -11,11 +11,11 @@ from conversations.config import WorkerSettings
 from conversations.crew import Crew, kafka_worker
 from conversations.protocol.topics import COMMANDS, QUEUE
 from tests.bad_input import commands, wire
-from tests.bad_input.accounts import Thrown, begin, order, problems
-from tests.bad_input.forging import Known, stranger
-from tests.bad_input.kafka_place import KafkaPlace
-from tests.bad_input.services import shop, web
-from tests.waiting import until
+from tests.bad_input.support.forging import Known, stranger
+from tests.bad_input.support.kafka_log import KafkaPlace
+from tests.bad_input.support.outcomes import Thrown, begin, order, problems
+from tests.bad_input.support.services import shop, web
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 HEALTHY = 3

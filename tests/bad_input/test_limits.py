@@ -19,9 +19,9 @@ from conversations.testing import Simulation
 from conversations.worker import groups, outbound
 from conversations.worker import letters as writing
 from tests.bad_input import commands, wire
-from tests.bad_input.forging import stranger
-from tests.bad_input.places import Memory
-from tests.bad_input.services import Order
+from tests.bad_input.support.forging import stranger
+from tests.bad_input.support.logs import Memory
+from tests.bad_input.support.services import Order
 from tests.bad_input.test_wire import known, place, receipts
 
 __all__ = ["place"]

@@ -15,10 +15,10 @@ from conversations.protocol import rows
 from conversations.protocol.topics import COMMANDS, STATE
 from conversations.testing.reading import state_of
 from conversations.testing.simulation import Simulation
-from tests.bad_input.accounts import begin, order
-from tests.bad_input.forging import Known, stranger
-from tests.bad_input.places import Memory
-from tests.bad_input.services import BLOB, LEDGER, PARTITIONS, PING, TRADE, Order, Receipt, shop, web
+from tests.bad_input.support.forging import Known, stranger
+from tests.bad_input.support.logs import Memory
+from tests.bad_input.support.outcomes import begin, order
+from tests.bad_input.support.services import BLOB, LEDGER, PARTITIONS, PING, TRADE, Order, Receipt, shop, web
 from tests.bad_input.test_wire import known, place, receipts
 
 __all__ = ["place"]

@@ -9,10 +9,10 @@ import pytest
 from conversations.protocol.topics import COMMANDS, QUEUE
 from conversations.testing import Simulation
 from tests.bad_input import wire
-from tests.bad_input.accounts import Thrown, begin, order, problems
-from tests.bad_input.forging import Known, stranger
-from tests.bad_input.places import Memory
-from tests.bad_input.services import PARTITIONS, shop, web
+from tests.bad_input.support.forging import Known, stranger
+from tests.bad_input.support.logs import Memory
+from tests.bad_input.support.outcomes import Thrown, begin, order, problems
+from tests.bad_input.support.services import PARTITIONS, shop, web
 from tests.bad_input.wire import Wire
 
 

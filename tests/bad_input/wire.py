@@ -6,7 +6,7 @@ from typing import Any
 
 from conversations.protocol.command import Tick
 from conversations.protocol.envelope import HEADER_NAME, Extras, Kind, Seal, encode, encode_long, header_of, tail_start
-from tests.bad_input.forging import DAY, HOUR, Forged, Known, forged_length
+from tests.bad_input.support.forging import DAY, HOUR, Forged, Known, forged_length
 
 FAR = (1 << 63) - 1
 BOMB = 50_000_000
@@ -90,7 +90,7 @@ ROUTED_WRONG = [
 
 def _keyed(start: bytes) -> bytes:
     from conversations.protocol.topics import partition_of
-    from tests.bad_input.services import PARTITIONS
+    from tests.bad_input.support.services import PARTITIONS
 
     return next(k for i in range(1_000) if partition_of(k := start + b"%d" % i, PARTITIONS) == 0)
 

@@ -10,7 +10,7 @@ import pytest
 from conversations.errors import DestinationFailed, Fenced, InputLost, KafkaUnreachable, LogError
 from conversations.headers import read_headers
 from conversations.ports import Log, Out, Positions, Record, Restore, Store, Stores
-from tests import waiting
+from tests.support import waiting
 
 PARTITIONS = 4
 START = Positions(None, None)

@@ -13,7 +13,7 @@ from conversations.ports import Log, Stores
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import service_topic
 from conversations.stores.rocksdb import RocksStores
-from tests.bad_input import raw_headers
+from tests.bad_input.support import raw_headers
 from tests.contracts.log_contract import PARTITIONS, LogContract, Member, StoreContract, World
 
 

@@ -17,7 +17,7 @@ from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.topics import COMMANDS, QUEUE, events_topic, service_topic
 from conversations.testing.reading import dead_letters, visible
 from conversations.worker import Worker, dispatch, inbound, intake, partition_commands, rollbacks
-from tests.crashes.house import House, Job, die, until
+from tests.crashes.support.mortal_workers import House, Job, die, until
 
 
 class _BugError(Exception):

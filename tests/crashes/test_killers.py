@@ -17,8 +17,8 @@ from conversations.protocol.command import Send
 from conversations.protocol.topics import events_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import dead_letters, visible
-from tests.crashes.house import House, Job, die, until
-from tests.simulation.services import ECHO, Heard, Say
+from tests.crashes.support.mortal_workers import House, Job, die, until
+from tests.simulation.support.services import ECHO, Heard, Say
 
 BOTH = Contract("Both", sent_by_initiator=[Say, Heard])
 

@@ -22,9 +22,9 @@ from conversations.kafka.restore import BoundedReader
 from conversations.protocol import rows
 from conversations.protocol.partition_row import PartitionRow, decode_partition
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, service_topic
-from tests.acceptance.command_line import ROOT
-from tests.crashes.services import COUNTING, Number, counter, echoer
-from tests.waiting import until
+from tests.acceptance.support.command_line import ROOT
+from tests.crashes.support.counting_services import COUNTING, Number, counter, echoer
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -128,7 +128,7 @@ class Victim:
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [
-                    sys.executable, "-m", "tests.crashes.victim", kafka.bootstrap, kafka.namespace, slot,
+                    sys.executable, "-m", "tests.crashes.support.dying_worker", kafka.bootstrap, kafka.namespace, slot,
                     scene.orders, scene.out / f"state-{slot}", str(batch),
                 ],
                 cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=log, stderr=log,

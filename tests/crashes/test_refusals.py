@@ -7,7 +7,7 @@ import pytest
 from conversations.errors import DestinationFailed
 from conversations.ports import Produced
 from conversations.protocol import rows
-from tests.crashes.house import House, Job, until
+from tests.crashes.support.mortal_workers import House, Job, until
 
 
 def test_what_a_handler_writes_while_a_commit_is_refused_is_committed_later(monkeypatch: pytest.MonkeyPatch) -> None:

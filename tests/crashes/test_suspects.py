@@ -12,7 +12,7 @@ from conversations.config import Kafka
 from conversations.local import LocalClient, MemoryCommands
 from conversations.ports import Out
 from conversations.worker import Worker, inbound, intake
-from tests.crashes.house import House, Job, die, until
+from tests.crashes.support.mortal_workers import House, Job, die, until
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from conversations.worker import Worker, dispatch, inbound, intake, rollbacks
 from conversations.worker.active import Item
 from conversations.worker.suspicion import TOGETHER
 from conversations.worker.taking import name_of
-from tests.crashes.house import House, Job, die, until
+from tests.crashes.support.mortal_workers import House, Job, die, until
 
 MOST = WorkerSettings().deaths + 2
 """Deaths: one that nobody expected, one among others, and those a record is charged with."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.hostile import soak
 from tests.hostile.soak import JUDGED, MOST, Options, Outcome
-from tests.hostile.world import Pace
+from tests.hostile.support.two_workers import Pace
 
 SHOWN = 20
 

@@ -35,11 +35,11 @@ from pathlib import Path
 from typing import Any
 
 from conversations.protocol.topics import COMMANDS
-from tests.hostile.attacker import Attacker, Draws
-from tests.hostile.child import LIMITS
-from tests.hostile.figures import Round, medians
-from tests.hostile.world import Pace, Stopped, Window, World
-from tests.rights.guarded import GuardedBroker
+from tests.hostile.support.attacker import Attacker, Draws
+from tests.hostile.support.figures import Round, medians
+from tests.hostile.support.two_workers import Pace, Stopped, Window, World
+from tests.hostile.support.worker_process import LIMITS
+from tests.rights.support.authorizing_kafka import GuardedBroker
 
 USER = "stranger"
 MOST = 4 / 3

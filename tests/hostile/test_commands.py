@@ -12,8 +12,8 @@ import typer
 from typer.testing import CliRunner, Result
 
 from conversations_ops.cli.app import app
-from tests.hostile.planted import REDRIVE, Planted
-from tests.hostile.texts import forged_in, raw_in
+from tests.hostile.support.planted_rows import REDRIVE, Planted
+from tests.hostile.support.texts import forged_in, raw_in
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 WHY = ("--reason", "INC-1")

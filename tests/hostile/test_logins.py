@@ -13,7 +13,7 @@ from conversations.kafka.catalog import read_catalog
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import events_topic
 from conversations_ops.console.exit_codes import Exit, code_of
-from tests.rights.guarded import GuardedBroker
+from tests.rights.support.authorizing_kafka import GuardedBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -20,7 +20,7 @@ from conversations.protocol.registry import fingerprint
 from conversations_ops.operate.events import understood
 from conversations_ops.operate.open_letters import _letter
 from conversations_ops.operate.parked import parked_in
-from tests.hostile.texts import HOSTILE
+from tests.hostile.support.texts import HOSTILE
 
 ID = str(uuid4())
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.hostile import soak
-from tests.hostile.figures import Round
 from tests.hostile.soak import Options, Outcome
-from tests.hostile.world import Pace, Window
+from tests.hostile.support.figures import Round
+from tests.hostile.support.two_workers import Pace, Window
 
 
 @pytest.mark.kafka

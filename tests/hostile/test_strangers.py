@@ -10,9 +10,9 @@ from conversations import Limits, WorkerSettings
 from conversations.protocol.topics import QUEUE
 from conversations.testing import Simulation
 from conversations.worker import destinations
-from tests.bad_input.forging import HOUR, Forged, stranger
-from tests.bad_input.places import Memory
-from tests.bad_input.services import PARTITIONS, shop, web
+from tests.bad_input.support.forging import HOUR, Forged, stranger
+from tests.bad_input.support.logs import Memory
+from tests.bad_input.support.services import PARTITIONS, shop, web
 
 SETTINGS = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Limits(cached_endpoints=40))
 

@@ -10,7 +10,7 @@ from conversations_ops.cli.output import show, show_error
 from conversations_ops.console.log_lines import JsonLines, TextLines, Warnings
 from conversations_ops.console.times import moment
 from conversations_ops.printable import json_line, lines, one_line, unstyled
-from tests.hostile.texts import FORGED, HOSTILE, RAW, forged_in, raw_in
+from tests.hostile.support.texts import FORGED, HOSTILE, RAW, forged_in, raw_in
 
 
 @pytest.mark.parametrize("raw", RAW, ids=[ascii(raw) for raw in RAW])

@@ -9,7 +9,7 @@ import docker
 import pytest
 from docker.errors import DockerException
 
-from tests.integration.docker_kafka import DockerKafka
+from tests.integration.support.docker_kafka import DockerKafka
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.records import new_topic, produce_in_transaction, read
+from tests.integration.support.records import new_topic, produce_in_transaction, read
 
 pytestmark = pytest.mark.kafka
 

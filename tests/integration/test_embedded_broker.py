@@ -17,7 +17,7 @@ from conversations_ops.broker.jars import ensure_jars
 from conversations_ops.broker.java import find_java
 from conversations_ops.broker.named import find_all, start_detached, stop
 from conversations_ops.broker.sockets import accepts
-from tests.integration.records import new_topic, produce_in_transaction, read
+from tests.integration.support.records import new_topic, produce_in_transaction, read
 
 pytestmark = pytest.mark.kafka
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.rights.guarded import GuardedBroker
-from tests.rights.guarded_house import GuardedHouse
+from tests.rights.support.authorizing_kafka import GuardedBroker
+from tests.rights.support.restricted_service import GuardedHouse
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,9 @@ from conversations.errors import LogError
 from conversations.protocol import codes, letters
 from conversations.protocol.envelope import Kind, decode
 from conversations.worker import Worker
-from tests.rights.guarded import Right
-from tests.rights.guarded_house import OWN, GuardedHouse
-from tests.rules.house import SECOND, AheadClock, Asking, until
+from tests.rights.support.authorizing_kafka import Right
+from tests.rights.support.restricted_service import OWN, GuardedHouse
+from tests.rules.support.stepped_service import SECOND, AheadClock, Asking, until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 

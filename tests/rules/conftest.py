@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.kafka.conftest import kafka, member
-from tests.rules.house import House
+from tests.rules.support.stepped_service import House
 
 __all__ = ["house", "kafka", "member", "wide_house"]
 

@@ -13,7 +13,7 @@ from conversations.kafka import clients, transactions
 from conversations.kafka.follow import Follower
 from conversations.ports import Positions
 from tests.integration.kafka.members import PARTITIONS, START, Member, topic, until
-from tests.rules.house import Asking, House
+from tests.rules.support.stepped_service import Asking, House
 
 pytestmark = pytest.mark.kafka
 

@@ -13,7 +13,7 @@ from conversations.kafka import transactions
 from conversations.kafka.log import KafkaLog
 from conversations.ports import ANY_SIZE, Produced, Record
 from conversations.stores.rocksdb import RocksStores
-from tests.rules.house import MORTAL, Answer, Ask, Asking, House, Tally, answer, until
+from tests.rules.support.stepped_service import MORTAL, Answer, Ask, Asking, House, Tally, answer, until
 
 pytestmark = pytest.mark.kafka
 

@@ -19,7 +19,7 @@ from conversations.protocol import rows
 from conversations.stores.rocksdb import RocksStores
 from conversations.worker import Worker
 from tests.integration.kafka.members import Member, restored, topic
-from tests.rules.house import Asking, House, until
+from tests.rules.support.stepped_service import Asking, House, until
 
 pytestmark = pytest.mark.kafka
 

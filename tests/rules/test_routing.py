@@ -9,7 +9,7 @@ from conversations.bodies import codec_of
 from conversations.errors import LogError
 from conversations.kafka.clients import describe_topics
 from conversations.protocol.command import Command, Send, encode_command
-from tests.rules.house import ASKING, SECOND, AheadClock, Answer, Asking, House, until
+from tests.rules.support.stepped_service import ASKING, SECOND, AheadClock, Answer, Asking, House, until
 
 pytestmark = pytest.mark.kafka
 

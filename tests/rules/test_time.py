@@ -8,7 +8,7 @@ from conversations import WorkerSettings
 from conversations.config import Periods
 from conversations.protocol.command import decode_command
 from conversations.worker import Worker
-from tests.rules.house import SECOND, Asking, House, until
+from tests.rules.support.stepped_service import SECOND, Asking, House, until
 
 pytestmark = pytest.mark.kafka
 

@@ -14,9 +14,9 @@ from multiprocessing import get_context
 from time import monotonic
 from typing import TextIO
 
-from tests.simulation.many import Outcome, prepare, run
-from tests.simulation.scenarios import SCENARIOS
-from tests.simulation.worlds import crowded, lonely, play
+from tests.simulation.support.many_seeds import Outcome, prepare, run
+from tests.simulation.support.scenarios import SCENARIOS
+from tests.simulation.support.worlds import crowded, lonely, play
 
 CHUNK = 50
 EVERY = 30.0

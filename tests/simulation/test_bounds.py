@@ -18,9 +18,9 @@ from conversations.protocol.envelope import Kind
 from conversations.protocol.topics import QUEUE, STATE, partition_of
 from conversations.testing import Simulation, bounds
 from conversations.worker.transmission import Transmission
-from tests.bad_input.forging import Forged, Known, stranger
-from tests.bad_input.places import Memory
-from tests.bad_input.services import PARTITIONS, shop, web
+from tests.bad_input.support.forging import Forged, Known, stranger
+from tests.bad_input.support.logs import Memory
+from tests.bad_input.support.services import PARTITIONS, shop, web
 from tests.bad_input.test_wire import known
 
 BYTES = "application/octet-stream"

@@ -9,7 +9,7 @@ import pytest
 from conversations import Brake, Dialog, GiveUp, Limits, PoisonPolicy, RetryLater, Service, Then, WorkerSettings
 from conversations.protocol.topics import partition_of
 from conversations.testing import PeerDialog, Simulation
-from tests.simulation.services import ECHO, Say
+from tests.simulation.support.services import ECHO, Say
 from tests.simulation.test_decisions import events
 from tests.simulation.test_parking import SECOND, Moody, texts
 

@@ -12,8 +12,8 @@ from conversations.protocol.command import Command, Send, encode_command
 from conversations.protocol.topics import COMMANDS
 from conversations.testing import PeerDialog, Simulation
 from conversations.testing.reading import visible
-from tests.simulation import services
-from tests.simulation.services import COUNTING, ECHO, REMINDERS, Add, Remind, Ring, Say, Total
+from tests.simulation.support import services
+from tests.simulation.support.services import COUNTING, ECHO, REMINDERS, Add, Remind, Ring, Say, Total
 
 WRONG = [timedelta(days=-2), timedelta(hours=-25), timedelta(seconds=-75), timedelta(seconds=75), timedelta(hours=25)]
 

@@ -12,7 +12,7 @@ from conversations.protocol.parked import Decision, Parked
 from conversations.protocol.topics import events_topic
 from conversations.testing import PeerDialog, Simulation
 from conversations.testing.reading import visible
-from tests.simulation.services import ECHO, Say
+from tests.simulation.support.services import ECHO, Say
 from tests.simulation.test_parking import SECOND, Moody, Ringing, texts
 
 HOLD = PoisonPolicy(delays=[], then=Then.HOLD)

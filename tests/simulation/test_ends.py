@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from conversations import Contract, Dialog, MessageType, PeerError, PoisonPolicy, Service
 from conversations.protocol.envelope import Kind
 from conversations.testing import Simulation
-from tests.simulation import records, services
-from tests.simulation.services import COUNTING, ECHO, NOTICES, Add, Grumble, Heard, Say, Total
+from tests.simulation.support import records, services
+from tests.simulation.support.services import COUNTING, ECHO, NOTICES, Add, Grumble, Heard, Say, Total
 
 SILENT = Contract("Silent", sent_by_any=[Say], lifetime=timedelta(minutes=10))
 

@@ -11,8 +11,8 @@ from conversations.protocol.command import Begin, Command, Operation, Send, enco
 from conversations.protocol.envelope import Kind
 from conversations.protocol.topics import COMMANDS
 from conversations.testing import Simulation
-from tests.simulation import records
-from tests.simulation.services import ECHO, Say
+from tests.simulation.support import records
+from tests.simulation.support.services import ECHO, Say
 
 EMPTY = b'{"text":"x"}'
 

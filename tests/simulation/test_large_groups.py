@@ -7,7 +7,7 @@ from conversations import Dialog, Service
 from conversations.config import WorkerSettings
 from conversations.testing import Simulation, bounds
 from conversations.worker import groups
-from tests.simulation.services import ECHO, Say
+from tests.simulation.support.services import ECHO, Say
 
 SETTINGS = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=1_000_000)
 

@@ -10,7 +10,7 @@ from conversations.protocol.command import Settle, Source, encode_command, to_pa
 from conversations.protocol.topics import COMMANDS
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of
-from tests.simulation.services import ECHO, Say
+from tests.simulation.support.services import ECHO, Say
 from tests.simulation.test_decisions import events
 from tests.simulation.test_parking import Moody
 

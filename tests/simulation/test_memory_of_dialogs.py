@@ -12,8 +12,8 @@ from conversations.protocol.envelope import HEADER_NAME, Kind
 from conversations.protocol.topics import partition_of
 from conversations.testing import Faults, Simulation
 from conversations.testing.reading import state_of, visible
-from tests.simulation import records, services
-from tests.simulation.services import COUNTING, ECHO, NOTICES, REMINDERS, Add, Heard, Remind, Ring, Say, Total
+from tests.simulation.support import records, services
+from tests.simulation.support.services import COUNTING, ECHO, NOTICES, REMINDERS, Add, Heard, Remind, Ring, Say, Total
 
 SLOW = Faults(seed=1, slow=1.0)
 

@@ -17,7 +17,7 @@ from conversations import (
 )  # fmt: skip
 from conversations.testing import Simulation
 from conversations.testing.reading import visible
-from tests.simulation.services import ECHO, Say
+from tests.simulation.support.services import ECHO, Say
 
 SECOND = timedelta(seconds=1)
 SLOW = [5 * SECOND, 60 * SECOND]

@@ -12,8 +12,8 @@ from conversations.protocol.envelope import Envelope, Kind, Prefix
 from conversations.protocol.parked import Parked
 from conversations.protocol.topics import COMMANDS
 from conversations.testing import Simulation
-from tests.simulation import records
-from tests.simulation.services import ECHO, Say
+from tests.simulation.support import records
+from tests.simulation.support.services import ECHO, Say
 from tests.simulation.test_decisions import HOLD, by_hand
 from tests.simulation.test_parking import SECOND, Moody
 

@@ -23,8 +23,8 @@ from conversations.protocol.topics import partition_of
 from conversations.testing import Faults, PeerDialog, Simulation
 from conversations_ops.operate.redrive.plan import Care, freeze
 from conversations_ops.operate.redrive.selection import Selector
-from tests.simulation import records
-from tests.simulation.services import ECHO, Say
+from tests.simulation.support import records
+from tests.simulation.support.services import ECHO, Say
 from tests.simulation.test_decisions import by_hand
 from tests.simulation.test_parking import texts
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, field_validator
 from conversations import Contract, Dialog, GiveUp, MessageType, PeerError, PoisonPolicy, Service, Then
 from conversations.poison import AT_ONCE
 from conversations.testing import Simulation
-from tests.simulation.services import ECHO, Say
+from tests.simulation.support.services import ECHO, Say
 
 ONCE = PoisonPolicy(exception=LookupError, delays=[], then=Then.END_DIALOG, code=1404, description="Unknown.")
 TWICE = PoisonPolicy(message=Say, delays=[AT_ONCE], then=Then.END_DIALOG, code=7, description="Tried twice.")

@@ -9,7 +9,7 @@ from conversations.protocol.command import Action
 from conversations.service import QueueDisabled
 from conversations.testing import Simulation
 from conversations.worker import inbound
-from tests.simulation.services import ECHO, Say
+from tests.simulation.support.services import ECHO, Say
 from tests.simulation.test_decisions import by_hand, events
 from tests.simulation.test_parking import SECOND, SLOW, Moody, Ringing, texts
 

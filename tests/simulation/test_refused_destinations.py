@@ -6,8 +6,8 @@ from conversations.protocol import rows
 from conversations.protocol.topics import partition_of
 from conversations.testing import Faults, PeerDialog, Simulation
 from conversations.testing.reading import state_of
-from tests.simulation import services
-from tests.simulation.services import COUNTING, Add, Total
+from tests.simulation.support import services
+from tests.simulation.support.services import COUNTING, Add, Total
 
 
 def dialog_in(sim: Simulation, peer: str, partition: int) -> PeerDialog:

@@ -10,7 +10,7 @@ from conversations.protocol import codes, letters, rows
 from conversations.protocol.envelope import decode
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE, STATE, events_topic, service_topic
 from conversations.testing import PeerDialog, Simulation, reading
-from tests.simulation.services import ECHO, NOTICES, Heard, Say
+from tests.simulation.support.services import ECHO, NOTICES, Heard, Say
 from tests.simulation.test_decisions import events
 
 LARGE = "x" * 5_000

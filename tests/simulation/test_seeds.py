@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.scenarios import SCENARIOS
-from tests.simulation.worlds import Scenario, World, crowded, lonely, play
+from tests.simulation.support.scenarios import SCENARIOS
+from tests.simulation.support.worlds import Scenario, World, crowded, lonely, play
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = int(os.environ.get("SIM_SEEDS", "400"))

@@ -15,10 +15,10 @@ from conversations.protocol.envelope import Kind
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
 from conversations.testing import Simulation, bounds, reading
 from conversations.worker.transmission import Transmission
-from tests.bad_input.accounts import order
-from tests.bad_input.forging import Forged, stranger
-from tests.bad_input.places import Memory
-from tests.bad_input.services import PARTITIONS, shop, web
+from tests.bad_input.support.forging import Forged, stranger
+from tests.bad_input.support.logs import Memory
+from tests.bad_input.support.outcomes import order
+from tests.bad_input.support.services import PARTITIONS, shop, web
 from tests.bad_input.test_wire import known, receipts
 from tests.simulation.test_bounds import counted
 

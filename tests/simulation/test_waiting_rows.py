@@ -14,9 +14,9 @@ from conversations.testing import Faults, Simulation
 from conversations.testing.reading import state_of, visible
 from conversations.worker import Worker
 from conversations.worker.waiting import FIRST_ROW
-from tests.simulation import records
-from tests.simulation.services import Heard
-from tests.slow_handlers.workshop import Task, Workshop, until
+from tests.simulation.support import records
+from tests.simulation.support.services import Heard
+from tests.slow_handlers.support.gated_service import Task, Workshop, until
 
 
 class Wake(BaseModel):

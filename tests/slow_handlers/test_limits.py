@@ -10,7 +10,7 @@ import pytest
 from conversations import LogError
 from conversations.lanes import Threads
 from conversations.worker import Worker
-from tests.slow_handlers.workshop import (
+from tests.slow_handlers.support.gated_service import (
     Blocking,
     Brief,
     BriefBlocking,

@@ -10,8 +10,8 @@ from conversations import Client, Kafka, WorkerSettings
 from conversations.crew import Crew, kafka_worker
 from conversations.kafka.admin import apply
 from conversations.kafka.transactions import TRANSACTION_TIMEOUT
-from tests.slow_handlers.workshop import Blocking, Task, Workshop
-from tests.waiting import until
+from tests.slow_handlers.support.gated_service import Blocking, Task, Workshop
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(180)]
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from tests.slow_handlers.workshop import Task, Waiting, Workshop, until
+from tests.slow_handlers.support.gated_service import Task, Waiting, Workshop, until
 
 
 @pytest.fixture

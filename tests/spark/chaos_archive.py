@@ -20,10 +20,10 @@ from conversations.config import Kafka
 from conversations_ops.broker import EmbeddedBroker
 from spark_jobs.reading.archived import read_archive, read_archived_set_aside
 from spark_jobs.running.session import spark_session
-from tests.spark.expected import Message, messages_of
-from tests.spark.killing import run_until_done
-from tests.spark.queues import PARTITIONS, Queues
-from tests.spark.unreliable import Unreliable
+from tests.spark.support.expected_messages import Message, messages_of
+from tests.spark.support.killing import run_until_done
+from tests.spark.support.queues import PARTITIONS, Queues
+from tests.spark.support.unreliable_wire import Unreliable
 
 MESSAGES_OF_A_DIALOG = 20
 

@@ -34,10 +34,10 @@ from conversations.protocol.partition_row import decode_partition
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
 from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.operate.state import tables
-from tests.acceptance.command_line import ROOT
-from tests.spark.killing import SHORT_LIVED
-from tests.spark.listening import LISTENER, READER, Story, commands, heard, refusals, wait_for, working
-from tests.waiting import until
+from tests.acceptance.support.command_line import ROOT
+from tests.spark.support.killing import SHORT_LIVED
+from tests.spark.support.listening_services import LISTENER, READER, Story, commands, heard, refusals, wait_for, working
+from tests.support.waiting import until
 
 REPEATED = 0.02
 """Share of the records that come again."""
@@ -105,7 +105,7 @@ class Driver:
         self.checkpoint, self.log = out / "checkpoint", out / "driver.log"
         arguments = [
             "--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace, "--cores", "2", "--service", READER, "--to", LISTENER,
-            "--contract", "tests.spark.listening:SPEECH", "--job", "chaos", "--from-json", str(out / "rows"),
+            "--contract", "tests.spark.support.listening_services:SPEECH", "--job", "chaos", "--from-json", str(out / "rows"),
             "--checkpoint", str(self.checkpoint), "--files", "1", "--json",
         ]  # fmt: skip
         environment = {

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from conversations.config import Kafka
 from spark_jobs.running.session import spark_session
-from tests.spark.troubles import Troubles, make_troubles
+from tests.spark.support.troubled_services import Troubles, make_troubles
 
 PATIENCE = 300
 """Seconds a test with Spark may take: its first query alone takes ten on a busy machine."""

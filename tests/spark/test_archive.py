@@ -23,10 +23,10 @@ from spark_jobs.reading.archived import (
 )
 from spark_jobs.reading.wire import Wire
 from spark_jobs.running.storage import Directory
-from tests.spark.expected import Message, messages_of
-from tests.spark.killing import run_until_done
-from tests.spark.queues import LOANS, PARTITIONS, Queues, Talk
-from tests.spark.unreliable import Unreliable
+from tests.spark.support.expected_messages import Message, messages_of
+from tests.spark.support.killing import run_until_done
+from tests.spark.support.queues import LOANS, PARTITIONS, Queues, Talk
+from tests.spark.support.unreliable_wire import Unreliable
 
 pytestmark = pytest.mark.kafka
 

@@ -12,8 +12,8 @@ from pyspark.testing import assertDataFrameEqual
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.rows import ParkRow
 from spark_jobs.dead_letter_triage import Asked, main, transform
-from tests.spark.state_rows import StateRows
-from tests.spark.troubles import Troubles
+from tests.spark.support.state_rows import StateRows
+from tests.spark.support.troubled_services import Troubles
 
 NOW = datetime(2026, 9, 1, 12, tzinfo=UTC)
 SCHEMA = (

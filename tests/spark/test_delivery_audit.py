@@ -28,15 +28,15 @@ from spark_jobs.audit.faults import FAULTS
 from spark_jobs.audit.inputs import Inputs, read_inputs
 from spark_jobs.delivery_audit import report, transform
 from spark_jobs.reading.wire import Wire
-from tests.simulation import scenarios
-from tests.simulation.services import COUNTING, ECHO, Add, Say, counter, echo
+from tests.simulation.support import scenarios
+from tests.simulation.support.services import COUNTING, ECHO, Add, Say, counter, echo
+from tests.simulation.support.worlds import Scenario, crowded, play
 from tests.simulation.test_parking import Moody
-from tests.simulation.worlds import Scenario, crowded, play
-from tests.spark.forging import Dialog
-from tests.spark.planted import ELSEWHERE, PLANTS, alone
-from tests.spark.talks import CHATS, COPIED, EACH, SAID, Talks
-from tests.spark.topics import Topics, topics_of_kafka, topics_of_memory
-from tests.waiting import until
+from tests.spark.support.forging import Dialog
+from tests.spark.support.planted_faults import ELSEWHERE, PLANTS, alone
+from tests.spark.support.talking_services import CHATS, COPIED, EACH, SAID, Talks
+from tests.spark.support.topics import Topics, topics_of_kafka, topics_of_memory
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 Place = tuple[str | None, bool | None]

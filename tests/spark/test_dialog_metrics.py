@@ -17,8 +17,8 @@ from conversations.protocol.topics import metrics_topic
 from conversations_ops.console.times import MINUTE, minute_of
 from spark_jobs.dialog_metrics import KEY, main, transform
 from spark_jobs.running.day_files import DayFiles
-from tests.spark.queues import Queues, Talk
-from tests.spark.troubles import Troubles
+from tests.spark.support.queues import Queues, Talk
+from tests.spark.support.troubled_services import Troubles
 
 START = datetime(2026, 9, 1, 12, tzinfo=UTC)
 SCHEMA = (

@@ -17,7 +17,7 @@ from conversations.protocol.envelope import Kind, encode
 from spark_jobs.errors import SourceError, explained
 from spark_jobs.reading.bodies import body_of
 from spark_jobs.reading.dialogs import in_order, read_dialogs, read_set_aside, stream_dialogs, stream_set_aside
-from tests.spark.queues import LOANS, Queues, Talk
+from tests.spark.support.queues import LOANS, Queues, Talk
 
 pytestmark = pytest.mark.kafka
 Said = tuple[str, bool, int | None, str]

@@ -14,7 +14,7 @@ from spark_jobs.reading.parked import parked
 from spark_jobs.reading.rows import newest, read_history, read_rows, services_of
 from spark_jobs.reading.wire import Wire
 from spark_jobs.stuck_dialogs import queues_off
-from tests.spark.troubles import Troubles
+from tests.spark.support.troubled_services import Troubles
 
 pytestmark = pytest.mark.kafka
 

@@ -26,7 +26,7 @@ from conversations_ops.operate.redrive.journal import Journal
 from conversations_ops.operate.redrive.outcomes import Outcome, count
 from conversations_ops.operate.redrive.plan import PlannedLetter, from_json
 from spark_jobs.redrive import PredicateError, letters_of, main, summary, transform
-from tests.waiting import until
+from tests.support.waiting import until
 
 SINCE = 1_790_000_000_000_000
 AT = datetime.fromtimestamp(SINCE / 1_000_000, UTC)

@@ -28,7 +28,7 @@ from spark_jobs.running.contracts import find_contract
 from spark_jobs.speak import SpeakError, base_of, main, raised_by_worker, speak, speaking, transform
 from spark_jobs.spoken import Speech
 from tests.spark.chaos_speak import Options, run
-from tests.spark.listening import (
+from tests.spark.support.listening_services import (
     LISTENER,
     READER,
     SPEECH,
@@ -41,7 +41,7 @@ from tests.spark.listening import (
     wait_for,
     working,
 )
-from tests.waiting import until
+from tests.support.waiting import until
 
 PARTITIONS = 3
 NOW = 1_800_000_000_000_000
@@ -189,9 +189,9 @@ def test_columns_that_do_not_fit_are_named(spark: SparkSession) -> None:
 
 
 def test_contracts_are_found_by_name() -> None:
-    assert find_contract("tests.spark.listening:SPEECH") is SPEECH
+    assert find_contract("tests.spark.support.listening_services:SPEECH") is SPEECH
     with pytest.raises(DeclarationError, match="no contract 'NOTHING'; it has: SPEECH"):
-        find_contract("tests.spark.listening:NOTHING")
+        find_contract("tests.spark.support.listening_services:NOTHING")
     with pytest.raises(DeclarationError, match=r"no module 'tests\.spark\.nothing'"):
         find_contract("tests.spark.nothing:SPEECH")
     with pytest.raises(DeclarationError, match="write it as module:NAME"):
@@ -282,7 +282,7 @@ def test_the_command_line_says_files_and_goes_on_where_it_was(
 
     def run_main(*more: str) -> tuple[int, dict[str, Any]]:
         where = ["--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace, "--json", "--job", "files"]
-        what = ["--service", READER, "--to", LISTENER, "--contract", "tests.spark.listening:SPEECH"]
+        what = ["--service", READER, "--to", LISTENER, "--contract", "tests.spark.support.listening_services:SPEECH"]
         code = main([*where, *what, "--from-json", str(rows), *more])
         return code, json.loads(capsys.readouterr().out)
 

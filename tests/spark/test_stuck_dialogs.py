@@ -14,8 +14,8 @@ from conversations.protocol.partition_row import PartitionRow
 from conversations.protocol.rows import QUEUE_ON, ParkRow
 from conversations.protocol.states import State
 from spark_jobs.stuck_dialogs import Bounds, main, queues_off, transform
-from tests.spark.state_rows import StateRows
-from tests.spark.troubles import Troubles
+from tests.spark.support.state_rows import StateRows
+from tests.spark.support.troubled_services import Troubles
 
 NOW = datetime(2026, 9, 1, 12, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)

@@ -12,7 +12,7 @@ import pytest
 from conversations.calls import Call
 from conversations.handlers import Handler
 from conversations.lanes import Inline, Mark, Run, Scheduler, Steps, Threads
-from tests import waiting
+from tests.support import waiting
 
 PATIENCE = 10.0
 until = partial(waiting.until, seconds=PATIENCE, pause=0.001)

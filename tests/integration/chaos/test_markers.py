@@ -10,10 +10,10 @@ from confluent_kafka import Producer
 
 from conversations.kafka.offsets import Place
 from conversations_ops.broker import EmbeddedBroker
-from tests import waiting
 from tests.chaos.cluster.markers import LOG_OF_TRANSACTIONS, Marker, complete, missing, write
 from tests.chaos.cluster.segments import batches, open_transactions
-from tests.integration.records import PATIENCE, new_topic, produce_in_transaction, read
+from tests.integration.support.records import PATIENCE, new_topic, produce_in_transaction, read
+from tests.support import waiting
 
 pytestmark = pytest.mark.kafka
 

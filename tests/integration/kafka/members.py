@@ -12,7 +12,7 @@ from conversations.kafka.log import KafkaLog
 from conversations.kafka.restore import KafkaRestore
 from conversations.ports import Out, Positions, Record
 from conversations.protocol.topics import service_topic
-from tests import waiting
+from tests.support import waiting
 
 PARTITIONS = 4
 START = Positions(None, None)

@@ -17,7 +17,7 @@ from conversations.ports import Positions
 from conversations.protocol.topics import QUEUE
 from conversations.worker import Worker
 from tests.integration.kafka.members import PARTITIONS, Member, fill, topic
-from tests.rules.house import Asking, House, until
+from tests.rules.support.stepped_service import Asking, House, until
 
 pytestmark = pytest.mark.kafka
 

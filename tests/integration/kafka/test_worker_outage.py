@@ -24,7 +24,7 @@ from conversations.units import HOUR, SECOND
 from conversations.worker import Worker
 from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.host.child import condition
-from tests import waiting
+from tests.support import waiting
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 

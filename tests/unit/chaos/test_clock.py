@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 
-from tests.acceptance.command_line import ROOT
+from tests.acceptance.support.command_line import ROOT
 
 PROGRAM = """
 from tests.chaos.clock import shift

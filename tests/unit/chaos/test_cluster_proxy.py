@@ -13,7 +13,7 @@ import pytest
 from conversations_ops.broker.server import HOST
 from conversations_ops.broker.sockets import free_ports
 from tests.chaos.cluster.proxy import CLIENTS, Effect, Proxy, Route, Trouble, Way
-from tests.waiting import until
+from tests.support.waiting import until
 
 PATIENCE = 10.0
 A_MOMENT = 0.3

@@ -15,7 +15,7 @@ from conversations.stores.memory import MemoryStores
 from conversations.units import SECOND
 from conversations.worker import Worker
 from conversations_ops.host.child import condition
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 def test_a_worker_whose_commit_is_not_answered_is_not_ready() -> None:

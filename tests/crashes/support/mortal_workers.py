@@ -1,0 +1,109 @@
+"""A service on a log in memory whose workers die: each death is a process that leaves its group without a word."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from functools import partial
+from uuid import uuid4
+
+from pydantic import BaseModel
+
+from conversations import Contract, Dialog, PoisonPolicy, Service, WorkerSettings
+from conversations.config import Kafka
+from conversations.local import LocalClient, MemoryCommands
+from conversations.memory.broker import MemoryBroker
+from conversations.memory.clock import SystemClock
+from conversations.memory.log import MemoryLog
+from conversations.protocol import rows
+from conversations.protocol.partition_row import PartitionRow, decode_partition
+from conversations.stores.memory import MemoryStores
+from conversations.testing.reading import state_of
+from conversations.worker import Worker
+from conversations.worker.stage import Stage
+from tests.support.waiting import step_until
+
+
+class Job(BaseModel):
+    n: int
+    stuck: bool = False
+    """Its handler does not return before it is let go."""
+    timer: bool = False
+    """Its handler sets a timer that is due at once, and whose handler does not return."""
+
+
+JOBS = Contract("Jobs", sent_by_initiator=[Job])
+until = partial(step_until, seconds=30)
+
+
+class House:
+    """A sender that works, and a service whose handlers wait as long as they are told to."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        self.broker = MemoryBroker(SystemClock())
+        self.begun, self.let_go = threading.Event(), threading.Event()
+        self.handled: list[int] = []
+        self.rows_seen: list[PartitionRow] = []
+        """The committed row of partition 0, as each stuck handler found it."""
+        self.sender = Service("sender", initiates=[JOBS])
+        self.slow = Service("slow", accepts=[JOBS], poison=[PoisonPolicy.service_broker()])
+        self.slow.on(Job)(self.work)
+        self.slow.on_timer()(self.ring)
+        for name in ("sender", "slow"):
+            self.broker.create_service(name, partitions)
+        self._threads: list[threading.Thread] = []
+
+    def work(self, job: Job, dialog: Dialog) -> None:
+        if job.timer:
+            dialog.set_timer(timedelta(0))
+        if job.stuck:
+            self._wait()
+        self.handled.append(job.n)
+
+    def ring(self, _dialog: Dialog) -> None:
+        self._wait()
+
+    def _wait(self) -> None:
+        self.rows_seen.append(self.row())
+        self.begun.set()
+        assert self.let_go.wait(30)
+
+    def worker(self, service: Service | None = None, *, batch: int = 100) -> Worker:
+        service = service or self.slow
+        settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), batch=batch)
+        worker = Worker(service, lambda: MemoryLog(self.broker, service.name), MemoryStores(), settings=settings)
+        worker.owner.share(Stage(uuid4().hex))  # each is a process of its own, and dies
+        return worker
+
+    def opened(self, *, batch: int = 100) -> Worker:
+        """A worker that has taken its partitions up; nothing else of it has happened."""
+        worker = self.worker(batch=batch)
+        until(lambda: bool(worker.partitions), worker)
+        return worker
+
+    def send(self, *jobs: Job) -> str:
+        """Send jobs on one dialog, as far as the queue of the service."""
+        client = LocalClient(self.sender, Kafka("memory"), MemoryCommands(self.broker, "sender"))
+        before = self.waiting_in_queue()
+        with client, client.begin_dialog("slow", JOBS) as dialog:
+            for job in jobs:
+                dialog.send(job)
+        sender = self.worker(self.sender)
+        until(lambda: self.waiting_in_queue() == before + len(jobs), sender)
+        sender.close()
+        return dialog.id
+
+    def waiting_in_queue(self) -> int:
+        return sum(record.visible for records in self.broker.queue("slow") for record in records)
+
+    def row(self, partition: int = 0) -> PartitionRow:
+        """The partition's row as it is committed."""
+        with self.broker.changed:
+            return decode_partition(state_of(self.broker, "slow")[partition][rows.PARTITION])
+
+
+def die(worker: Worker) -> None:
+    """End a worker as SIGKILL and its session's time-out do."""
+    log = worker.owner.log
+    assert isinstance(log, MemoryLog)
+    log.vanish()

@@ -1,0 +1,189 @@
+"""A peer that may write one queue and nothing else, and sends what it can think of."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from random import Random
+from typing import Any, cast
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from tests.bad_input import wire
+from tests.bad_input.support import raw_headers
+from tests.bad_input.support.forging import Forged, Known, stranger
+from tests.bad_input.support.services import PARTITIONS
+from tests.hostile.support.trading_services import GHOST
+
+PATIENCE = 60.0
+"""Seconds in which the broker must take, or refuse, everything."""
+GROUPS = 3
+"""Groups of dialogs that strangers put their dialogs into, per partition."""
+BAD = [row for row in wire.ROWS if not row.established and row not in (*wire.SIZES, *wire.COUNTS)]
+LISTS = [row for row in wire.COUNTS if not row.established]
+UNREADABLE = "\udcff\udcfe"
+BYTES = {"content_type": "application/octet-stream"}
+
+SHARES = {
+    "known": 15, "invented": 15, "ghost": 10, "refused": 10, "again": 14, "gap": 10, "bad": 14, "group": 5, "failing": 4,
+    "answer": 1, "blob": 1, "list": 0.5, "unreadable": 0.5,
+}  # fmt: skip
+"""What is drawn how often; what each is, say the methods of these names."""
+
+
+class Draws:
+    """Draws its records; the same seed draws the same kinds."""
+
+    def __init__(self, seed: str) -> None:
+        self.random = Random(seed)
+        self._row = -1
+        self._sent: list[Forged] = []
+        self.kinds: Counter[str] = Counter()
+
+    def records(self, count: int) -> Iterator[Forged]:
+        """Yield so many records, a few more where one thing takes two."""
+        names, weights = list(SHARES), list(SHARES.values())
+        for kind in self.random.choices(names, weights, k=count):
+            made: Callable[[Known], list[Forged]] = getattr(self, f"_{kind}")
+            partition = self.random.randrange(PARTITIONS)
+            records = made(self._stranger(partition))
+            if kind != "again":
+                records = [replace(it, partition=partition) for it in records]
+            self._sent = [*self._sent, *records][-200:]
+            self.kinds[kind] += len(records)
+            yield from records
+
+    def _stranger(self, partition: int, **fields: Any) -> Known:
+        known = stranger(time.time_ns() // 1_000, self.random, partition)
+        return replace(known, prefix=replace(known.prefix, **fields))
+
+    def _known(self, k: Known) -> list[Forged]:
+        """An order in the name of somebody else, which the answer goes to."""
+        return [k.record(k.message())]
+
+    def _invented(self, k: Known) -> list[Forged]:
+        """An order of a service that nobody has heard of."""
+        return [k.record(k.prefixed(from_service=f"nobody-{self.random.getrandbits(60)}"))]
+
+    def _ghost(self, k: Known) -> list[Forged]:
+        """An order whose answer, a large one, goes to a queue that is not there."""
+        said = k.message(b'{"n": 1, "size": 20000}', prefix=replace(k.prefix, from_service=GHOST))
+        return [k.record(said)]
+
+    def _refused(self, k: Known) -> list[Forged]:
+        """What begins no dialog: of another contract, too late, over, far ahead."""
+        return [
+            k.record(
+                self.random.choice([
+                    k.prefixed(contract="Gossip"), k.prefixed(accept_until=k.now - 1), k.prefixed(expires_at=k.now - 1),
+                    k.message(seq=2_000, prefix=replace(k.prefix, contract="Gossip")), k.prefixed(from_initiator=False),
+                ])
+            )
+        ]  # fmt: skip
+
+    def _again(self, k: Known) -> list[Forged]:
+        """What was sent before."""
+        small = [it for it in self._sent if len(it.value or b"") < 10_000 and not _is_unreadable(it)]
+        return [self.random.choice(small)] if small else self._known(k)
+
+    def _gap(self, k: Known) -> list[Forged]:
+        """A dialog whose second message never comes, and two behind it."""
+        later = [k.message(bytes(8_000), "Blob", seq=number, **BYTES) for number in (2, 3)]
+        return [k.record(it) for it in (k.message(), *later)]
+
+    def _bad(self, k: Known) -> list[Forged]:
+        """The next of the table of bad records: headers, bytes, numbers, lengths, keys."""
+        self._row = (self._row + 1) % len(BAD)
+        return [BAD[self._row].forge(k)]
+
+    def _group(self, k: Known) -> list[Forged]:
+        """One more dialog of a group with many."""
+        return [replace(k.record(k.message()), key=b"group-%d" % self.random.randrange(GROUPS))]
+
+    def _failing(self, k: Known) -> list[Forged]:
+        """An order whose handler raises."""
+        return [k.record(k.message(b'{"n": -1}'))]
+
+    def _answer(self, k: Known) -> list[Forged]:
+        """A small order with an answer of 800 KB."""
+        return [k.record(k.message(b'{"n": 2, "size": 800000}'))]
+
+    def _blob(self, k: Known) -> list[Forged]:
+        """Zeros, packed small: a body just below its limit, one above it, and no envelope at all."""
+        size = self.random.choice([890_000, 1_500_000])
+        return [k.record(k.message(bytes(size), "Blob", **BYTES)), k.raw(bytes(1_800_000))]
+
+    def _list(self, k: Known) -> list[Forged]:
+        """An acknowledgement of more numbers than anybody may skip."""
+        return [self.random.choice(LISTS).forge(k)]
+
+    def _unreadable(self, k: Known) -> list[Forged]:
+        """A header whose name is no text."""
+        record = k.record(k.message())
+        return [replace(record, headers=[(UNREADABLE, b"x"), *(record.headers or [])])]
+
+
+def _is_unreadable(record: Forged) -> bool:
+    return any(name == UNREADABLE for name, _ in record.headers or ())
+
+
+class Attacker:
+    """Writes one topic, under a login that may do nothing else."""
+
+    def __init__(self, bootstrap: str, login: dict[str, str], topic: str, draws: Draws) -> None:
+        self._bootstrap, self._login, self._topic, self.draws = bootstrap, login, topic, draws
+        self._producer = Producer({
+            "bootstrap.servers": bootstrap, **login, "compression.type": "zstd", "message.max.bytes": 300_000_000,
+            "batch.num.messages": 1, "linger.ms": 0,
+        })  # fmt: skip
+        self.ends: dict[int, int] = {}
+        """Offset behind its last record, by partition."""
+        self.sent = self.refused = 0
+        """Records the broker took, and that it did not."""
+
+    def send(self, record: Forged) -> None:
+        """Send one; it is there after ``flush``."""
+        if _is_unreadable(record):
+            names = [(name.encode("utf-8", "surrogateescape"), content) for name, content in record.headers or ()]
+            raw_headers.produce(
+                self._bootstrap,
+                (self._topic, record.partition),
+                record.key or b"",
+                record.value or b"",
+                names,
+                self._login,
+            )
+            self.sent += 1
+            return
+        produce: Any = self._producer.produce
+        while True:
+            try:
+                produce(
+                    self._topic, record.value, record.key, record.partition, self._delivered, None, 0, record.headers
+                )
+                break
+            except BufferError:
+                self._producer.poll(0.1)
+        self._producer.poll(0)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.refused += 1
+            return
+        self.sent += 1
+        partition, offset = cast("int", message.partition()), cast("int", message.offset())
+        self.ends[partition] = max(self.ends.get(partition, 0), offset + 1)
+
+    def flush(self) -> None:
+        """Wait until the broker has said yes or no to everything."""
+        left = self._producer.flush(PATIENCE)
+        assert left == 0, f"{left} records of the attacker were neither taken nor refused"
+
+    def may_write(self, topic: str) -> bool:
+        """Say whether a record can be written to another topic too."""
+        before = self.refused
+        self._producer.produce(topic, b"x", on_delivery=self._delivered)
+        self._producer.flush(PATIENCE)
+        return self.refused == before

@@ -1,0 +1,122 @@
+"""A namespace in whose topics somebody has written whatever may hurt whoever reads them: no worker runs, rows are planted."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID, uuid4
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from conversations.config import Kafka
+from conversations.kafka.admin import apply
+from conversations.protocol import letters as names
+from conversations.protocol import rows
+from conversations.protocol.declarations import ServiceDeclaration
+from conversations.protocol.endpoint import NEVER, Endpoint
+from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
+from conversations.protocol.partition_row import PartitionRow, encode_partition
+from conversations.protocol.topics import DEAD_LETTER, STATE, catalog_topic, events_topic, service_topic
+from tests.hostile.support.texts import HOSTILE
+
+TEXT = HOSTILE.replace("\udc9b", "")
+"""What UTF-8 can say of it."""
+REDRIVE = "rd-1"
+DESK = "desk"
+
+
+class Planted:
+    """The service "desk" with a failed message, a letter and a queue that is off, and bad records in every shared topic."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.kafka = Kafka(bootstrap, namespace=f"h{uuid4().hex[:10]}")
+        apply(self.kafka, [ServiceDeclaration(DESK), ServiceDeclaration("clerk")], 1, 1)
+        self._producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+        self.dialog = uuid4()
+        self.letter = f"{DESK}.queue-0-7"
+        """What waits for an operator."""
+        self.over = f"{DESK}.queue-0-9"
+        """What no dialog waits for."""
+        self._plant_rows()
+        self._plant_letters()
+        self._plant_events()
+        self._plant_catalog()
+
+    def put(
+        self, topic: str, key: bytes, value: bytes | None, headers: list[tuple[str, str | bytes | None]] | None = None
+    ) -> None:
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            assert error is None, error
+
+        self._producer.produce(topic, value, key, 0, delivered, headers=headers or [])
+        assert self._producer.flush(30) == 0
+
+    def _plant_rows(self) -> None:
+        topic = service_topic(self.kafka.namespace, DESK, STATE)
+        self._plant_parked(topic, self.dialog, 7)
+        broken = uuid4()
+        self.put(topic, rows.PARK + rows.identity(broken.bytes, initiator=False), b"none")
+        self.put(topic, rows.ENDPOINT + rows.identity(broken.bytes, initiator=False), b"none")
+        self.put(topic, rows.letter_key("x.queue", 9), bytes(8))
+        row = PartitionRow(off="operator", off_since=10**18, off_by=TEXT, off_reason=TEXT)
+        self.put(topic, rows.PARTITION, encode_partition(row))
+
+    def _plant_parked(self, topic: str, dialog: UUID, offset: int) -> None:
+        own = rows.identity(dialog.bytes, initiator=False)
+        endpoint = Endpoint(
+            dialog.bytes, False, contract="Tasks", service=DESK, peer="clerk", key=str(dialog), peer_key=str(dialog),
+            expires_at=NEVER,
+        )  # fmt: skip
+        self.put(topic, rows.ENDPOINT + own, rows.encode_endpoint(endpoint, rows.encode_constant(endpoint)))
+        park = rows.ParkRow(due=NEVER, next=2, size=5, since=10**18, ticket=3, failure=f"ValueError{TEXT}: {TEXT}")
+        self.put(topic, rows.PARK + own, rows.encode_park(park))
+        prefix = Prefix(dialog.bytes, True, "Tasks", "clerk", DESK, str(dialog), False, 0, -1)
+        task = Envelope(
+            prefix, Kind.MESSAGE, 0, -1, message_type="Task", content_type="application/json", body=TEXT.encode()
+        )
+        head = rows.WaitingRow(f"x.{DESK}.queue", offset, 0, True, 4, b"k", b"", encode(task))
+        self.put(topic, rows.numbered(rows.PARKED, own, 0), rows.encode_waiting(head))
+
+    def _plant_letters(self) -> None:
+        topic, text = service_topic(self.kafka.namespace, DESK, DEAD_LETTER), TEXT.encode()
+        prefix = Prefix(uuid4().bytes, True, "Tasks", DESK, "clerk", "key", False, 0, -1)
+        task = Envelope(prefix, Kind.MESSAGE, 0, -1, message_type="Task", content_type="application/json", body=text)
+        ours: dict[str, bytes] = {
+            names.REASON: text, names.SOURCE_TOPIC: b"x.desk.queue", names.SOURCE_OFFSET: b"9", names.FAILED_AT: b"9" * 18,
+            names.SEQUENCE: b"0", names.EXCEPTION: text, names.EXCEPTION_MESSAGE: text, names.CONVERSATION: text,
+            names.MESSAGE_TYPE: text,
+        }  # fmt: skip
+        self.put(topic, b"k", encode(task), [*ours.items()])
+        for name, value in ((names.SEQUENCE, b"abc"), (names.FAILED_AT, b"9" * 5_000), (names.SOURCE_OFFSET, text)):
+            self.put(topic, text, text, [*(ours | {name: value}).items()])
+        self.put(topic, text, None, [(f"kafka_dlt-{TEXT}", text)])
+
+    def _plant_events(self) -> None:
+        told: Mapping[str, Any] = {
+            "redrive": REDRIVE, "by": TEXT, "reason": TEXT, "at": 10**18, "outcomes": {TEXT: 5, "open": 1}
+        }  # fmt: skip
+        for event in ("REDRIVE_STARTED", "REDRIVE_PROGRESS"):
+            self.event(json.dumps({"event": event, **told}).encode())
+        for bad in (
+            b"", b"\xff", b"[]", b"5", b"{}", b"[" * 100_000, json.dumps({"event": TEXT}).encode(),
+            b'{"event": "REDRIVE_ENDED", "redrive": "rd-1", "outcomes": {}}',
+            b'{"event": "RETURNED", "command": []}', b'{"event": "COMMAND_REFUSED", "command": {}}',
+            json.dumps({"event": "RESUBMITTING", "conversation": TEXT, "letters": [TEXT], "at": TEXT}).encode(),
+            json.dumps({"event": "REDRIVE_STARTED", "redrive": REDRIVE, "by": TEXT, "outcomes": TEXT}).encode(),
+        ):  # fmt: skip
+            self.event(bad)
+
+    def event(self, value: bytes) -> None:
+        self.put(events_topic(self.kafka.namespace), TEXT.encode(), value)
+
+    def _plant_catalog(self) -> None:
+        topic = catalog_topic(self.kafka.namespace)
+        entry = json.dumps(
+            {"partitions": 1, "accepts": {TEXT: {TEXT: [TEXT]}}, "initiates": 5, "retries": [TEXT]}
+        ).encode()
+        self.put(topic, b"service/ghost", entry)
+        self.put(topic, f"service/{TEXT}".encode(), entry)
+        self.put(topic, b"service/" + b"x" * 128, entry)
+        self.put(topic, b"service/lost", b"not JSON")
+        self.put(topic, f"service/{DESK}".encode(), entry)
+        self.put(topic, f"schema/{TEXT}".encode(), TEXT.encode())
+        self.put(topic, TEXT.encode(), TEXT.encode())

@@ -1,0 +1,69 @@
+"""The clerk of the rules' tests on a broker that asks who one is; everybody else in the house may do everything."""
+
+from conversations import Kafka, WorkerSettings
+from conversations.kafka.log import KafkaLog
+from conversations.memory.clock import SystemClock
+from conversations.protocol.topics import catalog_topic, events_topic
+from conversations.stores.memory import MemoryStores
+from conversations.worker import Worker
+from tests.rights.support.authorizing_kafka import GuardedBroker, Right
+from tests.rules.support.stepped_service import House
+
+OWN = (
+    ("READ", "TOPIC", "queue"),
+    ("READ", "TOPIC", "commands"),
+    ("WRITE", "TOPIC", "commands"),
+    ("READ", "TOPIC", "state"),
+    ("WRITE", "TOPIC", "state"),
+    ("WRITE", "TOPIC", "dead-letter"),
+)
+
+
+class GuardedHouse(House):
+    """A house whose clerk logs in, with the least rights that a worker needs."""
+
+    def __init__(self, broker: GuardedBroker) -> None:
+        super().__init__(broker.bootstrap)
+        self.broker = broker
+        self.group = f"{self.kafka.namespace}.clerk"
+        for right in self.rights:
+            broker.grant("clerk", [right])
+
+    @property
+    def own(self) -> list[Right]:
+        """Rights without which there is no work."""
+        own = [(operation, kind, self.topic(name)) for operation, kind, name in OWN]
+        return [
+            *own,
+            ("READ", "TOPIC", catalog_topic(self.kafka.namespace)),
+            ("READ", "GROUP", self.group),
+            ("WRITE", "TRANSACTIONAL_ID", f"{self.group}.*"),
+        ]
+
+    @property
+    def events_right(self) -> Right:
+        return "WRITE", "TOPIC", events_topic(self.kafka.namespace)
+
+    def right_to(self, peer: str) -> Right:
+        """The right to send to a peer."""
+        return "WRITE", "TOPIC", self.topic("queue", peer)
+
+    @property
+    def rights(self) -> list[Right]:
+        """All rights of the clerk."""
+        return [*self.own, self.events_right, self.right_to("asker"), self.right_to("other")]
+
+    def lose(self, *rights: Right) -> None:
+        """Take rights of the clerk away."""
+        self.broker.take_away("clerk", rights)
+
+    def guarded_worker(self, settings: WorkerSettings | None = None, clock: SystemClock | None = None) -> Worker:
+        """Make a worker that logs in as the clerk."""
+        address = Kafka(self.broker.guarded, namespace=self.kafka.namespace, settings=GuardedBroker.login("clerk"))
+        worker = Worker(
+            self.service(), lambda: KafkaLog(address, "clerk"), MemoryStores(), settings=settings or WorkerSettings(),
+            clock=clock, namespace=address.namespace,
+        )  # fmt: skip
+        self.workers.append(worker)
+        self._closing.callback(worker.close)
+        return worker

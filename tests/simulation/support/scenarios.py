@@ -1,0 +1,457 @@
+"""What services and their peers do in every world; whatever goes wrong there, results and invariants are the same."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+from conversations import Then, WorkerSettings
+from conversations.config import Limits
+from conversations.protocol.identifiers import uuid_text
+from conversations.testing import PeerDialog, Simulation
+from conversations.testing.ledger import Handled
+from conversations.testing.reading import state_of
+from examples.loans import CREDIT, FRAUD, LOANS, Apply, Approved, CreditChecked, FraudChecked, Refused, loans
+from tests.simulation.support import records, services
+from tests.simulation.support.services import (
+    COUNTING,
+    ECHO,
+    NOTICES,
+    REMINDERS,
+    SCATTERING,
+    Add,
+    Gathered,
+    Heard,
+    Remind,
+    Ring,
+    Say,
+    Scatter,
+    Total,
+)
+from tests.simulation.support.worlds import Scenario, World
+
+LONGEST = timedelta(days=1, hours=1)
+"""After this every dialog is over, whatever happened to it."""
+GRUMBLE = f"{services.Grumble.__module__}.{services.Grumble.__qualname__}"
+
+
+def settings(**limits: int) -> WorkerSettings:
+    """Settings of a simulated worker, with other limits."""
+    return WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=1_000_000, limits=Limits(**limits))
+
+
+# -- what services do ------------------------------------------------------------------------------------------------
+
+
+def saga(world: World) -> None:
+    """Two related dialogs per applicant, whose answers meet in the group's state."""
+    with world.simulation(loans) as sim:
+        credit, fraud = sim.peer("credit", accepts=[CREDIT]), sim.peer("fraud", accepts=[FRAUD])
+        applicants = [sim.peer("web").begin_dialog("loans", LOANS) for _ in range(3)]
+        for index, applicant in enumerate(applicants):
+            applicant.send(Apply(customer=f"c{index}", amount=Decimal(10 + index)))
+        sim.run()
+        assert len(credit.dialogs()) == len(fraud.dialogs()) == 3
+        good = world.random.randrange(3)
+        for index, (check, other) in enumerate(zip(credit.dialogs(), fraud.dialogs(), strict=True)):
+            check.send(CreditChecked(score=700 if index == good else 100))
+            other.send(FraudChecked(suspicious=False))
+        sim.run()
+        answers = sorted(type(answer).__name__ for applicant in applicants for answer in applicant.received())
+        approved = answers.count(Approved.__name__)
+        assert approved in {0, 1}
+        assert len(answers) == 3 == answers.count(Refused.__name__) + approved
+        assert sim.open_dialogs() == []
+        sim.check_invariants()
+
+
+def counting(world: World) -> None:
+    """State that every message changes, in three dialogs at a time."""
+    with world.simulation(services.counter()) as sim:
+        dialogs = [sim.peer("web").begin_dialog("counter", COUNTING) for _ in range(3)]
+        count(world, sim, dialogs)
+        finish(sim, dialogs)
+
+
+def count(world: World, sim: Simulation, dialogs: list[PeerDialog]) -> None:
+    """Say numbers on several dialogs, some at a time, and find the right totals."""
+    said: list[list[int]] = [[] for _ in dialogs]
+    for _ in range(world.random.randrange(1, 4)):
+        for _ in range(world.random.randrange(1, 8)):
+            which, amount = world.random.randrange(len(dialogs)), world.random.randrange(100)
+            dialogs[which].send(Add(amount=amount))
+            said[which].append(amount)
+        sim.run()
+    for which, dialog in enumerate(dialogs):
+        totals = [sum(said[which][: n + 1]) for n in range(len(said[which]))]
+        assert dialog.received() == [Total(total=total) for total in totals]
+    sim.check_invariants()
+
+
+def echoing(world: World) -> None:
+    """One dialog, many messages, an asynchronous handler."""
+    random = world.random
+    with world.simulation(services.echo()) as sim:
+        dialog = sim.peer("web").begin_dialog("echo", ECHO)
+        texts = [f"{n}" for n in range(random.randrange(1, 30))]
+        for text in texts:
+            dialog.send(Say(text=text))
+            if random.random() < 0.2:
+                sim.run()
+        sim.run()
+        assert dialog.received() == [Say(text=text) for text in texts]
+        sim.check_invariants()
+        finish(sim, [dialog])
+
+
+def forgetting(world: World) -> None:
+    """Fire and forget: send, end, and never look back."""
+    with world.simulation(services.sink()) as sim:
+        count = world.random.randrange(1, 10)
+        for index in range(count):
+            dialog = sim.peer("web").begin_dialog("sink", NOTICES)
+            for number in range(3):
+                dialog.send(Heard(text=f"{index}/{number}"))
+            dialog.end()
+        sim.run()
+        assert sim.open_dialogs() == []
+        handled = [entry for entry in sim.broker.ledger.handled if entry.service == "sink"]
+        assert len(handled) == 3 * count
+        sim.check_invariants()
+
+
+def scattering(world: World) -> None:
+    """A fan-out of related dialogs, gathered under one lock."""
+    with world.simulation(services.scatterer(), services.laborer()) as sim:
+        dialog = sim.peer("web").begin_dialog("scatterer", SCATTERING)
+        parts = world.random.randrange(1, 12)
+        dialog.send(Scatter(parts=parts))
+        sim.run()
+        assert dialog.take(Gathered).numbers == list(range(parts))
+        assert sim.open_dialogs() == []
+        sim.check_invariants()
+
+
+def ringing(world: World) -> None:
+    """Timers, each set by the one before it."""
+    with world.simulation(services.bell()) as sim:
+        dialog = sim.peer("web").begin_dialog("bell", REMINDERS)
+        times = world.random.randrange(1, 5)
+        dialog.send(Remind(times=times))
+        sim.advance(timedelta(minutes=times, seconds=1))
+        assert dialog.received() == [Ring(count=n + 1) for n in range(times)]
+        assert dialog.ended
+        assert sim.open_dialogs() == []
+        sim.check_invariants()
+
+
+def quarrelling(world: World) -> None:
+    """Errors of the application, poison, and ends from both sides, some at the same moment."""
+    random = world.random
+    with world.simulation(services.moody(), raise_failures=False) as sim:
+        web = sim.peer("web")
+        dialogs = [web.begin_dialog("moody", ECHO) for _ in range(4)]
+        for _ in range(random.randrange(2, 12)):
+            dialog = random.choice(dialogs)
+            if not dialog.ended:
+                speak(world, dialog)
+            if random.random() < 0.4:
+                sim.run()
+        sim.run()
+        sim.check_invariants()
+        for dialog in dialogs:
+            if dialog.error:
+                assert dialog.error.code in {7, 500}
+        assert {letter.exception for letter in sim.dead_letters("moody") if letter.exception} <= {GRUMBLE}
+        sim.advance(LONGEST)
+        assert sim.open_dialogs() == []
+        sim.check_invariants()
+
+
+def speak(world: World, dialog: PeerDialog) -> None:
+    """Say something the moody service may take offence at, or end."""
+    what = world.random.choice(["a", "b", "error", "poison", "end", "end with error"])
+    if what == "end":
+        dialog.end()
+    elif what == "end with error":
+        dialog.end_with_error(3, "enough")
+    else:
+        dialog.send(Say(text=what))
+
+
+# -- what is at stake ------------------------------------------------------------------------------------------------
+
+
+def moving(world: World) -> None:
+    """Partitions wander between live workers while handlers are slow, and some members are zombies."""
+    world.at_least(workers=2, move=0.15, stall=0.1, slow=0.3)
+    with world.simulation(services.counter(), partitions=4) as sim:
+        dialogs = [sim.peer("web").begin_dialog("counter", COUNTING) for _ in range(4)]
+        count(world, sim, dialogs)
+        finish(sim, dialogs)
+
+
+def overlapping(world: World) -> None:
+    """Handlers return between the attempts of a commit, and while one is decided: what they say comes after it."""
+    world.at_least(slow=0.4, overlap=0.6, abort=0.3)
+    with world.simulation(services.counter()) as sim:
+        dialogs = [sim.peer("web").begin_dialog("counter", COUNTING) for _ in range(3)]
+        count(world, sim, dialogs)
+        finish(sim, dialogs)
+
+
+def refusing(world: World) -> None:
+    """Queues take no records now and then, while handlers go on: what is said on a dialog keeps its order."""
+    world.at_least(workers=2, slow=0.4, overlap=0.6, refuse=0.4, move=0.15)
+    random = world.random
+    with world.simulation(services.counter(), services.echo()) as sim:
+        totals = [sim.peer(name).begin_dialog("counter", COUNTING) for name in ("web", "app", "web")]
+        texts = [sim.peer(name).begin_dialog("echo", ECHO) for name in ("app", "web")]
+        said: dict[str, list[int]] = {dialog.id: [] for dialog in (*totals, *texts)}
+        for _ in range(random.randrange(2, 8)):
+            for _ in range(random.randrange(1, 10)):
+                dialog, number = random.choice([*totals, *texts]), random.randrange(100)
+                dialog.send(Add(amount=number) if dialog in totals else Say(text=str(number)))
+                said[dialog.id].append(number)
+            sim.advance(timedelta(seconds=random.choice([0, 0, 0, 1, 5, 70])))
+        sim.advance(timedelta(minutes=20))
+        for dialog in totals:
+            numbers = said[dialog.id]
+            assert dialog.received() == [Total(total=sum(numbers[: n + 1])) for n in range(len(numbers))]
+        for dialog in texts:
+            assert dialog.received() == [Say(text=str(number)) for number in said[dialog.id]]
+        for dialog in (*totals, *texts):
+            dialog.end()
+        sim.advance(timedelta(minutes=20))
+        assert sim.open_dialogs() == []
+        sim.check_invariants()
+
+
+def misdating(world: World) -> None:
+    """The machines' clocks are up to two days off, and jump: totals, timers and ends are as ever."""
+    world.at_least(workers=2, skew=0.2, crash=0.05, move=0.05)
+    with world.simulation(services.counter(), services.bell()) as sim:
+        web = sim.peer("web")
+        dialogs = [web.begin_dialog("counter", COUNTING, lifetime=timedelta(hours=2)) for _ in range(2)]
+        bell = web.begin_dialog("bell", REMINDERS)
+        times = world.random.randrange(1, 4)
+        bell.send(Remind(times=times))
+        count(world, sim, dialogs)
+        sim.advance(timedelta(minutes=times, seconds=1))
+        assert bell.received() == [Ring(count=n + 1) for n in range(times)]
+        finish(sim, dialogs)
+
+
+def dying(world: World) -> None:
+    """Processes die before, within and after their transactions, also while they restore old local copies."""
+    world.at_least(workers=2, crash=0.2, hang=0.1, survive=0.7)
+    with world.simulation(services.counter()) as sim:
+        dialogs = [sim.peer("web").begin_dialog("counter", COUNTING) for _ in range(3)]
+        count(world, sim, dialogs)
+        finish(sim, dialogs)
+
+
+def poisoning(world: World) -> None:
+    """Poison ends its own dialog, with every later message of it kept; all others say everything they have to say."""
+    random = world.random
+    with world.simulation(services.moody(), raise_failures=False) as sim:
+        dialogs = [sim.peer("web").begin_dialog("moody", ECHO) for _ in range(6)]
+        poisoned = set(random.sample(range(6), random.randrange(1, 4)))
+        texts: list[list[str]] = [[] for _ in dialogs]
+        for number in range(random.randrange(2, 6)):
+            for which, dialog in enumerate(dialogs):
+                if not dialog.ended:
+                    text = "poison" if which in poisoned and number == 1 else f"{number}"
+                    dialog.send(Say(text=text))
+                    texts[which].append(text)
+            if random.random() < 0.5:
+                sim.run()
+        sim.run()
+        for which, dialog in enumerate(dialogs):
+            if which in poisoned:
+                assert dialog.error is not None
+                assert dialog.error.code == 500
+                assert dialog.received() in ([Say(text="0")], [])  # an ERROR overtakes what is on its way
+            else:
+                assert dialog.error is None
+                assert dialog.received() == [Say(text=text) for text in texts[which]]
+        kept = sorted((letter.conversation, letter.sequence) for letter in sim.dead_letters("moody"))
+        letters = [(dialogs[which].id, number) for which in poisoned for number in range(1, len(texts[which]))]
+        assert [entry for entry in kept if entry[1] >= 0] == sorted(letters)
+        sim.check_invariants()
+        finish(sim, [dialog for which, dialog in enumerate(dialogs) if which not in poisoned])
+
+
+def waiting(world: World) -> None:
+    """Handlers that take several steps, with room for a handful of messages that wait: the queue pauses, nothing is lost."""
+    world.at_least(slow=0.5)
+    with world.simulation(services.echo(), settings=settings(waiting_bytes=600, cached_endpoints=3)) as sim:
+        dialogs = [sim.peer("web").begin_dialog("echo", ECHO) for _ in range(world.random.randrange(2, 7))]
+        texts = [[f"{which}/{n}" for n in range(world.random.randrange(1, 8))] for which in range(len(dialogs))]
+        for which, dialog in enumerate(dialogs):
+            for text in texts[which]:
+                dialog.send(Say(text=text))
+        sim.run()
+        for which, dialog in enumerate(dialogs):
+            assert dialog.received() == [Say(text=text) for text in texts[which]]
+        sim.check_invariants()
+        finish(sim, dialogs)
+
+
+def expiring(world: World) -> None:
+    """Lifetimes of minutes: whoever is silent for longer is told, on both sides, and nothing is left behind."""
+    random = world.random
+    with world.simulation(services.counter()) as sim:
+        web = sim.peer("web")
+        dialogs = [
+            web.begin_dialog("counter", COUNTING, lifetime=timedelta(minutes=random.randrange(1, 9))) for _ in range(4)
+        ]
+        for _ in range(random.randrange(1, 5)):
+            for dialog in dialogs:
+                if not dialog.ended and random.random() < 0.5:
+                    dialog.send(Add(amount=random.randrange(10)))
+            sim.advance(timedelta(seconds=random.randrange(1, 200)))
+        sim.advance(timedelta(minutes=10))
+        assert sim.open_dialogs() == []
+        for dialog in dialogs:
+            assert dialog.ended
+            assert dialog.error is None or dialog.error.code in {-8489, -8470}
+        sim.check_invariants()
+        forgotten(sim)
+
+
+def relaying(world: World) -> None:
+    """Each message begins a dialog of its own in another partition, by a command in the same transaction."""
+    with world.simulation(services.hub()) as sim:
+        sink = sim.peer("sink", accepts=[NOTICES])
+        dialogs = [sim.peer("web").begin_dialog("hub", COUNTING) for _ in range(2)]
+        amounts = [world.random.randrange(1_000) for _ in range(world.random.randrange(1, 9))]
+        for amount in amounts:
+            world.random.choice(dialogs).send(Add(amount=amount))
+        sim.run()
+        heard = sorted(tuple(Heard.model_validate(body).text for body in d.received()) for d in sink.dialogs())
+        assert heard == sorted((f"{amount}", "and more") for amount in amounts)
+        sim.check_invariants()
+        finish(sim, dialogs)
+
+
+def confusing(world: World) -> None:
+    """Torn, forged and misrouted records among the genuine ones: each is set aside with its bytes, none has an effect."""
+    world.at_least(noise=0.3, duplicate=0.2)
+    counting(world)
+
+
+def replaying(world: World) -> None:
+    """Everything in the queues is appended again, before and after the end, at both sides."""
+    with world.simulation(services.counter()) as sim:
+        dialogs = [sim.peer("web").begin_dialog("counter", COUNTING) for _ in range(2)]
+        count(world, sim, dialogs)
+        for service in ("counter", "web"):
+            if world.random.random() < 0.7:
+                records.replay(sim, service)
+        count_again = [len(dialog.received()) for dialog in dialogs]
+        finish(sim, dialogs)
+        for service in ("counter", "web"):
+            records.replay(sim, service)
+        sim.run()
+        assert [len(dialog.received()) for dialog in dialogs] == count_again
+        assert sim.open_dialogs() == []
+        sim.check_invariants()
+
+
+def overflowing(world: World) -> None:
+    """Room for three records behind a gap: more of them end the dialog, told to both sides, with the bytes kept."""
+    world.at_least(reorder=0.4)
+    with world.simulation(services.echo(), settings=settings(held_messages=3)) as sim:
+        dialogs = [sim.peer("web").begin_dialog("echo", ECHO) for _ in range(2)]
+        for dialog in dialogs:
+            for number in range(world.random.randrange(1, 8)):  # farther ahead than twice the limit none is remembered
+                dialog.send(Say(text=f"{number}"))
+        sim.run()
+        for dialog in dialogs:
+            if dialog.error is None:
+                texts = [Say.model_validate(body).text for body in dialog.received()]
+                assert texts == [f"{n}" for n in range(len(texts))]
+            else:
+                assert dialog.error.code < 0
+        sim.check_invariants()
+        sim.advance(LONGEST)
+        assert sim.open_dialogs() == []
+        sim.check_invariants()
+
+
+def parking(world: World) -> None:
+    """Messages that fail for a while wait in their places; each dialog sees what its policies allow, in order, once."""
+    random = world.random
+    with world.simulation(raise_failures=False) as sim:
+        sim.deploy(services.fickle(sim.clock.now))
+        dialogs = [sim.peer("web").begin_dialog("fickle", ECHO) for _ in range(4)]
+        said: list[list[str]] = [[] for _ in dialogs]
+        for _ in range(random.randrange(2, 16)):
+            which = random.randrange(len(dialogs))
+            if dialogs[which].ended:
+                continue
+            how = random.choice(["fine", "fine", "fine", "skip", "end", "hold", "later"])
+            amount = sim.clock.now() + random.randrange(60_000_000) if how == "later" else random.randrange(1, 5)
+            said[which].append(f"{len(said[which])} {how} {amount}")
+            dialogs[which].send(Say(text=said[which][-1]))
+            if random.random() < 0.5:
+                sim.advance(timedelta(seconds=random.choice([0, 1, 5, 30])))
+        sim.advance(timedelta(minutes=10))
+        for dialog, texts in zip(dialogs, said, strict=True):
+            numbers = allowed(texts)
+            handled = [e.number for e in sim.broker.ledger.handled if e.service == "fickle" and dialog.id == name_of(e)]
+            assert handled == numbers
+            replies = [int(Say.model_validate(body).text) for body in dialog.received()]
+            assert replies == numbers[: len(replies)]
+            assert len(replies) == len(numbers) or dialog.error
+        sim.check_invariants()
+        sim.advance(LONGEST)
+        assert sim.open_dialogs() == []
+        sim.check_invariants()
+        forgotten(sim)
+
+
+def name_of(entry: Handled) -> str:
+    """Name the conversation of a handled message."""
+    return uuid_text(entry.conversation)
+
+
+def allowed(texts: list[str]) -> list[int]:
+    """Say which messages of a dialog are handled in the end: all, but those its policies give up on, or stop at."""
+    numbers = []
+    for number, text in enumerate(texts):
+        _, how, amount = text.split()
+        policy = next((it for it in services.FICKLE if it.exception is services.FAILURES.get(how)), None)
+        if policy is None or int(amount) <= len(policy.delays):
+            numbers.append(number)
+        elif policy.then is not Then.SKIP:
+            break
+    return numbers
+
+
+# -- the end ------------------------------------------------------------------------------------------------------------
+
+
+def finish(sim: Simulation, dialogs: list[PeerDialog]) -> None:
+    """End every dialog; everybody hears of it, and nothing stays open."""
+    for dialog in dialogs:
+        dialog.end()
+    sim.run()
+    assert sim.open_dialogs() == []
+    sim.check_invariants()
+
+
+def forgotten(sim: Simulation) -> None:
+    """Two days later no dialog is remembered, in memory or in the state topics."""
+    sim.chance.active = False
+    sim.advance(timedelta(days=2))
+    for service in sim.broker.services:
+        left = [key for table in state_of(sim.broker, service) for key in table if key[:1] not in {b"P", b"K", b"L"}]
+        assert not left, f"{service} still remembers {left}"
+    sim.check_invariants()
+    sim.check_forgotten()
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    saga, counting, echoing, forgetting, scattering, ringing, quarrelling,
+    moving, overlapping, refusing, misdating, dying, poisoning, waiting, expiring, relaying, confusing, replaying, overflowing, parking,
+)  # fmt: skip

@@ -1,0 +1,140 @@
+"""The records of one dialog in a namespace's topics, and how they are changed behind its services' backs."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from conversations import schemas
+from conversations.protocol import rows
+from conversations.protocol.envelope import HEADER_NAME, Envelope, decode, encode, header_of, tail_start
+from conversations.protocol.registry import DEFAULT, Schema
+from tests.chaos.checker.records import Record
+from tests.spark.support.topics import Headers, Topics
+
+ENDPOINT, TOMBSTONE, PARTITION, PARK = (
+    Schema(schemas.load(name, schemas.newest(name))) for name in ("endpoint", "tombstone", "partition", "park")
+)
+WEB, DESK = "web", "desk"
+
+
+class Dialog:
+    """One dialog of a run, and what can be done to its records."""
+
+    def __init__(self, topics: Topics, dialog: str) -> None:
+        self.topics, self.id = topics, dialog
+        self.bytes = UUID(dialog).bytes
+
+    # -- on the wire --------------------------------------------------------------------------------------------------
+
+    def wire(self, number: int, *, to_target: bool = True) -> Record:
+        """The first record with a number."""
+        for record in sorted(self.topics.of(DESK if to_target else WEB, "queue"), key=lambda it: it.offset):
+            if (record.value or b"")[10:26] == self.bytes and len(record.value or b"") > 100:
+                envelope = decode(record.value or b"")
+                if envelope.seq == number and record.headers[0][1] != b"x" * 19:
+                    return record
+        raise LookupError(f"number {number} of {self.id}")
+
+    def last(self, *, to_target: bool = True) -> Record:
+        """The record with the highest number."""
+        records = self.topics.of(DESK if to_target else WEB, "queue")
+        mine = [it for it in records if (it.value or b"")[10:26] == self.bytes]
+        return max(mine, key=lambda it: decode(it.value or b"").seq)
+
+    def like(self, record: Record, **changes: Any) -> Record:
+        """A record like another one, with a header that fits."""
+        envelope: Envelope = decode(record.value or b"")
+        for name, value in changes.items():
+            setattr(envelope, name, value)
+        value = encode(envelope)
+        return record._replace(value=value, headers=((HEADER_NAME, header_of(value, tail_start(value))),))
+
+    def replace(self, record: Record, changed: Record) -> None:
+        """Put a record in the place of another."""
+        self.topics.records[self.topics.records.index(record)] = changed
+
+    def lose(self, record: Record) -> None:
+        """Remove a record and every copy of it."""
+        same = (record.topic, record.value)
+        self.topics.records[:] = [it for it in self.topics.records if (it.topic, it.value) != same]
+
+    def send(self, record: Record) -> Record:
+        """Append a record to the partition of another one."""
+        return self.topics.append(record.topic, record.partition, record.key, record.value, record.headers)
+
+    # -- in the state -------------------------------------------------------------------------------------------------
+
+    def key(self, kind: bytes, *, initiator: bool = False) -> bytes:
+        return kind + self.bytes + (b"\1" if initiator else b"\0")
+
+    def rows(self, key: bytes, *, initiator: bool = False) -> list[Record]:
+        """All records of a key, or of all keys that begin so."""
+        state = self.topics.of(WEB if initiator else DESK, "state")
+        return sorted((row for row in state if (row.key or b"").startswith(key)), key=lambda it: it.offset)
+
+    def write(self, key: bytes, value: bytes | None, *, initiator: bool = False) -> None:
+        """Append a row of a key, in the partition of this side."""
+        (partition,) = {row.partition for row in self.rows(self.key(b"E", initiator=initiator), initiator=initiator)}
+        self.topics.append(self.topics.name(WEB if initiator else DESK, "state"), partition, key, value)
+
+    def drop(self, key: bytes, *, initiator: bool = False) -> None:
+        """Remove all records of a key, or of all keys that begin so."""
+        for row in self.rows(key, initiator=initiator):
+            self.topics.records.remove(row)
+
+    def end(self, *, initiator: bool = False) -> tuple[Schema, dict[str, Any]]:
+        """The schema and the fields of the endpoint's row."""
+        row = self.rows(self.key(b"E", initiator=initiator), initiator=initiator)[-1].value or b""
+        schema = TOMBSTONE if rows.is_tombstone(row) else ENDPOINT
+        return schema, DEFAULT.decode(row, schema)
+
+    def turn(self, *, initiator: bool = False, **changes: Any) -> None:
+        """Append the endpoint's row with other fields, and then as it was: it went back meanwhile."""
+        schema, fields = self.end(initiator=initiator)
+        key = self.key(b"E", initiator=initiator)
+        self.write(key, schema.encode(fields | changes), initiator=initiator)
+        self.write(key, schema.encode(fields), initiator=initiator)
+
+    def lie(self, *, initiator: bool = False, **changes: Any) -> None:
+        """Let the endpoint's row say something else, as if it always had."""
+        schema, fields = self.end(initiator=initiator)
+        assert changes.keys() <= fields.keys()
+        *before, last = self.rows(self.key(b"E", initiator=initiator), initiator=initiator)
+        for row in before:
+            self.topics.records.remove(row)
+        self.replace(last, last._replace(value=schema.encode(fields | changes)))
+
+    def keep(self, key: bytes, record: Record, *, accepted: bool = True) -> None:
+        """Keep a record as a row."""
+        row = rows.WaitingRow(
+            record.topic, record.offset, record.timestamp * 1_000, accepted, 0, record.key or b"",
+            dict(record.headers)[HEADER_NAME] or b"", record.value or b"",
+        )  # fmt: skip
+        self.write(key, rows.encode_waiting(row))
+
+    # -- letters ------------------------------------------------------------------------------------------------------
+
+    def letters(self, *, final: bool = True) -> list[Record]:
+        """Letters of this dialog at the desk."""
+        found = [
+            it
+            for it in self.topics.of(DESK, "dead-letter")
+            if dict(it.headers).get("dl.conversation") == self.id.encode()
+        ]
+        return [it for it in found if not final or "dl.held" not in dict(it.headers)]
+
+    def letter(self, record: Record, reason: str, *, offset: int | None = None) -> Record:
+        """Write a letter of a record, and the row that says that it is open."""
+        envelope = decode(record.value or b"")
+        source = record.offset if offset is None else offset
+        said = {
+            "dl.reason": reason, "dl.source-topic": record.topic, "dl.source-partition": record.partition,
+            "dl.source-offset": source, "dl.failed-at": 1, "dl.conversation": self.id, "dl.from-initiator": "true",
+            "dl.sequence": envelope.seq, "dl.message-type": envelope.message_type,
+        }  # fmt: skip
+        headers: Headers = tuple((name, str(value).encode()) for name, value in said.items())
+        self.write(rows.letter_key(record.topic, source), bytes(8))
+        return self.topics.append(
+            self.topics.name(DESK, "dead-letter"), record.partition, record.key, record.value, headers
+        )
