@@ -1,1 +1,1 @@
-"""Jobs that read a service's topics with Spark: pure transforms, thin mains."""
+"""Spark jobs over the topics of services. A job is a pure transform with a thin main."""

@@ -3,12 +3,12 @@
     conversations spark archive s3a://bucket/dialogs --bootstrap HOST:PORT
     spark-submit --packages ... spark_jobs/archive.py s3a://bucket/dialogs --bootstrap HOST:PORT
 
-Each run goes on where the last one stopped, batch by batch, and ends when everything that was there is archived. A batch
-counts once its commit is there (``spark_jobs.reading.archive_log``): a run that is killed, or made twice, adds nothing twice. Of
-several records with one number the first in the log is kept; for that a batch is compared with the archive's last days
-(``--look-back``), by log time. Files are sorted by dialog, direction and number. Records that are no message are kept
-beside, with their bytes. ``spark_jobs.reading.archived`` reads it, ``--dialog ID`` shows one dialog, ``--compact`` puts the files of
-a service and day together.
+Each run continues where the last run stopped. It works in batches, and ends when all records that were there at its start
+are archived. A batch counts once its commit exists (``spark_jobs.reading.archive_log``), so a run that is killed or repeated
+adds nothing twice. If several records have the same number, the first in the log is kept. To find repetitions, a batch is
+compared with the archive's last days by log time (``--look-back``). Files are sorted by dialog, direction and number. Records
+that are no message are kept with their bytes, in folders of their own. ``spark_jobs.reading.archived`` reads an archive,
+``--dialog ID`` shows one dialog, ``--compact`` merges the files of each service and day.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_
 from spark_jobs.running.storage import Directory
 
 MOST = 5_000_000
-"""Records of one batch, about."""
+"""Records in one batch, about."""
 LOOK_BACK = timedelta(days=7)
 PARTS = 20_000
 """Parts of an archive, besides one for each service and day, beyond which its files are put together before it takes more: each commit
@@ -50,9 +50,9 @@ names them all, 150 bytes each."""
 FILE_BYTES = 128 << 20
 """Size of compacted files, about."""
 SHOWN = 200
-"""Characters of a body that are shown."""
+"""Characters of a body that ``--dialog`` shows."""
 _STALE = milliseconds(periods().archive_stale)
-"""Milliseconds after which what an interrupted write left is nobody's any more."""
+"""Milliseconds after which files of an interrupted write are deleted."""
 _FOLDERS = ["set_aside", "of", "day", "batch"]
 _ORDER = [*_FOLDERS, "conversation_id", "to_target", "sequence", "offset"]
 
@@ -60,14 +60,14 @@ _ORDER = [*_FOLDERS, "conversation_id", "to_target", "sequence", "offset"]
 def transform(
     judged: DataFrame, services: Mapping[str, str], service: str, archived: DataFrame | None, known: Iterable[str]
 ) -> DataFrame:
-    """Make the archive's rows of judged records: each message once, and what is none.
+    """Make the archive's rows: each message once, and each record that is no message.
 
     Args:
-        judged: what ``spark_jobs.reading.messages.judged_records`` gave.
-        services: whose queue each topic is.
-        service: whose dialogs are wanted; empty: all.
-        archived: identities of messages that are archived already.
-        known: services of the catalog; what claims to be of another one is filed under whose queue it came to.
+        judged: records from ``spark_jobs.reading.messages.judged_records``.
+        services: the service of each queue topic.
+        service: only dialogs of this service; empty: all dialogs.
+        archived: identities of messages in the archive.
+        known: services of the catalog. A record that names another service is filed under the service of its queue.
     """
     whose = F.create_map(*(F.lit(it) for pair in services.items() for it in pair))[F.col("topic")]
     message, aside = is_message(), F.col("why").isNotNull()
@@ -95,7 +95,7 @@ MESSAGE_NAMES = [column.split()[0] for column in MESSAGE.split(", ")]
 
 
 def _without(rows: DataFrame, archived: DataFrame) -> DataFrame:
-    """Leave out messages that are archived already; an error without a number counts as one of its own."""
+    """Leave out messages in the archive. An error without a number has number -1 here."""
     known = archived.select(*(F.col(name).alias(f"known_{name}") for name in IDENTITY))
     same = F.lit(True)
     for name in IDENTITY:
@@ -106,18 +106,18 @@ def _without(rows: DataFrame, archived: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Batch:
-    """What one batch added."""
+    """The result of one batch."""
 
     number: int
     messages: int
     set_aside: int
     left: int
-    """Records of Kafka, about, that are still to be archived."""
+    """Records still to be archived, about."""
 
 
 @dataclass(frozen=True)
 class Archive:
-    """An archive of a namespace's dialogs, or of one service's, as a job writes it."""
+    """The writer of an archive: of all dialogs of a namespace, or of one service's."""
 
     spark: SparkSession
     wire: Wire
@@ -130,7 +130,7 @@ class Archive:
         """Return its newest commit.
 
         Raises:
-            CheckpointError: the directory has the archive of something else, or is none and has other files.
+            CheckpointError: the directory has another archive, or other files.
         """
         commit = newest_commit(self.directory)
         if commit is not None:
@@ -140,11 +140,11 @@ class Archive:
         return commit
 
     def catch_up(self, most: int = MOST, *, accept_holes: bool = False) -> Iterator[Batch]:
-        """Archive what is in Kafka now, batch by batch.
+        """Archive the records that are in Kafka now, in batches.
 
         Raises:
-            SourceError: Kafka has dropped what was not archived, or a topic was made anew.
-            CheckpointError: somebody else wrote to the archive meanwhile, or it is of something else.
+            SourceError: Kafka has dropped records before they were archived, or a topic was created again.
+            CheckpointError: another run wrote to the archive meanwhile, or it is another archive.
         """
         talkers = self.wire.talkers(self.service or None, None)
         goal = self._extents(talkers)
@@ -165,10 +165,10 @@ class Archive:
             goal = self._still_there(talkers, goal)
 
     def compact(self) -> int:
-        """Put the files of each service and day together; return how many batches' parts were replaced.
+        """Merge the files of each service and day; return the number of parts that were replaced.
 
         Raises:
-            CheckpointError: somebody else wrote to the archive meanwhile, or it is of something else.
+            CheckpointError: another run wrote to the archive meanwhile, or it is another archive.
         """
         commit = self.newest()
         groups = log.to_compact(commit.parts) if commit is not None else {}
@@ -186,7 +186,7 @@ class Archive:
         return len(old)
 
     def clean(self) -> None:
-        """Delete what no commit names and none ever will, and old commits."""
+        """Delete old commits, and files that no commit names now or later."""
         commit = self.newest()
         number = commit.number if commit is not None else 0
         live = {part.batch for part in commit.parts} if commit is not None else set()
@@ -208,7 +208,7 @@ class Archive:
             raise SourceError(str(error)) from error
 
     def _still_there(self, talkers: Iterable[str], goal: Mapping[Place, Extent]) -> Mapping[Place, Extent]:
-        """Say what is left of what was to be read: retention goes on meanwhile."""
+        """Return the goal without records that retention has deleted meanwhile."""
         now = self._extents(talkers)
         return {place: now[place]._replace(end=max(now[place].first, it.end)) for place, it in goal.items()}
 
@@ -240,11 +240,11 @@ class Archive:
         parts = self._save(counted.sortWithinPartitions(*_ORDER), batch)
         counts = seen.get
         if bool(counts["rows"]) != bool(parts):
-            raise CheckpointError("what was written cannot be found: nothing of this batch was added")
+            raise CheckpointError("the files of this batch cannot be found: nothing of it was added")
         return counts["rows"] - counts["aside"], counts["aside"], parts
 
     def _archived(self, commit: log.Commit, records: DataFrame) -> DataFrame | None:
-        """Messages that records may bring again: of the days before the first of them, and all later ones."""
+        """Return archived messages that the records may repeat: from days of the look-back on."""
         mine = [part for part in commit.parts if not part.set_aside]
         first = records.agg(F.date_format(F.min("timestamp"), "yyyy-MM-dd")).collect()[0][0] if mine else None
         if first is None:
@@ -254,7 +254,7 @@ class Archive:
         return read_parts(self.spark, self.directory.path, recent) if recent else None
 
     def _save(self, rows: DataFrame, batch: str) -> list[log.Part]:
-        """Write rows into the folders of a new batch; they count once a commit names them."""
+        """Write rows into the folders of a new batch. They count once a commit names them."""
         # Overwriting only the folders that are written to: of a batch nobody else has, and by a directory of its own.
         writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(*_FOLDERS)
         writer.parquet(f"{self.directory.path}/{log.DATA}")
@@ -283,24 +283,22 @@ def _parser() -> argparse.ArgumentParser:
         "archive", "Keep every message of every dialog in Parquet files, once, by service and day.",
         "conversations spark archive /data/dialogs --bootstrap localhost:9092",
     )  # fmt: skip
-    parser.add_argument("directory", help="where the archive is, or is to be: a path or URL that Spark can write to")
-    parser.add_argument("--service", default="", help="only dialogs this service takes part in (default: all)")
+    parser.add_argument("directory", help="directory of the archive: a path or URL that Spark can write to")
+    parser.add_argument("--service", default="", help="only dialogs of this service (default: all)")
     parser.add_argument(
-        "--most", type=int, default=MOST, metavar="RECORDS", help=f"of one batch, about (default: {MOST:,})"
+        "--most", type=int, default=MOST, metavar="RECORDS", help=f"records in one batch, about (default: {MOST:,})"
     )
     parser.add_argument(
         "--look-back", type=whole(0, 36_500), default=LOOK_BACK.days, metavar="DAYS",
-        help=f"before a batch, in which a repeated message is looked for (default: {LOOK_BACK.days})",
+        help=f"days before a batch that are searched for repeated messages (default: {LOOK_BACK.days})",
     )  # fmt: skip
     parser.add_argument(
-        "--accept-holes", action="store_true", help="go on behind records that Kafka has dropped, and note it"
+        "--accept-holes", action="store_true", help="continue behind records that Kafka has dropped, and note the hole"
     )
-    parser.add_argument(
-        "--compact", action="store_true", help="afterwards put the files of each service and day together"
-    )
+    parser.add_argument("--compact", action="store_true", help="afterwards merge the files of each service and day")
     parser.add_argument(
         "--dialog", metavar="ID", type=argument(_conversation_id),
-        help="archive nothing; show the messages of one dialog, by its conversation_id: to the target, then from it",
+        help="archive nothing; show the messages of the dialog with this conversation_id, first to the target, then from it",
     )  # fmt: skip
     return parser
 

@@ -1,24 +1,23 @@
-"""Dead letters in groups, for whoever must decide what to look at first.
+"""Dead letters in groups, so that a person can decide where to look first.
 
     spark-submit ... spark_jobs/dead_letter_triage.py --bootstrap kafka:9092
     conversations spark dead-letter-triage --service orders --new-within 2h --json
 
-A group is what letters have in common: service, reason, exception, message type, contract and peer. Of each it says how
-many there are, how many are open (nobody has decided about them: as ``conversations dead-letters list``, with and without
-``--detached``, has it), how many records are parked behind those that are held, when the first and the last came, whether they
-are getting more (the last ``--window`` beside the one before it), one letter to begin with, and the command to look at it.
+Letters of one group have the same service, reason, exception, message type, contract and peer. For each group the job tells
+the number of letters, the number of open letters (``conversations dead-letters list`` shows them, with and without
+``--detached``), the records parked behind held letters, and the times of the first and the last letter. It tells the trend:
+the letters of the last ``--window`` beside the window before. It names one letter to begin with, and the command that shows it.
 
-A letter counts once, as it ended: of those of one source the last, of one in parts the first. What waits without a letter,
-a timer's handler or a message that turned its queue off, is in ``stuck_dialogs``.
+A letter counts once. Of several letters of one source the last counts, of a letter in parts the first part. A timer's handler
+that failed, and a message that turned its queue off, have no letter: see ``stuck_dialogs``.
 
-A group is new when the first letter that the topic has of it came within ``--new-within``; so nothing has to be remembered
-between runs, and two runs at one time say the same. A group that comes back after its letters were dropped by the topic's
-retention (90 days) is new again.
+A group is new when its first letter in the topic came within ``--new-within``. Nothing is remembered between runs, so two
+runs at one time tell the same. The topic keeps letters for 90 days: a group without letters for that long is new again.
 
-Nothing is changed. With ``--out`` the groups are kept as Parquet, in ``taken_at=<the run's second>``; a run adds its own
-and touches no other.
+Nothing is changed. With ``--out`` the groups are kept as Parquet, in ``taken_at=<the run's second>``; other runs' folders are
+not touched.
 
-Exit codes: 0 no group is new, 1 one is, 2 wrong usage, 3 Kafka unreachable.
+Exit codes: 0 no new group, 1 a new group, 2 wrong usage, 3 Kafka unreachable.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ MESSAGE_LIMIT = 200
 
 @dataclass(frozen=True)
 class Asked:
-    """How letters are judged."""
+    """The options by which letters are judged."""
 
     now: datetime
     window: timedelta = HOUR
@@ -65,10 +64,10 @@ class Asked:
 
 
 def transform(letters: DataFrame, rows: DataFrame, asked: Asked) -> DataFrame:
-    """Group letters by what they have in common.
+    """Group letters.
 
-    ``letters`` are as ``spark_jobs.reading.letters.read_letters`` has them, ``rows`` the newest state rows (``NEEDED``) of their
-    services. Of the letters of one source the last is counted; the others say since when there is such a group.
+    ``letters`` come from ``spark_jobs.reading.letters.read_letters``, ``rows`` are the newest state rows (``NEEDED``) of their
+    services. Of the letters of one source the last is counted; the others tell how old the group is.
 
     A row for each group that has letters since ``asked.since``: service, reason, exception (the class, without its module),
     type, contract, peer; ``new``; count, open, ``parked_behind``; first, last; ``recent`` and ``before``: letters in the last
@@ -91,7 +90,7 @@ def transform(letters: DataFrame, rows: DataFrame, asked: Asked) -> DataFrame:
 
 
 def _judged(letters: DataFrame, rows: DataFrame) -> DataFrame:
-    """Add to each letter whether it is open, and what waits behind it; of one in parts keep the first."""
+    """Add whether each letter is open, and the records behind it; of a letter in parts keep the first."""
     waits = parked(rows).select("letter", "behind", (F.col("held") | F.col("queue_off")).alias("held_back"))
     is_open = open_letters(rows).withColumn("listed", F.lit(True))
     whole = letters.where(F.col("part").isNull() | F.col("part").startswith("1/"))
@@ -113,7 +112,7 @@ def _next() -> Column:
 
 
 def job(spark: SparkSession, options: argparse.Namespace) -> Result:
-    """Read, group, keep if asked to, and say what was found."""
+    """Read and group letters, write the groups to ``--out``, and report them."""
     now = datetime.now(UTC)
     wire = Wire(kafka_of(options), dict(options.option))
     services = state.services_of(wire, options.service)
@@ -170,19 +169,21 @@ def _raised(it: dict[str, Any]) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job; return its exit code."""
     made = parser_of(
-        "dead-letter-triage", "Group dead letters by what they have in common, and flag groups that are new.",
+        "dead-letter-triage", "Group dead letters by cause, and mark new groups.",
         "conversations spark dead-letter-triage --bootstrap localhost:9092 --new-within 2h",
     )  # fmt: skip
-    made.add_argument("--service", help="of this one only (default: all)")
+    made.add_argument("--service", help="only letters of this service (default: all)")
     made.add_argument(
-        "--since", type=argument(span), metavar="SPAN", help="count letters so old at most, e.g. 7d (default: all)"
+        "--since", type=argument(span), metavar="SPAN", help="count letters up to this age, e.g. 7d (default: all)"
     )
-    made.add_argument("--window", type=argument(span), metavar="SPAN", default=HOUR, help="of the trend (default: 1h)")
+    made.add_argument(
+        "--window", type=argument(span), metavar="SPAN", default=HOUR, help="window of the trend (default: 1h)"
+    )
     made.add_argument(
         "--new-within", type=argument(span), metavar="SPAN", default=HOUR,
-        help="a group is new when its first letter is so old at most (default: 1h)",
+        help="a group is new up to this age of its first letter (default: 1h)",
     )  # fmt: skip
-    made.add_argument("--out", metavar="DIR", help="keep the groups as Parquet, beside those of other runs")
+    made.add_argument("--out", metavar="DIR", help="keep the groups as Parquet, beside the groups of other runs")
     return carry_out(made, argv, job)
 
 

@@ -1,21 +1,21 @@
 """Proves from the topics that each message took effect once, in order, and that none was lost.
 
-Reads the queues, states, dead letters and events of services and says of every dialog and direction how many messages were
-sent, accepted, settled, given up on, and where the others are; and every **fault**: what cannot be so if nothing was lost,
-doubled or re-ordered. ``spark_jobs.audit.faults`` has them all. It needs no plan of what was to happen and works on any
-namespace, also while its services work; ``spark_jobs.audit.inputs`` says why that gives no false alarm.
+The job reads the queues, states, dead letters and events of services. For each dialog and direction it counts the messages
+that were sent, accepted, settled and given up on, and tells where the others are. It lists every **fault**: a finding that
+cannot be if no message was lost, doubled or re-ordered (``spark_jobs.audit.faults``). It needs no list of expected messages,
+and works on any namespace, also while its services run; ``spark_jobs.audit.inputs`` tells why there is no false alarm.
 
     conversations spark delivery-audit --bootstrap localhost:9092
     spark-submit --packages ... spark_jobs/delivery_audit.py --bootstrap localhost:9092 --service loans --json
 
-A duplicate, a gap or a number that came late on the wire is no fault by itself: the receiver drops, waits and sorts. What
-nobody can tell any more is not judged: of a queue whose beginning retention has taken, or ``--since`` leaves out, numbers
-before the first that is left and was sent since then (older ones may be repetitions of what is gone); of a side whose
-tombstone was forgotten in time, what it accepted; of a side that is over, what it sent, when neither a queue nor its peer
-has anything of it: a tombstone does not say to whom it went. That a message was settled says that its handler's effects
-are committed, or that it is a dead letter; what the handler did is the application's.
+A duplicate, a gap or a late number on the wire is no fault: the receiver drops, waits and sorts. Some findings cannot be
+judged. If retention or ``--since`` has cut the beginning of a queue, numbers before the first that is left and was sent since
+then are not judged: they may repeat records that are gone. If the tombstone of a side was forgotten in time, the numbers it
+accepted are not judged. If a side is closed, and neither a queue nor the peer has anything of it, the numbers it sent are not
+judged: a tombstone does not name the peer. A settled message is one whose handler's effects are committed, or a dead letter;
+the handler's effects themselves are the application's.
 
-It writes nothing: a run that was interrupted is started again.
+The job writes nothing: start an interrupted run again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ EXAMPLE = "conversations spark delivery-audit --bootstrap localhost:9092 --servi
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit finds."""
+    """The result of an audit."""
 
     directions: DataFrame
     """One row per dialog and direction, as ``audit.directions`` has it."""
@@ -53,7 +53,7 @@ class Audit:
     """Faults of partitions: service, partition, fault, count, what."""
 
     def of(self, service: str) -> Audit:
-        """Leave out what does not concern a service; what is of no dialog stays."""
+        """Keep the dialogs of a service, and records of no dialog."""
         mine = (F.col("from_service") == service) | (F.col("to_service") == service) | F.col("conversation_id").isNull()
         return Audit(self.directions.where(mine), self.partitions.where(F.col("service") == service))
 
@@ -69,7 +69,7 @@ class Audit:
 
 
 def transform(inputs: Inputs) -> Audit:
-    """Audit what was read; ``inputs.rows`` is used in many places: ``localCheckpoint`` it before, when it is of Kafka."""
+    """Audit the inputs. ``inputs.rows`` is used in many places: ``localCheckpoint`` it first when it comes from Kafka."""
     places = state.places(inputs.rows, inputs.extents)
     kept = state.kept(inputs.rows, inputs.writers, places)
     sides = state.sides(inputs.rows, kept, places, inputs.rules.partitions)
@@ -84,26 +84,26 @@ def transform(inputs: Inputs) -> Audit:
 
 def parser() -> argparse.ArgumentParser:
     """Make the parser of the job's options."""
-    made = parser_of("delivery-audit", "Prove from the topics that nothing was lost, doubled or re-ordered.", EXAMPLE)
-    made.add_argument("--service", help="only dialogs that this service takes part in (default: all services)")
-    made.add_argument(
-        "--since", metavar="TIME", help="read queues from this time of the log on, e.g. 2026-09-01; what began before is judged from there"
-    )  # fmt: skip
-    made.add_argument(
-        "--list", type=int, default=LISTED, metavar="N", help=f"list so many faults at most (default: {LISTED})"
+    made = parser_of(
+        "delivery-audit", "Prove from the topics that no message was lost, doubled or re-ordered.", EXAMPLE
     )
+    made.add_argument("--service", help="only dialogs of this service (default: all services)")
+    made.add_argument(
+        "--since", metavar="TIME", help="read queues from this log time on, e.g. 2026-09-01; dialogs that began earlier are judged from there"
+    )  # fmt: skip
+    made.add_argument("--list", type=int, default=LISTED, metavar="N", help=f"most faults to list (default: {LISTED})")
     return made
 
 
 def audited(spark: SparkSession, options: argparse.Namespace) -> Result:
-    """Carry the job out."""
+    """Run the job."""
     return audit(spark, Wire(kafka_of(options), dict(options.option)), options.service, options.since, options.list)
 
 
 def audit(
     spark: SparkSession, wire: Wire, service: str | None = None, since: Moment | None = None, most: int = LISTED
 ) -> Result:
-    """Audit what is in Kafka now, and say what is wrong.
+    """Audit the records that are in Kafka now, and report the faults.
 
     Raises:
         SourceError: a topic is missing, the catalog does not know the service, or a transaction stays open.
@@ -119,7 +119,7 @@ def audit(
 
 
 def report(audit: Audit, most: int) -> Result:
-    """Sum an audit up, with so many of its faults at most; run its queries."""
+    """Run the queries of an audit, and sum it up with a limited number of faults."""
     sums = [F.sum(name).alias(name) for name in COUNTS]
     dialogs = audit.directions.where("conversation_id is not null")
     totals = dialogs.agg(
@@ -180,7 +180,7 @@ def _lines(data: Mapping[str, Any], listed: Sequence[Row]) -> list[str]:
 
 
 def _line(row: Row) -> str:
-    """Say one fault in a line."""
+    """Write a fault as one line."""
     where = row["conversation_id"] or " ".join(
         part for part in (row["service"], "" if row["partition"] is None else f"partition {row['partition']}") if part
     )
@@ -191,7 +191,7 @@ def _line(row: Row) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job as a program; return its exit code: 1 when there are faults."""
+    """Run the job as a program; return its exit code, 1 when there are faults."""
     return carry_out(parser(), argv, audited)
 
 

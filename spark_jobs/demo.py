@@ -1,6 +1,6 @@
-"""What Spark does at the end of ``conversations demo``: archives its dialogs, counts them, audits them, and adds flights up.
+"""The Spark part of ``conversations demo``: it archives, counts and audits the dialogs, and adds up the flights.
 
-``python -m spark_jobs.demo DIRECTORY --bootstrap HOST:PORT --json`` prints what it found as one JSON object.
+``python -m spark_jobs.demo DIRECTORY --bootstrap HOST:PORT --json`` prints the results as one JSON object.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from spark_jobs.running.storage import Directory
 
 
 def utilisation(messages: DataFrame) -> DataFrame:
-    """Add up, for each aircraft and day of scheduled departure, its flights and their minutes in the air.
+    """Add up the flights and minutes in the air of each aircraft and day of scheduled departure.
 
-    Of the messages under the contract Flights: one row each, with ``body``. Columns: aircraft, day, flights, minutes.
+    ``messages`` are under the contract Flights, with ``body``. Columns: aircraft, day, flights, minutes.
     """
     leg = F.col("body.Leg")
     flown = messages.where(leg.isNotNull() & leg["delay"].isNotNull())
@@ -43,7 +43,7 @@ def utilisation(messages: DataFrame) -> DataFrame:
 
 
 def _metrics(messages: DataFrame) -> list[dict[str, Any]]:
-    """Count and time what was said, per service and contract."""
+    """Count and time messages by service and contract."""
     first, last = messages.agg(F.min("appended_at"), F.max("appended_at")).collect()[0]
     since, until = minute_of(first.replace(tzinfo=UTC)), minute_of(last.replace(tzinfo=UTC)) + MINUTE
     return [row.asDict() for row in summed(minutes(messages, since, until)).collect()]
@@ -54,9 +54,9 @@ def _tell(text: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the demo's part of Spark; return its exit code."""
-    parser = parser_of("demo", "What Spark does at the end of the demo.", "conversations demo")
-    parser.add_argument("directory", help="where the archive is to be")
+    """Run the Spark part of the demo; return its exit code."""
+    parser = parser_of("demo", "The Spark part of the demo.", "conversations demo")
+    parser.add_argument("directory", help="directory of the archive")
     return carry_out(parser, argv, _job)
 
 

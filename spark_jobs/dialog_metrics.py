@@ -1,33 +1,33 @@
-"""What dialogs do, per minute, service and contract: for plots, alarms and the console.
+"""Metrics of dialogs by minute, service and contract: for plots, alarms and the console.
 
     spark-submit ... spark_jobs/dialog_metrics.py --bootstrap kafka:9092 --out s3a://metrics/dialogs --publish
     conversations spark dialog-metrics --since 2026-09-01 --until 2026-09-02 --out metrics
 
-One row for each minute of the range from a pair's first message on:
+There is a row for each minute of the range, from the first message of a service and contract on:
 
-    minute, service, contract      of dialogs that were begun with ``service`` under ``contract``
-    begun                          dialogs whose first message came
-    messages                       of both directions, each once
-    ended, errored, expired        dialogs that were over: by an END, by an ERROR, by their lifetime; what came first
-    errors                         of ``errored``: how many by code; negative codes are the system's
-    replied, reply_p50, _p95, _p99 dialogs whose first answer came, and after how many seconds
-    end_p50, end_p95, end_p99      seconds from the first message to the end, of dialogs that were over
-    open                           dialogs that are begun and not over, at the minute's end
-    backlog                        messages that were sent and not read yet by their receivers' owners, in the queues of both
-                                   sides; of the newest minute when it is computed, else what was found then, else null
+    minute, service, contract      dialogs that were begun with ``service`` under ``contract``
+    begun                          dialogs that began
+    messages                       messages of both directions, each once
+    ended, errored, expired        dialogs that closed: by an END, an ERROR or their lifetime, whichever came first
+    errors                         ``errored`` by code; negative codes are the system's
+    replied, reply_p50, _p95, _p99 dialogs with their first answer, and the seconds until it
+    end_p50, end_p95, end_p99      seconds from the first message to the end of dialogs that closed
+    open                           open dialogs at the end of the minute
+    backlog                        messages in the queues of both sides that their owners have not read; known for the newest
+                                   minute of a run, and null for others, unless ``--out`` kept it
 
-All times are the log's. What a minute says is of the minute it happened in: a reply counts where it came, not where its
-dialog began. So a minute does not change once it is computed: a run may go over the same range again, or over a part of it.
-The newest minute is one that is over for 15 seconds: no open transaction can add to it.
+All times are log times. An event counts in the minute in which it happened: a reply in the minute of the reply, not in the
+minute in which its dialog began. So a computed minute does not change, and a later run may cover it again. The newest minute
+ended 15 seconds ago or earlier, so no open transaction can add to it.
 
-``--out`` is Parquet by day (``spark_jobs.running.day_files``): a row takes the place of the one before with the same minute, service
-and contract, others stay, and a run that dies is finished or forgotten by the next. ``--publish`` writes to the topic
-``<namespace>.metrics``, compacted, key ``service/contract/minute``, value the row as JSON: the same key again takes its place.
-Only with ``--out`` does a minute that is computed again keep its backlog.
+``--out`` is Parquet by day (``spark_jobs.running.day_files``). A row replaces the row with the same minute, service and
+contract; other rows stay. The next run finishes or drops the work of a run that died. ``--publish`` writes to the compacted
+topic ``<namespace>.metrics``: key ``service/contract/minute``, value the row as JSON. Only ``--out`` keeps the backlog of a
+minute that is computed again.
 
-What was said before ``--since`` is read too, as far as Kafka has it or ``--lookback`` goes: dialogs that began earlier are
-neither open nor timed. Minutes before the oldest message that was read are left alone, and that one may lack some.
-This is a batch job: let cron, or whatever runs your jobs, start it every minute, or as often as you look.
+Messages before ``--since`` are read too, as far back as Kafka or ``--lookback`` allows. Dialogs that began before the oldest
+message read are neither open nor timed. Minutes before that message are left alone, and its own minute may be incomplete.
+This is a batch job: let a scheduler start it every minute, or as often as you need.
 
 Exit codes: 0 done, 2 wrong usage, 3 Kafka unreachable.
 """
@@ -57,7 +57,7 @@ from spark_jobs.running.day_files import DayFiles
 from spark_jobs.running.tables import as_text
 
 SETTLED = timedelta(seconds=15)
-"""How long after a minute's end it is whole: a transaction that was open then is over."""
+"""Time after a minute's end at which the minute is complete: each transaction of that minute has ended."""
 RANGE = timedelta(hours=1)
 PAIR = ("service", "contract")
 KEY = ("minute", *PAIR)
@@ -70,8 +70,8 @@ _FACT = "struct<minute:timestamp,what:string,count:bigint,code:int,seconds:doubl
 def transform(messages: DataFrame, since: datetime, until: datetime, backlog: DataFrame | None = None) -> DataFrame:
     """Compute the rows of whole minutes from messages (as ``read_dialogs`` gives them, ``expires_at`` included).
 
-    ``messages`` begin before ``since``, so that it is known what is open. ``backlog`` (service, contract, backlog) is that of
-    the range's newest minute.
+    ``messages`` begin before ``since``, so that open dialogs are known. ``backlog`` (service, contract, backlog) belongs to
+    the newest minute of the range.
     """
     found = facts(messages).where(F.col("minute") < F.lit(until))
     if backlog is not None:
@@ -83,7 +83,7 @@ def transform(messages: DataFrame, since: datetime, until: datetime, backlog: Da
 
 
 def facts(messages: DataFrame) -> DataFrame:
-    """Say what happened when: service, contract, minute, what, and count, code or seconds."""
+    """List events: service, contract, minute, what, and count, code or seconds."""
     at, is_message = F.col("appended_at"), F.col("kind") == "MESSAGE"
     parts = messages.groupBy(*PAIR, "conversation_id", F.date_trunc("minute", at).alias("minute")).agg(
         F.count_if(is_message).alias("count"),
@@ -168,7 +168,7 @@ def _counted(found: DataFrame) -> DataFrame:
 
 
 def _every_minute(counted: DataFrame, since: datetime, until: datetime) -> DataFrame:
-    """Keep the rows of a range, and put rows in which nothing happened into the minutes between and behind them."""
+    """Keep the rows of a range, and add empty rows for the minutes between and behind them."""
     mine = Window.partitionBy(*PAIR).orderBy("minute")
     first = F.greatest("minute", F.lit(since))
     last = F.coalesce(F.lead("minute").over(mine), F.lit(until)) - F.lit(MINUTE)
@@ -205,7 +205,7 @@ def unread(spark: SparkSession, wire: Wire, talkers: Sequence[str]) -> DataFrame
 
 
 def publish(rows: DataFrame, wire: Wire) -> str:
-    """Write rows to the namespace's topic of metrics, which is created when it is missing; return its name."""
+    """Write rows to the metrics topic of the namespace, which is created if it is missing; return its name."""
     topic = create_metrics_topic(wire.kafka)
     at = F.date_format("minute", "yyyy-MM-dd'T'HH:mm:ss'Z'")
     records = rows.select(
@@ -226,7 +226,7 @@ def publish(rows: DataFrame, wire: Wire) -> str:
 
 
 def job(spark: SparkSession, options: argparse.Namespace) -> Result:
-    """Read, compute, write where asked to, and sum up."""
+    """Read messages, compute the rows, write them to ``--out`` and ``--publish``, and report sums."""
     since, until = _range(options)
     wire = Wire(kafka_of(options), dict(options.option))
     state.services_of(wire, options.service)
@@ -268,14 +268,14 @@ def _range(options: argparse.Namespace) -> tuple[datetime, datetime]:
 
 
 def _with_old_backlog(rows: DataFrame, files: DayFiles) -> DataFrame:
-    """Keep the backlog that was found when a minute was the newest."""
+    """Keep the backlog of minutes that an earlier run found."""
     before = files.read(rows).where("backlog is not null").select(*KEY, F.col("backlog").alias("old"))
     kept = rows.join(before, [*KEY], "left").withColumn("backlog", F.coalesce("backlog", "old"))
     return kept.select(*rows.columns)
 
 
 def summed(rows: DataFrame) -> DataFrame:
-    """Sum the rows of a range up, to one for each service and contract."""
+    """Sum up the rows of a range, to one row for each service and contract."""
     last = (F.max_by(name, "minute").alias(name) for name in ("open", "backlog"))
     return rows.groupBy(*PAIR).agg(
         F.count("*").alias("minutes"), *(F.sum(name).alias(name) for name in _COUNTS), *last
@@ -295,19 +295,21 @@ def _text(pairs: list[dict[str, Any]], since: datetime, until: datetime, written
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job; return its exit code."""
     made = parser_of(
-        "dialog-metrics", "Count and time what dialogs do, per minute, service and contract.",
+        "dialog-metrics", "Count and time dialogs by minute, service and contract.",
         "conversations spark dialog-metrics --bootstrap localhost:9092 --out metrics --publish",
     )  # fmt: skip
-    made.add_argument("--service", help="only dialogs that were begun with this one (default: all)")
+    made.add_argument("--service", help="only dialogs that were begun with this service (default: all)")
     made.add_argument(
-        "--since", type=argument(minute), metavar="MINUTE", help="first minute (default: an hour before --until)"
+        "--since", type=argument(minute), metavar="MINUTE", help="first minute (default: one hour before --until)"
     )
-    made.add_argument("--until", type=argument(minute), metavar="MINUTE", help="minute behind the last (default: now)")
+    made.add_argument("--until", type=argument(minute), metavar="MINUTE", help="minute after the last (default: now)")
     made.add_argument(
         "--lookback", type=argument(span), metavar="SPAN",
-        help="how far before --since to read for what is open then (default: all that Kafka has)",
+        help="time before --since that is read for open dialogs (default: all of Kafka)",
     )  # fmt: skip
-    made.add_argument("--out", metavar="DIR", help="write the rows as Parquet; the same minutes are replaced")
+    made.add_argument(
+        "--out", metavar="DIR", help="write the rows as Parquet, instead of older rows of the same minutes"
+    )
     made.add_argument("--publish", action="store_true", help="write the rows to the topic <namespace>.metrics")
     return carry_out(made, argv, job)
 

@@ -1,4 +1,4 @@
-"""What can go wrong before, in or around a job, said so that it can be mended."""
+"""Errors of jobs. Each message tells how to mend it."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from conversations_ops.broker import BrokerError
 
 
 class SparkJobError(Exception):
-    """A job cannot be carried out as asked; the message says what to do."""
+    """A job cannot run as asked; the message tells what to do."""
 
 
 class SparkUnavailable(SparkJobError):
-    """Spark cannot run here: no PySpark, no Java that is new enough, or another session than jobs need."""
+    """Spark cannot run here: PySpark or a new Java is missing, or the session does not fit."""
 
 
 class SourceError(SparkJobError):
-    """What is to be read is not there: the topic, the service, or records that Kafka has dropped."""
+    """A topic, a service or records are missing."""
 
 
 class RecordsDropped(SourceError):
-    """Kafka has dropped records that were to be read, by retention or by hand."""
+    """Kafka has dropped records before they were read, by retention or by hand."""
 
 
 class CheckpointError(SparkJobError):
-    """A checkpoint or an archive belongs to something else."""
+    """A checkpoint or an archive belongs to another job, or cannot be used."""
 
 
 _DROPPED = (
-    "Kafka has dropped records that were to be read: read from a later --since, or go on behind them with "
-    "--option failOnDataLoss=false and note that there is a hole"
+    "Kafka has dropped records before they were read: read from a later --since, or continue behind them with "
+    "--option failOnDataLoss=false, which leaves a hole"
 )
 _SIGNS = (
-    ("UnknownTopicOrPartitionException", "a topic that is to be read is not there, or was deleted meanwhile"),
+    ("UnknownTopicOrPartitionException", "a topic is missing, or was deleted meanwhile"),
     ("OffsetOutOfRangeException", _DROPPED),
     ("KAFKA_DATA_LOSS", _DROPPED),
     ("failOnDataLoss", _DROPPED),
@@ -40,12 +40,12 @@ _SIGNS = (
         "a line of JSON has something else than it may: dialog, type (strings), number, body, end (true or false), at (a time)",
     ),
 )
-"""What a Java exception says, and what that is to a job."""
+"""Words in a Java exception, and their meaning for a job."""
 _SILENT = "TimeoutException: Timed out waiting for a node assignment"
 
 
 def explained(error: Exception) -> Exception | None:
-    """Return what is known of an error as one of ours, None when nothing is."""
+    """Return an error of ours for an error of Spark; None for one that is not known."""
     if isinstance(error, SparkJobError | DeclarationError | LogError | BrokerError):
         return error
     text = str(error)

@@ -1,28 +1,28 @@
-"""Choosing failed messages with any predicate of Spark SQL, and freezing them in a plan to give them back.
+"""Failed messages chosen by a predicate of Spark SQL, and written to a redrive plan.
 
-What can be chosen from is what waits for an operator now: one row per failed message, or failed handler without one.
+The predicate sees one row for each letter that waits for an operator now: a failed message, or a failed handler without one.
 
-    letter                       what operators call it, e.g. orders.queue-3-17
-    service, contract, peer      whose handler failed, under what, and who said it
-    conversation_id, initiator   its dialog, and which side of it failed
+    letter                       name of the letter, e.g. orders.queue-3-17
+    service, contract, peer      service whose handler failed, contract, and sender
+    conversation_id, initiator   dialog, and whether its initiator's side failed
     key                          of the conversation group
-    handler                      MESSAGE, TIMER or ERROR: whose handler failed
+    handler                      the handler that failed: MESSAGE, TIMER or ERROR
     sequence                     number of the message; null without one
     type                         message type, END, TIMER or ERROR
-    body                         what it says as text, null if it is none: get_json_object(body, '$.amount') reads JSON
-    content                      its bytes
-    exception, exception_message what the handler raised last; ``failure`` is both: the first 200 characters of it are kept
-    attempts, returns            how often it failed, and how often an operator gave it back
-    failed_at                    when it failed first
-    behind, size                 records that wait behind it, and bytes of all
-    ticket                       tells whether it was parked again since
+    body                         body as text, null if it is no text: get_json_object(body, '$.amount') reads JSON
+    content                      bytes of the body
+    exception, exception_message the handler's last exception; ``failure`` is both, 200 characters at most
+    attempts, returns            number of failures, and of times that an operator gave it back
+    failed_at                    time of the first failure
+    behind, size                 records behind it, and bytes of all
+    ticket                       changes when the message is parked again
 
     spark-submit --packages ... spark_jobs/redrive.py --bootstrap HOST:PORT --out plan.json
         --where "exception_message like '%timeout%' and get_json_object(body, '$.amount') > 100"
 
-Nothing is changed: without ``--out`` it only shows what matches; the plan it writes is one of ``conversations redrive``, which
-carries it out through the owners of the dialogs, leaves alone what changed since, and can be stopped and gone on with. To
-run this again makes another plan of what waits then.
+Nothing is changed. Without ``--out`` the job shows the letters that match. With it, the job writes a plan for ``conversations
+redrive``, which gives the letters back through the owners of the dialogs, leaves changed letters alone, and can be stopped and
+resumed. Another run of the job makes another plan.
 """
 
 from __future__ import annotations
@@ -56,16 +56,18 @@ COLUMNS = (
     "handler string, sequence long, type string, body string, content binary, exception string, exception_message string, "
     "failure string, attempts int, returns int, failed_at timestamp, behind long, size long, ticket long"
 )
-CODE = "It is code that Spark runs with your rights: it may read files and call Java; take none from somebody you do not trust"
+CODE = (
+    "The predicate is code, which Spark runs with your rights: it may read files and call Java. Use none from strangers"
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PredicateError(SparkJobError):
-    """A predicate cannot be read, or fails on a row."""
+    """A predicate cannot be parsed, or fails on a row."""
 
 
 def letters_of(spark: SparkSession, held: Iterable[Parked]) -> DataFrame:
-    """Make the rows described above."""
+    """Make the rows that the module describes."""
     return spark.createDataFrame([_row(it) for it in held], COLUMNS)
 
 
@@ -83,10 +85,10 @@ def _row(it: Parked) -> tuple[Any, ...]:
 
 
 def transform(letters: DataFrame, where: str) -> DataFrame:
-    """Keep what a predicate chooses; a row it says null of is not chosen.
+    """Keep the rows that a predicate chooses. Null is no choice.
 
     Raises:
-        PredicateError: it is no predicate over the columns of ``letters``; names them.
+        PredicateError: it is no predicate over the columns of ``letters``; the message names the columns.
     """
     try:
         return letters.where(where)
@@ -114,22 +116,24 @@ def _first_line(error: Exception) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Show what a predicate chooses, and freeze it in a plan; see the module."""
+    """Show the letters that a predicate chooses, and write a plan of them."""
     parser = parser_of(
-        "redrive", "Choose failed messages with a predicate of Spark SQL, and freeze them in a plan to give them back.",
+        "redrive", "Choose failed messages by a predicate of Spark SQL, and write a redrive plan.",
         "conversations spark redrive --where \"exception_message like '%timeout%'\" --out plan.json",
     )  # fmt: skip
     columns = ", ".join(name.split()[0] for name in COLUMNS.split(", "))
     parser.add_argument("--where", required=True, metavar="PREDICATE", help=f"over the columns {columns}. {CODE}")
     parser.add_argument("--service", default="", help="only letters of this service")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the plan there; without it nothing is written")
-    parser.add_argument("--canary", type=whole(0), default=Care().canary, help="so many first, one by one (default: 3)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="file for the plan (default: no plan is written)")
     parser.add_argument(
-        "--rate", type=argument(_rate), default=Care().rate, help="letters a second after that (default: 20)"
+        "--canary", type=whole(0), default=Care().canary, help="letters to try first, one by one (default: 3)"
+    )
+    parser.add_argument(
+        "--rate", type=argument(_rate), default=Care().rate, help="letters a second after the canary (default: 20)"
     )
     parser.add_argument(
         "--max-returns", type=whole(1), default=Care().max_returns,
-        help="leave out what was given back so often already (default: 3)",
+        help="leave out letters that were given back this often (default: 3)",
     )  # fmt: skip
     return carry_out(parser, argv, _job)
 
@@ -155,7 +159,7 @@ def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
     except PySparkException as error:
         raise PredicateError(
             f"--where {options.where!r} fails on a letter: {_first_line(error)}\n"
-            "what may not fit needs try_cast and the like, which give null"
+            "use try_cast and the like where a value may not fit: they give null"
         ) from error
     selector = Selector(options.service, where=options.where)
     care = Care(options.canary, options.rate, options.max_returns)
@@ -172,12 +176,12 @@ def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
 
 
 def _texts(groups: DataFrame) -> DataFrame:
-    """Write times down, in UTC."""
+    """Write times as text, in UTC."""
     return groups.withColumns({name: F.date_format(name, "yyyy-MM-dd HH:mm:ss") for name in ("first", "last")})
 
 
 def _write(plan: Plan, out: Path | None) -> str | None:
-    """Write the plan, if there is anything in it and somewhere to write it; return where."""
+    """Write the plan, unless it is empty or ``out`` is None; return its path."""
     if out is None or not plan.letters:
         return None
     try:

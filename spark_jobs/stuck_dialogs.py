@@ -1,27 +1,27 @@
-"""Dialogs that do not go on as they should, from what their owners remember: why, since when, and what to do next.
+"""Stuck dialogs, read from the state of their owners: the reason, the time, and the next command.
 
     spark-submit ... spark_jobs/stuck_dialogs.py --bootstrap kafka:9092
     conversations spark stuck-dialogs --older-than 2d --lifetime-within 30m --json
 
-A row for each side of a dialog that is open and has one of these reasons, with all it has:
+There is a row for each open side of a dialog that is stuck, with all its reasons:
 
-    held             its message, or its timer's or error's handler, was given up on: it waits for an operator
-    queue-off        a message waits for its queue to be on, or for its worker's brake to be off, longer than --waiting-for
-    retrying         a message fails again and again since longer than --waiting-for; the next attempt is set
-    delayed          the peer's queue takes no records since longer than --waiting-for: they are kept as rows
-    unacknowledged   the peer has not acknowledged what was sent, and nothing else has happened since longer than
-                     --waiting-for: it is down, far behind, or its queue is off
-    lifetime-near    its lifetime ends within --lifetime-within, or is over already and its owner has not seen to it
-    old              it began longer ago than --older-than
+    held             a message, or a timer's or an error's handler, was given up on: it waits for an operator
+    queue-off        a message has waited longer than --waiting-for: its queue is off, or its worker's brake is on
+    retrying         a message has failed for longer than --waiting-for; it has a next attempt
+    delayed          the peer's queue has taken no records for longer than --waiting-for: they are kept as rows
+    unacknowledged   the peer has acknowledged nothing, and nothing else has happened, for longer than --waiting-for: the
+                     peer is down or far behind, or its queue is off
+    lifetime-near    the lifetime ends within --lifetime-within, or has ended and the owner has not noticed
+    old              the dialog began longer ago than --older-than
 
-A dialog began when its id was drawn, which its UUIDv7 tells; with another kind of id it is as old as the last change of its
-row, at least. An unacknowledged dialog whose own side sends all the time is told by what waits for its peer: see the
-backlog of ``dialog_metrics``. Queues that are off are listed too, also when no dialog waits for them.
+The id of a dialog tells its beginning, if the id is a UUIDv7. With another id the dialog counts from the last change of its
+row. An unacknowledged dialog whose side sends all the time is not listed: see the backlog of ``dialog_metrics``. Queues that
+are off are listed, also when no dialog waits for them.
 
-Nothing is changed; rows are read as they are now. With ``--out`` the dialogs are kept as Parquet, in ``taken_at=<the run's
-second>``; a run adds its own and touches no other.
+Nothing is changed. With ``--out`` the dialogs are kept as Parquet, in ``taken_at=<the run's second>``; other runs' folders are
+not touched.
 
-Exit codes: 0 nothing is stuck, 1 a dialog is or a queue is off, 2 wrong usage, 3 Kafka unreachable.
+Exit codes: 0 nothing is stuck, 1 a dialog is stuck or a queue is off, 2 wrong usage, 3 Kafka unreachable.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _AWAITING = (State.CONVERSING.name, State.DISCONNECTED_OUTBOUND.name)
 
 @dataclass(frozen=True)
 class Bounds:
-    """From when on a dialog is stuck."""
+    """The times after which a dialog is stuck."""
 
     now: datetime
     older_than: timedelta = DAY
@@ -115,7 +115,7 @@ def queues_off(rows: DataFrame) -> DataFrame:
 
 
 def _waits(rows: DataFrame, bounds: Bounds) -> DataFrame:
-    """Say of each side what of it is parked: ``waits``, ``letter`` of what to look at first, and how much is behind."""
+    """Add what is parked of each side: ``waits``, the ``letter`` to look at first, and the records ``behind`` it."""
     since, failed = F.col("since"), F.concat(F.col("what"), F.lit(" "), F.coalesce(F.col("failure"), F.lit("")))
     off = queues_off(rows).select("service", "partition", F.col("reason").alias("off_reason"), F.lit(True).alias("off"))
     found = parked(rows).join(F.broadcast(off), ["service", "partition"], "left")
@@ -150,7 +150,7 @@ def _reason(word: str, holds: Column, since: Column, what: Column) -> Column:
 
 
 def _next() -> Column:
-    """Name the command that an operator would run: about the failure, the own queue, or the peer's."""
+    """Name the next command for an operator: about the failure, the side's queue, or the peer's queue."""
     words = F.transform("reasons", lambda it: it["reason"])
     command = F.lit("conversations ")
     show = F.concat(command, F.lit("dead-letters show "), F.col("letter"))
@@ -168,7 +168,7 @@ def _moment(at: Column) -> Column:
 
 
 def job(spark: SparkSession, options: argparse.Namespace) -> Result:
-    """Read, judge, keep if asked to, and say what was found."""
+    """Read and judge dialogs, write the stuck dialogs to ``--out``, and report them."""
     now = datetime.now(UTC)
     wire = Wire(kafka_of(options), dict(options.option))
     bounds = Bounds(now, options.older_than, options.waiting_for, options.lifetime_within)
@@ -212,28 +212,34 @@ def _text(shown: list[dict[str, Any]], off: list[dict[str, Any]], total: int, no
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job; return its exit code."""
     made = parser_of(
-        "stuck-dialogs", "List dialogs that do not go on as they should, why, since when, and what to do next.",
+        "stuck-dialogs", "List stuck dialogs: the reason, the time, and the next command.",
         "conversations spark stuck-dialogs --bootstrap localhost:9092 --older-than 2d",
     )  # fmt: skip
-    made.add_argument("--service", help="of this one only (default: all)")
+    made.add_argument("--service", help="only dialogs of this service (default: all)")
     made.add_argument(
-        "--older-than", type=argument(span), metavar="SPAN", default=DAY, help="a dialog is old then (default: 1d)"
+        "--older-than",
+        type=argument(span),
+        metavar="SPAN",
+        default=DAY,
+        help="age at which a dialog is old (default: 1d)",
     )
     made.add_argument(
         "--waiting-for", type=argument(span), metavar="SPAN", default=PATIENCE,
-        help="what is retried, or waits for a peer, so long is stuck (default: 5m)",
+        help="time after which a retry, or a wait for a peer, is stuck (default: 5m)",
     )  # fmt: skip
     made.add_argument(
         "--lifetime-within",
         type=argument(span),
         metavar="SPAN",
         default=HOUR,
-        help="a lifetime is near its end then (default: 1h)",
+        help="remaining time at which a lifetime is near its end (default: 1h)",
     )
     made.add_argument(
-        "--most", type=whole(0), default=SHOWN, help=f"show so many at most, the longest first (default: {SHOWN})"
+        "--most", type=whole(0), default=SHOWN, help=f"most dialogs to show, the longest stuck first (default: {SHOWN})"
     )
-    made.add_argument("--out", metavar="DIR", help="keep all of them as Parquet, beside those of other runs")
+    made.add_argument(
+        "--out", metavar="DIR", help="keep all stuck dialogs as Parquet, beside the dialogs of other runs"
+    )
     return carry_out(made, argv, job)
 
 

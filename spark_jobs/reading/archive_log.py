@@ -1,7 +1,7 @@
-"""What an archive consists of: a chain of commits, each a file that says everything there is, and where reading goes on.
+"""The log of an archive: a chain of commits. Each commit is a file that names all parts, and where reading continues.
 
-A commit is a file named after its number, created whole or not at all; of two that want one number one wins. What no commit
-names was never archived, whatever a crash has left lying about.
+The file name is the number of the commit. A commit is created whole or not at all; of two writers of one number one wins. A
+file that no commit names is not part of the archive, whatever a crash has left behind.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Part(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Where it is, in the archive."""
+        """Path of the part in the archive."""
         return part_path(str(self.set_aside).lower(), self.service, self.day, self.batch)
 
     @property
     def place(self) -> tuple[bool, str, str]:
-        """What compaction puts together."""
+        """Folder whose parts compaction merges."""
         return self.set_aside, self.service, self.day
 
 
@@ -68,7 +68,7 @@ class Commit:
     """What Kafka had dropped before it was archived, and somebody chose to go on without."""
 
     def to_json(self) -> str:
-        """Write it down."""
+        """Write the commit as JSON."""
         plain = asdict(self) | {"parts": [it._asdict() for it in self.parts]}
         return json.dumps({"version": VERSION, **plain}, indent=1) + "\n"
 
@@ -77,7 +77,7 @@ def commit_of(text: str) -> Commit:
     """Read a commit.
 
     Raises:
-        CheckpointError: it is none, or of another version.
+        CheckpointError: the text is no commit, or one of another version.
     """
     try:
         fields = json.loads(text)
@@ -97,10 +97,10 @@ def commit_name(number: int) -> str:
 
 
 def check_free(path: str, names: Iterable[str]) -> None:
-    """Check that a directory without a commit has nothing that is not of an archive.
+    """Check that a directory without a commit has no other files.
 
     Raises:
-        CheckpointError: it has; or it is a file, which has its own name only.
+        CheckpointError: the directory has other files, or it is a file.
     """
     own = {COMMITS, DATA, "lost+found"}  # the last is in the root of many a new volume
     others = sorted(name for name in names if name not in own and not name.startswith("."))
@@ -109,10 +109,10 @@ def check_free(path: str, names: Iterable[str]) -> None:
 
 
 def check_same(commit: Commit, namespace: str, service: str) -> None:
-    """Refuse to add one thing's dialogs to the archive of another.
+    """Refuse to add dialogs to another archive.
 
     Raises:
-        CheckpointError: it is of another namespace or service.
+        CheckpointError: the archive belongs to another namespace or service.
     """
     if (commit.namespace, commit.service) != (namespace, service):
         of = f"service {commit.service!r}" if commit.service else "all services"
@@ -122,7 +122,7 @@ def check_same(commit: Commit, namespace: str, service: str) -> None:
 
 
 class Stretch(NamedTuple):
-    """What one batch reads of a partition."""
+    """The records of a partition that one batch reads."""
 
     first: int
     end: int
@@ -131,12 +131,12 @@ class Stretch(NamedTuple):
 def upcoming(
     commit: Commit | None, extents: Mapping[Place, Extent], most: int, *, accept_holes: bool
 ) -> tuple[dict[Place, Stretch], tuple[str, ...]]:
-    """Choose what the next batch reads: at most about ``most`` records, of all partitions alike; nothing when all is archived.
+    """Choose the stretches of the next batch: about ``most`` records, spread over all partitions; none when all are archived.
 
-    Returns the stretches, and the holes that are gone over.
+    Returns the stretches, and the holes before them.
 
     Raises:
-        SourceError: records were dropped before they were archived and holes are not accepted, or a topic was made anew.
+        SourceError: Kafka dropped records before they were archived and holes are not accepted, or a topic was created again.
     """
     share = max(1, most // max(1, len(extents)))
     stretches, holes = {}, []
@@ -169,7 +169,7 @@ def _first(commit: Commit | None, place: Place, extent: Extent) -> int:
 
 
 def spark_offsets(stretches: Mapping[Place, Stretch]) -> tuple[str, str]:
-    """Write the starts and the ends of stretches as Spark's Kafka source wants them."""
+    """Write the starts and the ends of stretches for Spark's Kafka source."""
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
     for (topic, number), stretch in stretches.items():
@@ -179,7 +179,7 @@ def spark_offsets(stretches: Mapping[Place, Stretch]) -> tuple[str, str]:
 
 
 def after(commit: Commit, stretches: Mapping[Place, Stretch], topic_ids: Mapping[str, str]) -> Commit:
-    """Return the commit behind ``commit`` that has read some stretches; its parts are still to be added."""
+    """Return the commit that follows ``commit`` after some stretches, still without their parts."""
     ends: dict[str, list[int]] = {}
     for (topic, _), stretch in sorted(stretches.items()):
         ends.setdefault(topic, []).append(stretch.end)
@@ -188,7 +188,7 @@ def after(commit: Commit, stretches: Mapping[Place, Stretch], topic_ids: Mapping
 
 
 def to_compact(parts: Iterable[Part]) -> dict[tuple[bool, str, str], list[Part]]:
-    """Choose the services and days that stand in more than one batch's files."""
+    """Choose the services and days with parts of several batches."""
     found: dict[tuple[bool, str, str], list[Part]] = {}
     for part in parts:
         found.setdefault(part.place, []).append(part)
@@ -196,7 +196,7 @@ def to_compact(parts: Iterable[Part]) -> dict[tuple[bool, str, str], list[Part]]
 
 
 def spare_parts(parts: Iterable[Part]) -> int:
-    """Return how many parts there would be less if each service's day were in one batch's files."""
+    """Return the number of parts that compaction would save."""
     return sum(len(mine) - 1 for mine in to_compact(parts).values())
 
 
@@ -206,7 +206,7 @@ def number_of(batch: str) -> int:
 
 
 def figures(commit: Commit) -> dict[str, Any]:
-    """Say what an archive has, for people and programs."""
+    """Return the sizes of an archive, for people and programs."""
     return {
         "commit": commit.number, "parts": len(commit.parts), "bytes": sum(it.bytes for it in commit.parts),
         "days": sorted({it.day for it in commit.parts}), "services": sorted({it.service for it in commit.parts}),

@@ -1,4 +1,4 @@
-"""Reading an archive that ``spark_jobs.archive`` made: what its newest commit names, and nothing else."""
+"""Readers of an archive of ``spark_jobs.archive``. They read the files that its newest commit names."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def read_archive(
     since: date | None = None,
     until: date | None = None,
 ) -> DataFrame:
-    """Read archived messages, each once, with the columns of ``spark_jobs.reading.dialogs.read_dialogs``; in no order.
+    """Read archived messages, each once, in no order, with the columns of ``spark_jobs.reading.dialogs.read_dialogs``.
 
-    ``service`` is the one that was called; ``since`` and ``until`` are days of the log's time in UTC, both included. With a
-    contract its messages only, with ``body``.
+    ``service`` is the target of the dialogs. ``since`` and ``until`` are days of log time in UTC, both included. With a
+    contract only its messages are read, with ``body``.
 
     Raises:
         SourceError: there is no archive.
@@ -80,7 +80,7 @@ def newest_commit(directory: Directory) -> Commit | None:
     """Read the newest commit of an archive, None of an empty directory.
 
     Raises:
-        CheckpointError: it cannot be read.
+        CheckpointError: the commit cannot be read.
     """
     names = [name for name in directory.names(COMMITS) if name.endswith(".json") and not name.startswith(".")]
     return commit_of(directory.read(f"{COMMITS}/{names[-1]}")) if names else None

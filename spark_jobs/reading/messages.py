@@ -1,4 +1,4 @@
-"""From records of queues to messages: what ``spark_jobs.reading.dialogs`` and the jobs are made of."""
+"""From records of queues to messages, for ``spark_jobs.reading.dialogs`` and the jobs."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ IDENTITY = ["conversation_id", "to_target", "sequence", "kind"]
 
 
 def judged_records(wire: Wire, talkers: Iterable[str], records: DataFrame) -> DataFrame:
-    """Decode records of talkers' queues, and judge each as ``spark_jobs.reading.envelopes`` does."""
+    """Decode records of services' queues, and judge each by ``spark_jobs.reading.envelopes``."""
     queues = {wire.queue(name): (name, wire.partitions(name)) for name in talkers}
     return judge(decode(records, writer_schemas(wire.catalog.schemas)), queues)
 
 
 def is_message() -> Column:
-    """Tell, of what is judged, a message, END or ERROR that an owner takes."""
+    """Whether a judged record is a message, END or ERROR that an owner takes."""
     return F.col("why").isNull() & F.col("envelope.kind").isin("MESSAGE", "END", "ERROR")
 
 
 def concerns(service: str) -> Column:
-    """Tell whether a service takes part in the dialog of an envelope."""
+    """Whether a service takes part in the dialog of an envelope."""
     e = F.col("envelope")
     return (e.from_service == service) | (e.to_service == service)
 
 
 def message_columns() -> list[Column]:
-    """Return the columns of a message, of what is judged."""
+    """Return the columns of a message, from a judged record."""
     e = F.col("envelope")
     return [
         e.conversation_id.alias("conversation_id"), e.from_initiator.alias("to_target"),
@@ -51,7 +51,7 @@ def message_columns() -> list[Column]:
 
 
 def once(messages: DataFrame) -> DataFrame:
-    """Keep of each number of a dialog and direction the record that is first in the log; and all that is of no dialog."""
+    """Keep the first record of each number of a dialog and direction, and all records of no dialog."""
     same = Window.partitionBy("conversation_id").orderBy("to_target", "sequence", "kind", "offset")
     repeated = F.col("conversation_id").isNotNull()
     for name in IDENTITY[1:]:
@@ -65,7 +65,7 @@ def named(messages: DataFrame) -> DataFrame:
 
 
 def typed(messages: DataFrame, contract: Contract | None) -> DataFrame:
-    """Read bodies as a contract says; leave them alone without one."""
+    """Decode bodies by a contract; without one leave them alone."""
     if contract is None:
         return messages
     return messages.withColumn("body", body_of(contract, F.col("type"), F.col("content")))

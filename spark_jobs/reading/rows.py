@@ -1,13 +1,13 @@
-"""Rows of state topics, as they stand in the log: what owners remember of their endpoints, parks and partitions.
+"""Rows of state topics: the memory of owners, with their endpoints, parks and partitions.
 
-One row per record or, of the newest ones, per key:
+There is one row for each record, or for each key of the newest rows:
 
-    service, partition            whose state, and of which partition
-    row                           the letter its key begins with: E endpoint or tombstone, F park, R parked, W waiting, ...
-    conversation_id, initiator    of rows about one side of a dialog, else null
-    number                        of H, D and R its number; of W its place; of L the offset of its letter's source
+    service, partition            service and partition of the state
+    row                           first letter of the key: E endpoint or tombstone, F park, R parked, W waiting, ...
+    conversation_id, initiator    side of a dialog, null when the row is about none
+    number                        message number of H, D and R; place of W; offset of the letter's source of L
     key, value                    as in the topic; a null value deletes
-    offset, written_at            where and when (log time) it was written
+    offset, written_at            offset and log time
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _IDENTITY_START, _NUMBER_START = 2, 19
 
 
 def read_history(spark: SparkSession, wire: Wire, services: Iterable[str]) -> DataFrame:
-    """Read every record of state topics that compaction has left, with deletions (null values).
+    """Read every record of state topics that compaction has left, deletions (null values) included.
 
     Raises:
         SourceError: the catalog does not know a service.
@@ -44,7 +44,7 @@ def read_history(spark: SparkSession, wire: Wire, services: Iterable[str]) -> Da
 
 
 def history_of(records: DataFrame, topics: Mapping[str, str]) -> DataFrame:
-    """Make rows of records of state topics, which are given with the services they belong to."""
+    """Make rows from records of state topics; ``topics`` names the service of each topic."""
     name = F.create_map(*(F.lit(it) for pair in topics.items() for it in pair))
     kind = F.substring("key", 1, 1).cast("string")
     sided = kind.isin("E", "H", "D", "F", "R", "T")
@@ -63,7 +63,7 @@ def services_of(wire: Wire, wanted: str | None) -> list[str]:
     """Name the services of a namespace, or only the wanted one.
 
     Raises:
-        SourceError: the catalog does not know it, or has none.
+        SourceError: the catalog does not know the service, or has no service.
     """
     if wanted is not None:
         wire.partitions(wanted)
@@ -74,7 +74,7 @@ def services_of(wire: Wire, wanted: str | None) -> list[str]:
 
 
 def newest(history: DataFrame) -> DataFrame:
-    """Keep what each key says now; deleted rows are gone."""
+    """Keep the newest row of each key, without deleted rows."""
     rest = [name for name in history.columns if name not in {"service", "partition", "key"}]
     last = F.max_by(F.struct(*rest), "offset").alias("last")
     found = history.groupBy("service", "partition", "key").agg(last)
@@ -82,7 +82,7 @@ def newest(history: DataFrame) -> DataFrame:
 
 
 def read_rows(spark: SparkSession, wire: Wire, services: Iterable[str], kinds: str = "") -> DataFrame:
-    """Read the rows of state topics as they are now; of some kinds, given by their letters, or of all."""
+    """Read the current rows of state topics, of all kinds or of some, given by their letters."""
     history = read_history(spark, wire, services)
     return newest(history.where(F.col("row").isin(*kinds)) if kinds else history)
 
@@ -106,7 +106,7 @@ def fields_of(name: str, value: Column | None = None) -> Column:
 
 
 def is_tombstone() -> Column:
-    """Tell a tombstone from an endpoint, among E rows."""
+    """Whether an E row is a tombstone, and no endpoint."""
     head = MARKER + fingerprint(schemas.load("tombstone", schemas.newest("tombstone")))
     return F.substring("value", 1, HEAD_SIZE) == F.lit(bytearray(head))
 

@@ -1,4 +1,4 @@
-"""Records of Kafka's topics as Spark reads them: which topics, from where to where, and what is said when they are not there.
+"""Records of Kafka's topics in Spark: the topics, the range of offsets, and the errors when records are missing.
 
 Always ``read_committed``: records of aborted transactions were never sent.
 """
@@ -39,7 +39,7 @@ _LOGINS = {
 
 @dataclass(frozen=True)
 class Wire:
-    """A namespace of a Kafka cluster, as jobs read it; ``options`` are further options of Spark's Kafka source."""
+    """A namespace of a Kafka cluster; ``options`` are further options of Spark's Kafka source."""
 
     kafka: Kafka
     options: Mapping[str, str] = field(repr=False)
@@ -47,7 +47,7 @@ class Wire:
 
     @cached_property
     def catalog(self) -> Catalog:
-        """What the namespace's catalog says of services that have their topics, read once.
+        """The catalog of the namespace, with the services that have topics; read once.
 
         Raises:
             SourceError: Kafka does not answer, or the namespace has no catalog.
@@ -60,7 +60,7 @@ class Wire:
             raise SourceError(str(error)) from error
 
     def partitions(self, service: str) -> int:
-        """Return how many partitions each topic of a service has.
+        """Return the number of partitions of each topic of a service.
 
         Raises:
             SourceError: the catalog does not know the service.
@@ -75,7 +75,7 @@ class Wire:
         return count
 
     def talkers(self, service: str | None, contract: str | None) -> list[str]:
-        """Return whose queues the dialogs of a service are in, both sides', by name; of all services without one."""
+        """Return the services, by name, whose queues have the dialogs of a service; without one all services."""
         if service is not None:
             self.partitions(service)
         said = {
@@ -99,7 +99,7 @@ class Wire:
     ) -> DataFrame:
         """Read topics as they are now: key, value, headers, topic, partition, offset, timestamp.
 
-        ``since`` and ``until`` are times of the log; without them from the oldest record to the newest committed one.
+        ``since`` and ``until`` are log times. Without them the topics are read from the oldest to the newest committed record.
         """
         times = {"startingTimestamp": since, "endingTimestamp": until}
         given = {name: str(millis_of(moment)) for name, moment in times.items() if moment is not None}
@@ -113,7 +113,7 @@ class Wire:
     def stream(
         self, spark: SparkSession, topics: Iterable[str], since: Moment | None = None, most: int | None = None
     ) -> DataFrame:
-        """Follow topics from ``since``, else from the oldest record; ``most`` records per batch at most."""
+        """Follow topics from ``since`` or the oldest record, with at most ``most`` records in a batch."""
         start = {"startingOffsets": "earliest"} if since is None else {"startingTimestamp": str(millis_of(since))}
         bound = {} if most is None else {"maxOffsetsPerTrigger": str(most)}
         return spark.readStream.format("kafka").options(**self._options(topics), **start, **bound).load()
@@ -132,10 +132,10 @@ class Wire:
 
 
 def java_settings(settings: Mapping[str, object]) -> dict[str, str]:
-    """Translate librdkafka's settings for reaching a secured cluster to those of Kafka's Java clients.
+    """Translate the settings of librdkafka for a secured cluster to settings of Kafka's Java clients.
 
     Raises:
-        SourceError: there is no such translation; the Java client's own setting can be passed as an option.
+        SourceError: a setting has no translation; pass the setting of the Java client as an option.
     """
     given = {name: str(value) for name, value in settings.items()}
     user, password = given.pop("sasl.username", None), given.pop("sasl.password", None)
@@ -166,7 +166,7 @@ def _quoted(text: str) -> str:
 
 
 def millis_of(moment: Moment) -> int:
-    """Say a point in time in milliseconds since 1970.
+    """Return a point in time as milliseconds since 1970.
 
     Raises:
         SourceError: the text is no time.

@@ -1,4 +1,4 @@
-"""How every job is called: the options they share, progress on stderr, one result on stdout, exit codes, Ctrl-C.
+"""The command line of all jobs: shared options, progress on stderr, the result on stdout, exit codes, Ctrl-C.
 
 A job's ``main`` makes its parser with ``parser_of`` and hands it to ``carry_out``; the same works under ``spark-submit``.
 """
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 _EXIT_CODES = f"{EXIT_CODES.removesuffix('.')}, 130 interrupted."
 BOOTSTRAP, NAMESPACE = "CONVERSATIONS_BOOTSTRAP", "CONVERSATIONS_NAMESPACE"
 ENDING = 20.0
-"""Seconds an interrupted job may take to notice that its session is over."""
+"""Seconds until an interrupted job notices that its session has ended."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a job has to say: ``data`` as JSON, ``text`` for people, and whether a person is needed.
+    """The result of a job: ``data`` as JSON, ``text`` for people, and the exit code.
 
-    The lines of ``text`` are the job's: what is from outside is in one (``conversations_ops.printable.one_line``).
+    Words from outside are kept within one line of ``text`` (``conversations_ops.printable.one_line``).
     """
 
     data: Mapping[str, object]
@@ -53,7 +53,7 @@ Job = Callable[["SparkSession", argparse.Namespace], Result]
 
 
 def parser_of(name: str, description: str, example: str) -> argparse.ArgumentParser:
-    """Make a parser with the options every job has; ``name`` is the job's, as in ``conversations spark NAME``."""
+    """Make a parser with the shared options, for the job of ``conversations spark NAME``."""
     made = argparse.ArgumentParser(
         prog=f"conversations spark {name}", description=description, epilog=f"example:\n  {example}\n\n{_EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
@@ -74,16 +74,16 @@ def parser_of(name: str, description: str, example: str) -> argparse.ArgumentPar
         "--option", metavar="NAME=VALUE", type=pair, action="append", default=[],
         help="an option of Spark's Kafka source, e.g. minPartitions=16; may be repeated",
     )  # fmt: skip
-    made.add_argument("--cores", type=whole(1), help="of a local session (default: all of this machine)")
+    made.add_argument("--cores", type=whole(1), help="cores of a local session (default: all cores of this machine)")
     made.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     return made
 
 
 def kafka_of(options: argparse.Namespace) -> Kafka:
-    """Say which Kafka the options of ``parser_of`` name.
+    """Return the Kafka that the options of ``parser_of`` name.
 
     Raises:
-        DeclarationError: none, or the file of settings cannot be read.
+        DeclarationError: no address, or the file of settings cannot be read.
     """
     if not options.bootstrap:
         raise DeclarationError(f"say which Kafka: --bootstrap HOST:PORT, or {BOOTSTRAP} in the environment")
@@ -98,7 +98,7 @@ def carry_out(
     *,
     needs_kafka: Callable[[argparse.Namespace], bool] = lambda _: True,
 ) -> int:
-    """Parse, start a session, run the job with its progress on stderr, print its result; return the exit code."""
+    """Parse the options, start a session, run the job, print its result; return the exit code."""
     options = parser.parse_args(argv)
     show_warnings()
     try:
@@ -121,7 +121,7 @@ def carry_out(
 
 
 def _code_of(error: Exception) -> Exit:
-    """Exit code for an expected error; what Kafka said beneath it counts more."""
+    """Exit code for an expected error. An error of Kafka beneath it decides."""
     if of_kafka := [code_of(it) for it in (error, error.__cause__) if isinstance(it, KafkaUnreachable)]:
         return min(of_kafka)
     return Exit.USAGE if isinstance(error, SparkJobError) else code_of(error)
@@ -135,10 +135,10 @@ def _show_error(error: Exception, *, as_json: bool) -> None:
 
 
 def _interruptible(work: Callable[[], Result], spark: SparkSession) -> Result:
-    """Carry work out in a thread of its own: an interruption must not break into the middle of a call to the JVM.
+    """Run work in a thread of its own, so that Ctrl-C does not interrupt a call to the JVM.
 
-    PySpark's own handler of Ctrl-C makes such a call from within the interrupted one, which fails. An interruption stops the
-    session, and with it whatever it runs on a cluster.
+    PySpark's handler of Ctrl-C makes a call within the interrupted call, which fails. Here Ctrl-C stops the session, and
+    with it the work on a cluster.
     """
     ended: Future[Result] = Future()
     worker = Thread(target=_carry_on, args=(work, ended), daemon=True, name="job")

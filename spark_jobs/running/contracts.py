@@ -13,10 +13,10 @@ HOW = "write it as module:NAME, for instance shop.contracts:LOANS for LOANS in s
 
 
 def find_contract(target: str) -> Contract:
-    """Import a contract; the current directory counts, as for ``conversations run``.
+    """Import a contract; the current directory is searched, as by ``conversations run``.
 
     Raises:
-        DeclarationError: there is no such module or name, its code fails, or it is no contract.
+        DeclarationError: the module or the name is missing, the code fails, or the value is no contract.
     """
     name, colon, attribute = target.partition(":")
     if not (name and colon and attribute):

@@ -1,8 +1,8 @@
-"""A Parquet table of rows by day, of which some rows can be replaced: again and again with the same result.
+"""A Parquet table by day, in which rows can be replaced. A repeated replacement has the same result.
 
-The rows of a day are in ``day=2026-09-01/``, one file for each. A replacement writes the days it touches beside them, the
-rows it leaves alone included, and puts each in its place when all are written; one that dies in between is finished by the
-next. Whoever reads meanwhile may find a day missing for a moment, never one with rows twice. One writer at a time.
+The rows of a day are in one file, in ``day=2026-09-01/``. A replacement writes whole new days beside the old ones, with the
+rows that stay. Once all are written, each new day takes the place of the old. The next replacement finishes one that died in
+between. A reader may miss a day for a moment, and never finds a row twice. There must be one writer at a time.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _STAGED, _WRITTEN = "_replacing", "_SUCCESS"
 
 
 class DayFiles:
-    """The table in one directory of any file system that Spark knows.
+    """The table in a directory.
 
     Args:
         spark: the session.
-        directory: made when it is missing; its path has no character of patterns.
+        directory: a path or URL without characters of patterns; made if it is missing.
         key: columns that name a row.
-        at: the time that says which day a row is of.
+        at: the column with the time of a row.
     """
 
     def __init__(self, spark: SparkSession, directory: str, key: Sequence[str], at: str) -> None:
@@ -34,17 +34,17 @@ class DayFiles:
         self._directory = Directory(spark, directory)
 
     def read(self, like: DataFrame) -> DataFrame:
-        """Return what the table has, with the columns of ``like``; those it lacks are null."""
+        """Read the table with the columns of ``like``. A column that the table lacks is null."""
         self._finish()
         self._directory.make()
         schema = self._dated(like).schema
         return self._spark.read.schema(schema).parquet(self._directory.path)
 
     def replace(self, rows: DataFrame) -> None:
-        """Put rows in the place of those with the same key; all others stay.
+        """Replace the rows that have the same key; other rows stay.
 
         Raises:
-            CheckpointError: the file system did not move what was written; the next replacement tries again.
+            CheckpointError: the file system did not move a new day; the next replacement tries again.
         """
         new = self._dated(rows)
         before = self.read(rows)
@@ -58,7 +58,7 @@ class DayFiles:
         return rows.withColumn(DAY, F.to_date(self._at))
 
     def _finish(self) -> None:
-        """Put in place what was written to its end; what was not is forgotten."""
+        """Finish an earlier replacement if all its days were written, or else drop it."""
         place = self._directory
         if place.exists(f"{_STAGED}/{_WRITTEN}"):
             for name in place.names(_STAGED):

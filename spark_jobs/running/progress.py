@@ -1,4 +1,4 @@
-"""How far Spark is, on stderr, while a job runs."""
+"""The progress of Spark on stderr, while a job runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EVERY = 0.5
 
 @contextlib.contextmanager
 def shown(spark: SparkSession, what: str) -> Iterator[None]:
-    """Show the tasks of the stages that run, on a terminal; a log gets nothing."""
+    """Show the tasks of running stages on a terminal; a log gets nothing."""
     console = Console(stderr=True)
     context: Any = getattr(spark, "_sc", None)
     if not console.is_terminal or context is None:

@@ -1,4 +1,4 @@
-"""What a job found at one moment, kept as Parquet beside what it found before."""
+"""Results of a job as Parquet, a folder for each run."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 
 def save(found: DataFrame, directory: str, at: datetime) -> None:
-    """Write rows to ``directory/taken_at=<second>``; nothing else in the directory is touched.
+    """Write rows to ``directory/taken_at=<second>``, and nothing else.
 
-    The same moment again replaces its rows. A run that dies leaves nothing that a reader sees.
+    A second call for the same second replaces the rows. A run that dies leaves nothing that a reader sees.
     """
     moment = F.lit(at.replace(microsecond=0))
     rows = found.withColumn("taken_at", moment)

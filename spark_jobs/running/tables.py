@@ -1,4 +1,4 @@
-"""Tables for people, as the other commands print them."""
+"""Tables for people, in the style of the commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDE = 200
 
 
 def as_text(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Lay rows out under headers, as wide as the terminal, or ``WIDE`` in a file; None is an empty cell."""
+    """Write rows under headers, as wide as the terminal, or ``WIDE`` in a file. None is an empty cell."""
     table = Table(box=None, header_style="bold")
     for header in headers:
         table.add_column(header, overflow="fold")
