@@ -67,7 +67,7 @@ class Endpoint:
 
     __slots__ = (
         "ack_at", "acked", "asked", "contract", "conversation", "dead_lettered", "discarded", "end_seq", "error",
-        "expires_at", "firing", "handled", "inbound", "initiator", "key", "next_out", "origin", "peer", "peer_key", "recover", "resend_at", "resends",
+        "expires_at", "firing", "handled", "inbound", "initiator", "key", "next_out", "origin", "peer", "peer_key", "recover", "resend_at",
         "service", "started_until", "state", "stateful", "timer", "told",
     )  # fmt: skip
 
@@ -95,7 +95,6 @@ class Endpoint:
         self.expires_at = expires_at
         self.started_until = 0
         """Until when (log time) the first message may create the peer's endpoint; 0 before the first transmission."""
-        self.resends = False
         self.state = State.STARTED_OUTBOUND if initiator else State.STARTED_INBOUND
         self.inbound = Inbound()
         self.next_out = 0
@@ -441,7 +440,7 @@ def prefix_of(endpoint: Endpoint) -> Prefix:
         endpoint.service,
         endpoint.peer,
         endpoint.key,
-        endpoint.resends,
+        False,  # resends: reserved
         endpoint.started_until,
         -1 if endpoint.expires_at >= NEVER else endpoint.expires_at,
     )

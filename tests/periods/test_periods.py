@@ -1,5 +1,6 @@
 """Every period is a setting, all of them can be shortened together, and none contradicts another."""
 
+import ast
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from conversations.kafka.topic_settings import TIMES, wanted
 from conversations.protocol.contract import DEFAULT_LIFETIME
 from conversations.units import DAY, SECOND
 from conversations_ops.settings import given
+from conversations_ops.settings.names import SETTINGS
 from tests.periods import document, scan
 from tests.periods.exceptions import EXCEPTIONS
 
@@ -54,6 +56,25 @@ def test_what_is_short_or_no_duration_is_not(code: str) -> None:
 def test_the_page_is_fresh() -> None:
     """Make it anew: python -m tests.periods.document."""
     assert document.page() == Path(document.PAGE).read_text(encoding="utf-8")
+
+
+def test_every_setting_is_read_by_the_product() -> None:
+    """A topic's setting stands in a table of names; all others are attributes that somebody reads."""
+    tabled = {period for times in TIMES.values() for period in times.values()}
+    read = set()
+    for package in scan.PACKAGES:
+        for path in (scan.ROOT / package).rglob("*.py"):
+            if path.relative_to(scan.ROOT).as_posix() != scan.HOME and "testing" not in path.parts:
+                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                        read.add((ast.unparse(node.value).rpartition(".")[2].strip("_()").lower(), node.attr))
+    owners = {"worker": {"settings"}, "brake": {"brake"}, "limits": {"limits"}, "periods": {"periods"}}
+    unread = [
+        it.name
+        for it in SETTINGS.values()
+        if it.field not in tabled and not any((o, it.field) in read for o in owners[it.group])
+    ]
+    assert unread == []
 
 
 # -- together --------------------------------------------------------------------------------------------------------------

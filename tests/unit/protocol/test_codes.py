@@ -67,6 +67,18 @@ def test_no_system_code_is_unused() -> None:
     assert [name for name in SYSTEM if not re.search(rf"\b{name}\b", used)] == []
 
 
+def test_no_local_code_is_unused() -> None:
+    """By its name, as the code of an exception, or in a text that tells it."""
+    used = "".join(path.read_text(encoding="utf-8") for path in product())
+    raised = {it.code for it in vars(errors).values() if isinstance(it, type) and issubclass(it, ConversationError)}
+    unused = {
+        name
+        for name, number in LOCAL.items()
+        if number not in raised and not re.search(rf"\b({name}|{number})\b", used)
+    }
+    assert unused == set()
+
+
 def test_every_exception_has_a_code_of_the_table() -> None:
     kinds = [it for it in vars(errors).values() if isinstance(it, type) and issubclass(it, ConversationError)]
     assert {it.__name__: it.code for it in kinds if it.code and it.code not in LOCAL.values()} == {}
