@@ -65,12 +65,12 @@ def run(
     """Run services until Ctrl-C or SIGTERM.
 
     TARGET names a Service, a function returning one, or a block that yields one: a (sync or async) context manager
-    or generator function, entered in each process, for what handlers need. The current directory is searched behind Python's own modules and
-    before installed packages.
+    or generator function, entered in each process, for what handlers need. The current directory is searched behind
+    Python's own modules and before installed packages.
 
-    A setting is NAME=VALUE: in the file of --settings, after --setting, or in code where TARGET gives (service, WorkerSettings). Options
-    count more than the file, the file more than the code. The start prints what differs from the defaults. `conversations settings` lists
-    all names, units and meanings. Periods belong to a namespace: keep them in one file for all commands.
+    A setting is NAME=VALUE, in the file of --settings or after --setting; in code, TARGET gives (service, WorkerSettings).
+    Options count more than the file, the file more than the code. The start prints what differs from the defaults.
+    All names and meanings: conversations settings. Periods belong to a namespace: keep them in one file for all.
 
     Each service gets its own processes. One that dies is started again, under the same slot, after 0.2 s to 10 s. The
     first signal lets running handlers finish (5 s), commits, and leaves (10 s), or the process is killed; the second
@@ -81,7 +81,7 @@ def run(
       conversations run hello:greeter --bootstrap localhost:9092
       conversations run shop.orders:service shop.billing:service --workers 4 --concurrency 32
       conversations run shop.orders:service --health 8080    # curl localhost:8080/health
-      conversations run shop.orders:service --settings shop.settings --setting worker.step=2s --setting limits.body_bytes=500kB
+      conversations run shop.orders:service --settings shop.settings --setting worker.step=2s
       CONVERSATIONS_BOOTSTRAP=kafka:9092 conversations run shop.orders:service --slot "$HOSTNAME" --log-json
 
     Exit codes: 0 stopped in order, 1 failed, or refused by Kafka (login, rights, topics), 2 wrong usage or an incomplete
