@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from conversations.config import Brake, Periods, WorkerSettings
 from conversations.errors import DeclarationError
-from conversations.kafka.client_settings import refusal
 from conversations_ops.settings.file import VARIABLE, Line, lines_of
 from conversations_ops.settings.names import GROUPS, SETTINGS, nearest
 from conversations_ops.settings.values import read, written
@@ -62,7 +61,11 @@ class Given(NamedTuple):
         Raises:
             DeclarationError: it refuses one, or all of them together.
         """
-        why = refusal(self.of_clients()) if self.clients else None
+        if not self.clients:
+            return
+        from conversations.kafka.client_settings import refusal
+
+        why = refusal(self.of_clients())
         if why is None:
             return
         place = next((f"{place}: {name}" for place, name, _ in reversed(self.clients) if f'"{name}"' in why), None)
