@@ -1,4 +1,4 @@
-"""Dialogs that a handler begins in groups of their own: what it asks of each travels as one command, which has a limit."""
+"""Dialogs that a handler begins in groups of their own: the requests to each travel as one command of limited size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from conversations.protocol.admission import command_too_large
 from conversations.protocol.limits import COMMAND_BYTES
 
 AROUND = 2_000
-"""Bytes that a command has around what is sent, its key and the names of service and contract included."""
+"""Bytes of a command besides its bodies: its key and the names of service and contract are included."""
 
 Apart = dict[bytes, int]
 """Bytes asked of each such dialog so far, by its identity."""

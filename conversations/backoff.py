@@ -1,4 +1,4 @@
-"""How long to wait before what failed is tried again."""
+"""How long to wait before the next attempt."""
 
 from __future__ import annotations
 

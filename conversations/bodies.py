@@ -118,7 +118,7 @@ class _AvroBody:
         out = io.BytesIO()
         try:
             fastavro.schemaless_writer(out, self._schema, body, strict=True)
-            strict.check(self._schema, self._names, out.getvalue(), 0)  # what could not be read is not sent
+            strict.check(self._schema, self._names, out.getvalue(), 0)  # an unreadable body is not sent
         except (Exception, Verdict) as error:  # fastavro raises whatever the datum's own operations raise
             raise InvalidBody(f"{self.name}: {error}") from error
         return out.getvalue()
@@ -134,7 +134,7 @@ class _AvroBody:
 
 
 def said(error: BaseException) -> str:
-    """Return what an exception says; one that cannot say it is named."""
+    """Return the text of an exception; an exception without a readable text is named."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - exceptions are the application's: their texts may raise anything

@@ -64,7 +64,7 @@ class Failures:
         return count >= self._brake.share * (count + handled)
 
     def _turn(self, now: int) -> None:
-        """Forget what is longer ago than the window."""
+        """Forget failures older than the window."""
         for peer, dialogs in list(self._failed.items()):
             while dialogs and (first := next(iter(dialogs))) and dialogs[first] <= now - self._window:
                 del dialogs[first]
@@ -81,6 +81,6 @@ class Failures:
             table.pop(peer, None)
 
     def is_over(self, now: int) -> bool:
-        """Forget what is long ago; say whether there is no failure left to compare successes with."""
+        """Forget old failures; say whether none is left to compare successes with."""
         self._turn(now)
         return not self._failed

@@ -28,7 +28,7 @@ class Call:
 
 
 def invoke(call: Call) -> BaseException | None:
-    """Run a ``def`` handler and return what it raised."""
+    """Run a ``def`` handler and return the exception it raised."""
     handling(call.arguments[-1])
     try:
         result = call.handler.function(*call.arguments)
@@ -55,7 +55,7 @@ def _not_run(call: Call, result: object) -> TypeError:
 
 
 async def invoke_async(call: Call) -> BaseException | None:
-    """Run an ``async def`` handler and return what it raised."""
+    """Run an ``async def`` handler and return the exception it raised."""
     handling(call.arguments[-1])
     try:
         result = await call.handler.function(*call.arguments)

@@ -61,7 +61,7 @@ def _now() -> int:
 
 
 class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextManager["ClientDialog"]):
-    """One dialog seen by a client, as a block: what is asked for inside takes effect together when it is left."""
+    """One dialog seen by a client, as a block: its requests take effect together when the block is left."""
 
     def __init__(self, client: Client, conversation: bytes, key: str, contract: Contract | None) -> None:
         self._client = client

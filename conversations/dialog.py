@@ -84,11 +84,11 @@ class Room(Protocol):
 
 
 _GATE = Lock()
-"""Between what is asked for and the end of its handler: either it is part of what the handler asked for, or it raises."""
+"""Between a request and the end of its handler: the request is part of the draft, or it raises."""
 
 
 class Draft:
-    """What one run of a handler asks for, in order, and what the group's state became."""
+    """The requests of one run of a handler, in order, and the new state of the group."""
 
     __slots__ = ("_over", "_state", "_states", "apart", "asks", "has_state", "party", "room")
 
@@ -102,7 +102,7 @@ class Draft:
         self.apart: Apart | None = None
 
     def close(self) -> None:
-        """The handler's run is over: whatever is asked for from now on raises."""
+        """The handler's run is over: each later request raises."""
         with _GATE:
             self._over = True
 
@@ -138,7 +138,7 @@ class Draft:
         return state if self._states is None else self._states.get(party.identity, state)
 
     def move(self, party: Party, verb: type[Verb]) -> None:
-        """Check a verb against the state so far, and remember what it makes of it.
+        """Check a verb against the state so far, and remember the new state.
 
         Raises:
             DialogEnded: the state does not allow it.
@@ -367,7 +367,7 @@ class Group(Generic[S]):
 
     @property
     def state(self) -> S:
-        """State of the group; what it is when the handler returns is committed with everything else."""
+        """State of the group; its value at the return of the handler is committed with everything else."""
         state: S = self._draft.state
         return state
 

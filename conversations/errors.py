@@ -187,7 +187,7 @@ class InDoubt(LogError):
 
 
 class CutOff(InDoubt):
-    """There are records that this connection does not get, and who knows what else: another one must be made."""
+    """Some records do not reach this connection, and it may miss more: another connection must be made."""
 
 
 class RefusedRecord(NamedTuple):
@@ -248,7 +248,7 @@ class TimeLimitExceeded(TimeoutError):
 
 
 class ProcessDied(RuntimeError):
-    """Every process died that ran the handler of a message: what the message failed with."""
+    """The failure of a message when every process that ran its handler died."""
 
 
 class Verdict(BaseException):

@@ -1,4 +1,4 @@
-"""What a service does on one side of a contract: how it sends, and which function handles what arrives."""
+"""One side of a contract in a service: how it sends, and which function handles each message type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Handler:
 
 
 def unknown_side(contract: str, initiator: bool) -> Side:
-    """Make the side of a contract that is not declared any more: whatever arrives breaks the dialog."""
+    """Make the side of a contract that is no longer declared: each message breaks the dialog."""
     return Side(Contract(contract, sent_by_any=[MessageType("unknown", None)]), initiator)
 
 
@@ -33,9 +33,9 @@ class Side:
     contract: Contract
     initiator: bool
     senders: dict[type, BodyCodec] = field(default_factory=dict)
-    """Body class to its codec, for what this side may send."""
+    """Body class to its codec, for the message types that this side may send."""
     receivers: dict[str, tuple[BodyCodec, Handler | None]] = field(default_factory=dict)
-    """Message type name to its codec and handler (None: ignored), for what this side may receive."""
+    """Message type name to its codec and handler (None: ignored), for the types that this side may receive."""
     on_end: Handler | None = None
     on_error: Handler | None = None
     on_timer: Handler | None = None

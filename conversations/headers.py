@@ -7,7 +7,7 @@ from operator import methodcaller
 from conversations.ports import Headers, Record
 
 _asked = methodcaller("headers")
-"""Asks through C: Python 3.11 does not look at what a call that it made often before raised besides returning something."""
+"""Asks through C: Python 3.11 overlooks an exception that a frequent call raises while it also returns a value."""
 
 
 def read_headers(record: Record) -> Headers | None:

@@ -10,7 +10,7 @@ from conversations.protocol.effects import Failure
 
 
 class Watcher(Protocol):
-    """A request that waits in this process for what arrives on its conversation."""
+    """A request that waits in this process for messages of its conversation."""
 
     def wants(self, message_type: str) -> bool:
         """Say whether this message answers the request: the dialog then ends in the same step."""
@@ -29,7 +29,7 @@ class Host(Protocol):
     """A running worker, as a request sees it."""
 
     def watch(self, conversation: bytes, watcher: Watcher) -> None:
-        """Tell ``watcher`` what arrives on a conversation begun by this process."""
+        """Tell ``watcher`` each message of a conversation that this process began."""
 
     def forget(self, conversation: bytes) -> None:
         """Tell nobody any more."""

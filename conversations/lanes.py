@@ -35,7 +35,7 @@ class Run:
         self.started = 0.0
         """When it began, on the monotonic clock."""
         self.abandoned = False
-        """Its handler ran over its time limit: whatever it still does is refused."""
+        """Its handler ran over its time limit: its later requests are refused."""
         self.done = False
         self.mark: Mark | None = None
         self.task: asyncio.Task[None] | None = None
@@ -325,7 +325,7 @@ class Threads:
     # -- the end ----------------------------------------------------------------------------------------
 
     def abandon(self, run: Run) -> None:
-        """Refuse whatever the run's handler still does; a task is cancelled, a thread cannot be."""
+        """Refuse later requests of the run's handler; a task is cancelled, a thread cannot be."""
         run.abandoned = True
         if run.call is not None:
             run.call.over()

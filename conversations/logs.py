@@ -17,7 +17,7 @@ class Named(Protocol):
 _handled: ContextVar[Named | None] = ContextVar("conversation", default=None)
 
 handling = _handled.set
-"""Say whose handler runs in this thread or task from now on; None: nobody's. Costs some 50 ns: the id is not rendered."""
+"""Set the dialog whose handler runs in this thread or task from now on; None: no handler. Costs some 50 ns: the id is not rendered."""
 
 
 def handled_in(context: Context) -> Named | None:

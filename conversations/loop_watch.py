@@ -1,4 +1,4 @@
-"""Notices that an event loop does not come round because something on it blocks, and says what."""
+"""Notices that an event loop is blocked, and names the code that blocks it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVERY = 0.25
 BLOCKED = 1.0
 """Seconds without an answer after which a loop counts as blocked."""
 STACK = 12
-"""Frames shown of where it blocks, the innermost."""
+"""Innermost frames of the blocking code that are shown."""
 
 
 class Culprit(Protocol):
@@ -31,7 +31,7 @@ class Culprit(Protocol):
 
 
 class LoopWatch:
-    """Asks an event loop again and again whether it comes round. Asked from one thread, answered in the loop's."""
+    """Asks an event loop again and again for an answer. One thread asks, the thread of the loop answers."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -39,7 +39,7 @@ class LoopWatch:
         self._asked_at = 0.0
         self._waiting = False
         self.blocked = False
-        """True from when a blocked loop was noticed until it has come round."""
+        """True after a blocked loop was noticed, until the loop answers."""
 
     def here(self) -> None:
         """Learn, on the loop, which thread is its own."""

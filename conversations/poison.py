@@ -1,4 +1,4 @@
-"""What becomes of a message whose handler fails: policies as data, and one pure decision made from them.
+"""Fate of a message whose handler fails: policies as data, and one pure decision made from them.
 
 The default tries again at once, three times, and holds the dialog at the fourth failure until an operator decides: nothing is
 lost, and nothing is skipped. ``PoisonPolicy.service_broker()`` is Service Broker's sample "Handling Poison Messages", whose fourth
@@ -68,7 +68,7 @@ class PoisonPolicy:
     description: str = POISON_DESCRIPTION
 
     def __post_init__(self) -> None:
-        """Refuse what could not be carried out, where it is written down."""
+        """Refuse, at the declaration, a policy that could not be carried out."""
         object.__setattr__(self, "delays", tuple(self.delays))  # not the caller's list, which may change
         given: tuple[object, ...] = (*self.delays, self.jitter)
         for delay in given:
@@ -157,10 +157,10 @@ class End(NamedTuple):
 
 
 def decide(failure: BaseException, attempts: int, policies: Sequence[PoisonPolicy], subject: Subject) -> Retry | End:
-    """Decide what follows a failure; the same for the same arguments, whichever worker asks and whatever it did before.
+    """Decide what follows a failure. Each worker decides the same from the same arguments.
 
     Args:
-        failure: what the handler raised.
+        failure: the exception that the handler raised.
         attempts: how often it has failed, this time included.
         policies: the service's; the last matches everything.
         subject: whose handler it was.
@@ -177,7 +177,7 @@ def decide(failure: BaseException, attempts: int, policies: Sequence[PoisonPolic
 
 
 def last(failure: BaseException, policies: Sequence[PoisonPolicy], subject: Subject) -> End:
-    """Decide what follows a failure that no further attempt may follow."""
+    """Decide what follows a failure after the last attempt."""
     policy = _policy(list(members(failure)), policies, subject)
     return End(policy.then, policy.code, policy.description)
 
@@ -217,7 +217,7 @@ def _matches(policy: PoisonPolicy, found: Sequence[BaseException], subject: Subj
 
 
 def members(failure: BaseException) -> Iterator[BaseException]:
-    """Yield an exception, and if it is a group all that are in it: a task group wraps what its tasks raise."""
+    """Yield an exception, and the members of an exception group: a task group wraps the exceptions of its tasks."""
     left = [failure]
     while left:  # not by recursion: groups may be nested deeper than the stack
         member = left.pop()

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 Headers = list[tuple[str, bytes]]
 Produced = tuple[str, int, bytes | None, bytes | None, Headers | None]
-"""A record to append, as a plain tuple: what an ``Out`` is too, and faster to make."""
+"""A record to append, as a plain tuple: an ``Out`` is one, too, but takes longer to make."""
 
 
 ANY_SIZE = 1 << 62
@@ -54,7 +54,7 @@ class Unanswered(NamedTuple):
     since: float
     """When it was asked first, as ``time.monotonic`` counts."""
     trying: str
-    """What goes on being tried, and what came of it."""
+    """An operation that is tried again, and its result."""
 
 
 class Restored(NamedTuple):
@@ -69,7 +69,7 @@ class Restored(NamedTuple):
 
 
 class Restore(Protocol):
-    """The reading of one state partition up to what was committed when the partition was assigned."""
+    """The reading of one state partition up to its last commit before the partition was assigned."""
 
     committed: int | None
     """The consumer group's queue offset of the partition, None when it has none; known once ``advance`` gave rows or is done."""
@@ -176,7 +176,7 @@ class Log(Protocol):
         """Identity of the service's own queue, commands and state topics, which changes when one is re-created."""
 
     def existing(self, topics: Sequence[str]) -> set[str]:
-        """Return those of the topics that there are."""
+        """Return the topics that exist."""
 
     def queue_end(self, partition: int) -> int:
         """End offset of the queue partition, counting records of open transactions."""
@@ -237,7 +237,7 @@ class CommandSink(Protocol):
         """Append one command; the future ends when it is durable, or with ``NotAccepted``."""
 
     def close(self) -> None:
-        """Wait for what is under way, and disconnect."""
+        """Wait for running operations, and disconnect."""
 
 
 class Clock(Protocol):

@@ -12,7 +12,7 @@ _OTHERS = 0o077
 
 
 def private_directory(path: Path) -> Path:
-    """Make a directory, and those above it that are missing, for its owner alone; one of ours that was open is closed.
+    """Make a directory and its missing parents, for its owner alone; a directory of ours that was open is closed.
 
     One of somebody else's, as a mounted volume may be, keeps its mode; so does one that is there for everybody, as ``/tmp`` is
     also for its owner.

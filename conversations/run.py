@@ -62,7 +62,7 @@ def run(
 
 @contextlib.contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call ``stop`` at the first SIGTERM or SIGINT; a second one meets what was in place before."""
+    """Call ``stop`` at the first SIGTERM or SIGINT; a second signal meets the earlier handler."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

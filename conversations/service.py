@@ -1,4 +1,4 @@
-"""A service: what it accepts and initiates, and which function handles which message. Declaring does no I/O."""
+"""A service: the contracts it accepts and initiates, and a function for each message type. Declaring does no I/O."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class Service(Generic[S]):
         return register
 
     def on_queue_disabled(self, hook: Callable[[QueueDisabled], None]) -> Callable[[QueueDisabled], None]:
-        """Register what is called, in the worker, once a queue went off: to alert somebody; it should be quick.
+        """Register a function that the worker calls once a queue went off, to alert somebody. It should be quick.
 
         Raises:
             DeclarationError: there is one already.
@@ -215,7 +215,7 @@ class Service(Generic[S]):
         return self.state.upgrade(version)
 
     def declaration(self) -> ServiceDeclaration:
-        """Return what the catalog keeps about this service."""
+        """Return the entry of this service in the catalog."""
         retries = [delay_name(delay) for delay in waits(self.poison)]
         return ServiceDeclaration(
             self.name, _plain(self.accepts), _plain(self.initiates), retries, self.longest_lifetime()
