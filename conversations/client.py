@@ -1,8 +1,8 @@
 """Speaking for a service from outside its handlers: web handlers, scripts, tests.
 
 A client appends commands to its own service's commands topic; the owner of the dialog numbers and transmits what they
-ask for. Every write is a block: the verbs only note what to do, leaving the block does the I/O, ``with`` and
-``async with`` alike, and a block that ends with an exception writes nothing.
+ask for. Every write is a block, ``with`` or ``async with``. The verbs only note requests; the end of the block writes
+them. A block that ends with an exception writes nothing.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Mark:
 
     def __init__(self) -> None:
         self.returned = 0
-        """Handlers that returned, about: threads count without a lock."""
+        """Handlers that returned, approximately: threads count without a lock."""
         self._lock = threading.Lock()
         self._open = 0
         self._quiet = threading.Event()

@@ -34,7 +34,7 @@ class Then(Enum):
     END_DIALOG = "end-dialog"
     """The dialog ends with an error, and the peer is told, unless the dialog is over already."""
     SKIP = "skip"
-    """The dialog goes on with the next message; the peer's operators are told which it did without."""
+    """The dialog goes on with the next message; the peer's operators are told which message was skipped."""
     HOLD = "hold"
     """The dialog waits behind the message until an operator decides, or its lifetime ends."""
     DISABLE_QUEUE = "disable-queue"
