@@ -24,7 +24,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("ops/conversations_ops/broker/named.py", "STOP_TIMEOUT"): EMBEDDED,
     ("ops/conversations_ops/broker/server.py", "SETTINGS"): EMBEDDED,
     ("conversations/kafka/offsets.py", "OPEN_FOR"): MACHINE,
-    ("conversations/kafka/replay.py", "CONFIRMED_WITHIN"): MACHINE,
+    ("ops/conversations_ops/demo/replay.py", "CONFIRMED_WITHIN"): MACHINE,
     ("conversations/kafka/restore.py", "STUCK_AFTER"): MACHINE,
     ("conversations/kafka/together.py", "PATIENCE"): MACHINE,
     ("conversations/kafka/transactions.py", "COMMIT_PATIENCE"): MACHINE,

@@ -17,7 +17,6 @@ from conversations import Client, Kafka
 from conversations.kafka.admin import apply
 from conversations.kafka.follow import Follower
 from conversations.kafka.offsets import Place, positions_of
-from conversations.kafka.replay import Replayer
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, service_topic
 from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.demo.aircraft_log import aircraft_log
@@ -28,6 +27,7 @@ from conversations_ops.demo.mending import Held, Operator
 from conversations_ops.demo.operations import operations
 from conversations_ops.demo.outcome import Outcome, letter_of
 from conversations_ops.demo.pipeline import Pipeline, run_pipeline
+from conversations_ops.demo.replay import Replayer
 from conversations_ops.demo.screen import Progress, Screen
 from conversations_ops.demo.sending import Sender
 from conversations_ops.demo.workers import DemoFailed, Worker, Workers

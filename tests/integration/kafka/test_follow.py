@@ -12,7 +12,7 @@ from conversations.errors import LogError
 from conversations.kafka.clients import make_producer
 from conversations.kafka.follow import Follower
 from conversations.kafka.offsets import ends_of, partitions_of, positions_of
-from conversations.kafka.replay import Replayer
+from conversations_ops.demo.replay import Replayer
 
 pytestmark = pytest.mark.kafka
 SETTINGS = {"acks": "all"}
