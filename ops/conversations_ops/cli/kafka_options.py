@@ -111,7 +111,10 @@ class Command(TyperCommand):
     """A command that uses Kafka: it takes the options behind its name."""
 
     def __init__(self, name: str | None, *, params: Sequence[Any] | None = None, **declared: Any) -> None:
-        super().__init__(name, params=[*(params or ()), *_options()], **declared)
+        own, shared = list(params or ()), _options()
+        if twice := {it.name for it in own} & {it.name for it in shared}:
+            raise ValueError(f"{name} declares options of every command: {', '.join(sorted(twice))}")
+        super().__init__(name, params=[*own, *shared], **declared)
 
     def invoke(self, ctx: Any) -> Any:
         """Keep the options, and run the command without them."""

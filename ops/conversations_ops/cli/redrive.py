@@ -120,7 +120,7 @@ def _described(made: Plan, path: Path) -> str:
 @app.command("start", epilog=EXIT_CODES, cls=Command)
 def start(
     context: typer.Context,
-    file: PlanFile,
+    plan_file: PlanFile,
     reason: Reason = "",
     dry_run: DryRun = False,
     as_json: Json = False,
@@ -132,33 +132,33 @@ def start(
     """
     kafka = kafka_of(context)
     with failures(as_json=as_json):
-        made = _read(file, kafka)
-        if Journal(file, made.redrive).exists:
-            raise DeclarationError(f"{file} was started already: conversations redrive resume {file}")
+        made = _read(plan_file, kafka)
+        if Journal(plan_file, made.redrive).exists:
+            raise DeclarationError(f"{plan_file} was started already: conversations redrive resume {plan_file}")
         if dry_run:
             show(
                 {"redrive": made.redrive, "letters": len(made.letters), "done": False},
-                _described(made, file),
+                _described(made, plan_file),
                 as_json=as_json,
             )
             return
-        _drive(kafka, made, file, reason, as_json)
+        _drive(kafka, made, plan_file, reason, as_json)
 
 
 @app.command("resume", epilog=EXIT_CODES, cls=Command)
 def resume(
     context: typer.Context,
-    file: PlanFile,
+    plan_file: PlanFile,
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
     """Continue a stopped plan with the remaining letters. Letters that came back stay where they are."""
     kafka = kafka_of(context)
     with failures(as_json=as_json):
-        made = _read(file, kafka)
-        if not Journal(file, made.redrive).exists:
-            raise DeclarationError(f"{file} was not started yet: conversations redrive start {file}")
-        _drive(kafka, made, file, reason, as_json)
+        made = _read(plan_file, kafka)
+        if not Journal(plan_file, made.redrive).exists:
+            raise DeclarationError(f"{plan_file} was not started yet: conversations redrive start {plan_file}")
+        _drive(kafka, made, plan_file, reason, as_json)
 
 
 @app.command("stop", epilog=EXIT_CODES, cls=Command)

@@ -72,3 +72,10 @@ def test_a_job_gets_what_was_said_in_front_of_its_name(monkeypatch: pytest.Monke
     CliRunner().invoke(top.app, ["spark", "archive", "/data"], env=ENVIRONMENT)
     first = ["--bootstrap=before:1", "--namespace=before", "--setting=client.id=before", "/data", "--json"]
     assert passed == [first, ["/data"]]
+
+
+def test_a_command_that_declares_an_option_of_every_command_is_refused() -> None:
+    app = typer.Typer()
+    app.command("look", cls=Command)(lambda file: None)
+    with pytest.raises(ValueError, match="look declares options of every command: file"):
+        typer.main.get_command(app)
