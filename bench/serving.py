@@ -10,7 +10,7 @@ from typing import Any
 
 from conversations import Kafka, Service, WorkerSettings
 from conversations.crew import Crew
-from conversations.garbage import relax
+from conversations.interpreter import relax
 from conversations.kafka.log import KafkaLog
 from conversations.stores.rocksdb import RocksStores
 from conversations.worker import Worker

@@ -13,7 +13,7 @@ from typing import Any
 
 from conversations.config import Kafka, WorkerSettings
 from conversations.crew import Crew, kafka_worker
-from conversations.garbage import relax
+from conversations.interpreter import relax
 from conversations.service import Service
 
 

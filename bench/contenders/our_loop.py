@@ -15,7 +15,7 @@ from bench.profiled import INLINE, Profilers
 from bench.stopwatch import Stopwatch, report
 from bench.workload import Job
 from conversations import Contract, Dialog, Kafka, MessageType, Service, WorkerSettings
-from conversations.garbage import relax
+from conversations.interpreter import relax
 from conversations.kafka.log import KafkaLog
 from conversations.lanes import Inline
 from conversations.ports import ANY_SIZE, Record

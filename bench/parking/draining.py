@@ -10,7 +10,7 @@ from bench.scale import memory
 from bench.scale.opening import make_worker
 from bench.stopwatch import MARK
 from bench.workload import Job
-from conversations.garbage import relax
+from conversations.interpreter import relax
 
 
 def run(job: Job) -> None:

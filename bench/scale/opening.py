@@ -13,7 +13,7 @@ from bench.scale import memory
 from bench.stopwatch import MARK
 from bench.workload import Job
 from conversations import Kafka, WorkerSettings
-from conversations.garbage import relax
+from conversations.interpreter import relax
 from conversations.kafka.log import KafkaLog
 from conversations.stores.rocksdb import RocksStores
 from conversations.worker import Worker

@@ -10,7 +10,7 @@ import time
 from bench.scale import memory
 from bench.scale.opening import make_worker
 from bench.workload import Job
-from conversations.garbage import relax
+from conversations.interpreter import relax
 
 EVERY = 10.0
 """Seconds between two samples."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from conversations.protocol.acknowledgements import ACK_AFTER, ACK_EVERY, FIRST_ACK_AFTER, RESEND_AFTER, RESEND_ASKS
 from conversations.protocol.codes import LIFETIME, Code
 from conversations.protocol.effects import Due, Failure, Reaction, Transmit
 from conversations.protocol.envelope import Envelope, Kind, Prefix
@@ -19,16 +20,6 @@ from conversations.protocol.states import TRANSITIONS, State, Trigger, check_tim
 NEVER = (1 << 62) - 1
 """A deadline that never comes."""
 SECOND = 1_000_000
-
-ACK_EVERY = 128
-"""Messages accepted without reverse traffic before a dedicated ACK."""
-ACK_AFTER = 5 * SECOND
-FIRST_ACK_AFTER = SECOND // 4
-"""The first message is acknowledged sooner: its sender wants to know whether anybody is there."""
-RESEND_AFTER = 1 * SECOND
-"""A gap is given this long to close by itself, doubled for each further question."""
-RESEND_ASKS = 3
-
 
 OVER = frozenset({State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED})
 """States in which nothing more of the peer reaches a handler."""

@@ -27,7 +27,7 @@ def check(worker: Worker) -> None:
             raise AssertionError(f"invariant 8 (bounded): {where} counts {partition.waiting.bytes} waiting bytes")
         if (
             partition.waiting.bytes > limits.waiting_bytes
-            and not partition.backlog.paused
+            and not partition.input.paused
             and partition.outbox.flying is None
         ):
             raise AssertionError(
@@ -58,7 +58,7 @@ def check_at_rest(worker: Worker) -> None:
         _check_parked(partition, where)
         _check_endpoints(partition, where)
         _check_deadlines(partition, where)
-        if partition.backlog.paused and partition.waiting.bytes < worker.settings.limits.waiting_bytes // 2:
+        if partition.input.paused and partition.waiting.bytes < worker.settings.limits.waiting_bytes // 2:
             raise AssertionError(f"invariant 8 (bounded): {where} stays paused with nothing that waits")
 
 

@@ -31,7 +31,7 @@ A ``Partition`` holds no state of its own but the endpoints in memory. Each part
 ================  ================================================================================
 ``Outbox``        what the next transaction carries; reads see it before it is committed
 ``Progress``      the partition's row: positions, log time, rollbacks, the switch
-``Backlog``       records that are at hand and not taken, and whether the input is paused
+``QueueInput``    records that are at hand and not taken, and whether the input is paused
 ``Waiting``       records kept as rows: waiting, held behind a gap, delayed before a destination
 ``Transmission``  envelopes on their way out, and dialogs whose envelopes are refused for good
 ``Schedule``      deadlines of endpoints, rows to be forgotten, ticks

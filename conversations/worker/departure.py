@@ -75,13 +75,13 @@ def pace(partition: Partition) -> None:
     limits = partition.owner.settings.limits
     if partition.gone:
         return
-    waiting, parked = partition.waiting.bytes, partition.parking.in_the_way(is_paused=partition.backlog.paused)
-    if not partition.backlog.paused and (waiting > limits.waiting_bytes or parked > limits.parked_bytes):
-        partition.backlog.pause()
+    waiting, parked = partition.waiting.bytes, partition.parking.in_the_way(is_paused=partition.input.paused)
+    if not partition.input.paused and (waiting > limits.waiting_bytes or parked > limits.parked_bytes):
+        partition.input.pause()
         partition.owner.log.pause(partition.number)
         partition.letters.event(QueuePaused(waiting_bytes=waiting, parked_bytes=parked))
-    elif partition.backlog.paused and waiting < limits.waiting_bytes // 2 and parked <= limits.parked_bytes // 2:
-        partition.backlog.resume()
+    elif partition.input.paused and waiting < limits.waiting_bytes // 2 and parked <= limits.parked_bytes // 2:
+        partition.input.resume()
         partition.letters.event(QueueResumed())
         if partition.work.suspicion is None or not partition.work.suspicion.taking.holds_queue:
             partition.owner.log.resume(partition.number)

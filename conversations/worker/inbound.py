@@ -34,8 +34,7 @@ from __future__ import annotations
 
 from conversations.bodies import BodyCodec
 from conversations.errors import InvalidBody
-from conversations.handlers import Side
-from conversations.protocol import codes, letters, rows
+from conversations.protocol import breaches, codes, letters, rows
 from conversations.protocol.codes import Code
 from conversations.protocol.effects import Due, Reaction
 from conversations.protocol.endpoint import Endpoint
@@ -200,8 +199,10 @@ def deliver(partition: Partition, item: Arrival) -> Task | None:
         return broken(partition, active) if active.endpoint.state is State.ERROR else None
     receiver = active.side.receivers.get(envelope.message_type)
     if receiver is None:
-        partition.letters.dead_letter(item, letters.BREACH, code=_breach_of(active.side, envelope.message_type).number)
-        return breach(partition, active, _breach_of(active.side, envelope.message_type))
+        side = active.side
+        code = breaches.of_type(side.contract, envelope.message_type, initiator=side.initiator)
+        partition.letters.dead_letter(item, letters.BREACH, code=code.number)
+        return breach(partition, active, code)
     codec, handler = receiver
     if handler is None:
         return _ignored(partition, item, codec)
@@ -211,10 +212,10 @@ def deliver(partition: Partition, item: Arrival) -> Task | None:
 def invalid(partition: Partition, item: Arrival, error: InvalidBody) -> Task | None:
     """A body that is not what its type says is a breach: no attempt, its bytes kept, the field told to the sender.
 
-    The code says on which side it was found: a target's finding is another code than an initiator's, as with Service Broker.
+    No handler sees it, and no policy is asked: it would be the same body at each attempt.
     """
     active = item.active
-    code = codes.INVALID_AT_TARGET if not active.endpoint.initiator else codes.INVALID
+    code = breaches.of_body(initiator=active.endpoint.initiator)
     partition.letters.dead_letter(item, letters.BREACH, failure=error, code=code.number)
     return breach(partition, active, code, f"{code.description} {error}")
 
@@ -248,13 +249,6 @@ def handled(partition: Partition, item: Arrival, body: object) -> None:
     partition.outbox.notify(lambda: watcher.message(message_type, body))
     if watcher.wants(message_type) and active.endpoint.state is State.CONVERSING:
         outbound.end(partition, active)
-
-
-def _breach_of(side: Side, message_type: str) -> Code:
-    """Say which code a message has that this side does not receive: of the other direction, or of no direction."""
-    if message_type in side.contract.types:
-        return codes.SENT_BY_INITIATOR if side.initiator else codes.SENT_BY_TARGET
-    return codes.NOT_IN_CONTRACT
 
 
 def breach(partition: Partition, active: Active, code: Code, description: str = "") -> Task | None:

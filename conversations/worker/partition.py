@@ -23,13 +23,13 @@ from conversations.protocol.endpoint import NEVER
 from conversations.protocol.partition_row import decode_partition
 from conversations.protocol.states import State
 from conversations.worker.active import Active
-from conversations.worker.backlog import Backlog
 from conversations.worker.groups import Groups
 from conversations.worker.letters import Letters
 from conversations.worker.outbox import Outbox
 from conversations.worker.owner import Owner
 from conversations.worker.parking import Parking
 from conversations.worker.progress import Progress
+from conversations.worker.queue_input import QueueInput
 from conversations.worker.residents import Residents
 from conversations.worker.schedule import Schedule
 from conversations.worker.suspicion import Suspicion
@@ -58,7 +58,7 @@ class Partition:
         self.transmission = Transmission(owner, self.outbox, self.waiting, self)
         self.letters = Letters(number, owner, self.outbox, self.progress, self.schedule)
         self.parking = Parking(number, owner, self.outbox, self.progress, self.schedule, self.letters, self.work)
-        self.backlog = Backlog()
+        self.input = QueueInput()
         self.gone = False
         """It belongs to somebody else: what still runs for it is refused."""
 
@@ -268,7 +268,7 @@ class Partition:
     def read_to(self) -> int:
         """Offset of the queue up to which everything was read, markers at its end included."""
         position = self.progress.row.queue
-        return position if self.backlog.is_behind else max(position, self.owner.log.queue_read_to(self.number))
+        return position if self.input.is_behind else max(position, self.owner.log.queue_read_to(self.number))
 
     def settled(self) -> bool:
         """True when everything from before the partition was opened is handled: records, rows, commands and deadlines."""
@@ -278,7 +278,7 @@ class Partition:
             and not self.progress.row.off
             and self.next_deadline() > self.progress.opened_at
             and self.read_to() >= self.progress.row.bound
-            and not self.backlog.is_behind
+            and not self.input.is_behind
             and max(self.progress.row.commands, self.owner.log.commands_read_to(self.number))
             >= self.progress.commands_bound
             and not self.parking.keeps_suspicion
@@ -312,7 +312,7 @@ class Partition:
             "waiting": sum(len(lane.items) for lane in self.work.slow),
             "parked": sum(park.row.next - park.row.first for park in self.parking.parks.values()),
             "queue_off": self.progress.row.off,
-            "paused": self.backlog.paused,
+            "paused": self.input.paused,
             "unclean_starts": self.progress.row.unclean_starts,
             "rollbacks": self.progress.row.rollbacks,
         }

@@ -52,11 +52,11 @@ def route(
 def _give(partition: Partition, record: Record) -> bool:
     """Have a record taken, or let it wait; False when it does not fit there any more."""
     suspicion = partition.work.suspicion
-    if suspicion is None and not partition.backlog.paused and record.topic() == partition.owner.topics.queue:
+    if suspicion is None and not partition.input.paused and record.topic() == partition.owner.topics.queue:
         intake.take(partition, record)  # nearly all
         return True
     if suspicion is not None and _is_suspect(partition, suspicion, record):
-        if partition.backlog.unread if record.topic() == partition.owner.topics.queue else suspicion.taking.commands:
+        if partition.input.unread if record.topic() == partition.owner.topics.queue else suspicion.taking.commands:
             return _let_wait(partition, suspicion, record)  # behind others of its topic
         left = suspicion.left
         if why := suspicion.killed_untaken(record):
@@ -66,8 +66,8 @@ def _give(partition: Partition, record: Record) -> bool:
         else:
             _take(partition, record)
         suspicion.taken(record, waits=suspicion.left > left)
-    elif partition.backlog.paused and record.topic() == partition.owner.topics.queue:
-        partition.backlog.keep(record)
+    elif partition.input.paused and record.topic() == partition.owner.topics.queue:
+        partition.input.keep(record)
     else:
         _take(partition, record)
     return True
@@ -86,14 +86,14 @@ def _is_suspect(partition: Partition, suspicion: Suspicion, record: Record) -> b
         return True
     if record.topic() != partition.owner.topics.queue:
         return record.offset() < partition.progress.commands_bound or bool(suspicion.taking.commands)
-    if partition.backlog.paused:
+    if partition.input.paused:
         return False
-    return record.offset() < partition.progress.row.bound or bool(partition.backlog.unread)
+    return record.offset() < partition.progress.row.bound or bool(partition.input.unread)
 
 
 def _let_wait(partition: Partition, suspicion: Suspicion, record: Record) -> bool:
-    waiting = partition.backlog.unread if record.topic() == partition.owner.topics.queue else suspicion.taking.commands
-    partition.backlog.leave()
+    waiting = partition.input.unread if record.topic() == partition.owner.topics.queue else suspicion.taking.commands
+    partition.input.leave()
     if len(waiting) >= partition.owner.settings.batch:
         return False
     waiting.append(record)
@@ -102,9 +102,9 @@ def _let_wait(partition: Partition, suspicion: Suspicion, record: Record) -> boo
 
 def _look_at_waiting(partition: Partition, suspicion: Suspicion) -> None:
     """Let those that wait longest be announced, and hold their input back meanwhile: what is not read yet stays in Kafka."""
-    taking, flows, log = suspicion.taking, not partition.backlog.paused, partition.owner.log
-    suspicion.invite_records(partition.backlog.unread if flows else (), taking.commands)
-    holds = bool(partition.backlog.unread) and flows
+    taking, flows, log = suspicion.taking, not partition.input.paused, partition.owner.log
+    suspicion.invite_records(partition.input.unread if flows else (), taking.commands)
+    holds = bool(partition.input.unread) and flows
     if taking.hold_queue(holds=holds):
         if holds:
             log.pause(partition.number)
@@ -118,7 +118,7 @@ def _look_at_waiting(partition: Partition, suspicion: Suspicion) -> None:
 def leave(partitions: Mapping[int, Partition], records: Iterable[Record]) -> None:
     """Note that these records are at hand and not taken."""
     for number in {record.partition() for record in records} & partitions.keys():
-        partitions[number].backlog.leave()
+        partitions[number].input.leave()
 
 
 def _unread_first(partitions: Iterable[Partition], records: Sequence[Record]) -> Sequence[Record]:
@@ -126,8 +126,8 @@ def _unread_first(partitions: Iterable[Partition], records: Sequence[Record]) ->
     for partition in partitions:
         suspicion = partition.work.suspicion
         taking = None if suspicion is None else suspicion.taking
-        is_held = partition.backlog.paused and (taking is None or not taking.allowed)
-        if unread := partition.backlog.flow(is_held=is_held):
+        is_held = partition.input.paused and (taking is None or not taking.allowed)
+        if unread := partition.input.flow(is_held=is_held):
             records = [*unread, *records]
         if taking is not None and taking.commands:
             records = [*taking.take_commands(), *records]

@@ -303,7 +303,7 @@ class Worker:
             partition.wake()
             if partition.transmission.refused:
                 undelivered.wake(partition)
-            if partition.backlog.paused:
+            if partition.input.paused:
                 departure.pace(partition)
             if partition.waiting.delayed.to:
                 partition.transmission.release()

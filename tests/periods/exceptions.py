@@ -33,7 +33,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("conversations/poison.py", "LONGEST"): "a bound on what a policy may declare, which is the application's own",
     ("conversations/protocol/codes.py", "LIFETIME_NOT_POSITIVE"): "the number of an error",
     ("conversations/protocol/contract.py", "DEFAULT_LIFETIME"): "stands for the period `lifetime`",
-    ("conversations/protocol/endpoint.py", "ACK_EVERY"): UNIT,
+    ("conversations/protocol/acknowledgements.py", "ACK_EVERY"): UNIT,
     ("conversations/protocol/endpoint.py", "SECOND"): UNIT,
     ("conversations/protocol/topics.py", "_UNITS"): UNIT,
     ("conversations/service.py", "DEFAULT_TIME_LIMIT"): f"{OPTION}: `time_limit=` of a handler, real work",

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conversations.errors import DialogEnded
+from conversations.protocol.acknowledgements import RESEND_ASKS
 from conversations.protocol.effects import Due, Reaction, Transmit
-from conversations.protocol.endpoint import NEVER, RESEND_ASKS, SECOND, Endpoint, prefix_of
+from conversations.protocol.endpoint import NEVER, SECOND, Endpoint, prefix_of
 from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.rows import decode_endpoint, encode_constant, encode_endpoint
 from conversations.protocol.sequencing import NONE

@@ -143,7 +143,7 @@ def test_no_dialog_breaks_and_input_pauses_while_it_is_on() -> None:
                     dialog.send(Say(text=str(number)))
             sim.run()
         (partition,) = sim.worker("moody").partitions.values()
-        assert partition.backlog.paused
+        assert partition.input.paused
         well = [dialog for dialog in dialogs if dialog.error is None]
         assert len(well) >= 20
         deployed.broken = False
@@ -382,7 +382,7 @@ def test_a_peer_with_an_open_dialog_is_not_stopped_by_another_after_a_restart() 
         sim.run()
         talk(sim, 300, "bad", peer="other")
         (partition,) = sim.worker("moody").partitions.values()
-        assert not partition.backlog.paused
+        assert not partition.input.paused
         quiet.send(Say(text="good again"))
         sim.run()
         assert texts(quiet) == ["good", "good again"]
@@ -408,6 +408,6 @@ def test_a_queue_that_pauses_is_told_of_once_and_when_it_goes_on() -> None:
         deployed.broken = False
         sim.advance(5 * SECOND)
         assert len(events(sim, "QUEUE_RESUMED")) == len(events(sim, "QUEUE_PAUSED"))
-        assert not partition.backlog.paused
+        assert not partition.input.paused
         assert len(sim.dead_letters("moody")) == given_up
         sim.check_invariants()

@@ -165,7 +165,7 @@ def test_input_pauses_when_too_much_waits_and_no_dialog_breaks() -> None:
             sim.run()
         (it,) = sim.parked("moody")
         assert 5 < it.behind < 190
-        assert sim.worker("moody").partitions[0].backlog.paused
+        assert sim.worker("moody").partitions[0].input.paused
         sim.turn_queue("moody", on=True)
         sim.run()
         assert texts(dialog) == [f"{number:03}" for number in range(200)]

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 from conversations.config import Kafka, WorkerSettings
 from conversations.crew import Crew, kafka_worker
 from conversations.errors import DeclarationError, KafkaUnreachable, LogError, LoginRefused, StateUpgradeError
-from conversations.garbage import relax
+from conversations.interpreter import relax
 from conversations.service import Service
 from conversations.worker import Worker
 from conversations_ops.console import log_lines

@@ -36,7 +36,7 @@ def facts(worker: Worker) -> dict[str, Any]:
         "positions": {it.number: it.progress.row.queue for it in partitions},
         "braked": worker.owner.brakes.on,
         "off": [it.number for it in partitions if it.progress.row.off],
-        "paused": [it.number for it in partitions if it.backlog.paused],
+        "paused": [it.number for it in partitions if it.input.paused],
         "kept": {
             "held": max((it.waiting.held.bytes for it in partitions), default=0),
             "delayed": max((it.waiting.delayed.bytes for it in partitions), default=0),

@@ -3,18 +3,10 @@
 import pytest
 
 from conversations.errors import DialogEnded
+from conversations.protocol.acknowledgements import ACK_AFTER, ACK_EVERY, FIRST_ACK_AFTER, RESEND_AFTER
 from conversations.protocol.codes import NOT_CONVERSING
 from conversations.protocol.effects import Due, Reaction, Transmit
-from conversations.protocol.endpoint import (
-    ACK_AFTER,
-    ACK_EVERY,
-    FIRST_ACK_AFTER,
-    NEVER,
-    RESEND_AFTER,
-    SECOND,
-    Endpoint,
-    prefix_of,
-)
+from conversations.protocol.endpoint import NEVER, SECOND, Endpoint, prefix_of
 from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State

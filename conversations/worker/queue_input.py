@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from conversations.ports import Record
 
 
-class Backlog:
+class QueueInput:
     """What was read of a queue before its input paused, in its order."""
 
     __slots__ = ("is_behind", "paused", "unread")
