@@ -54,7 +54,12 @@ def patiently(
         wait=tenacity.wait_fixed(pause),
         reraise=True,
     )
-    return retrying(call)
+    try:
+        return retrying(call)
+    except BaseException as failure:  # noqa: BLE001 - raised again
+        # tenacity's frame holds the failure and is held by its traceback: a client that failed would live, and go on asking,
+        # until the garbage collector comes by.
+        raise failure.with_traceback(None)  # noqa: B904 - the same failure
 
 
 def looked_for(look: Callable[[], T], is_there: Callable[[T], bool], seconds: float, *, pause: float = AGAIN) -> T:
