@@ -102,7 +102,8 @@ def ask_offset(
     )  # the old one may go on asking where nobody leads any more
 
     def ask() -> int:
-        return answered(list_offset(next(clients), topic, partition, first=first, timeout=seconds))
+        client = next(clients)  # held until it has answered: a client that is gone never does
+        return answered(list_offset(client, topic, partition, first=first, timeout=seconds))
 
     try:
         return patiently(ask, seconds, again=is_unsure, pause=AGAIN)

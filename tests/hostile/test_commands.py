@@ -47,7 +47,7 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 2, ("dead-letters", "show", f"{letter}\x1b[31m\nerror: forged")
     for decision in ("retry", "skip", "end"):
         yield 0, ("dead-letters", decision, letter, "--dry-run")
-    yield 0, ("dead-letters", "edit", letter, "--body", str(HERE / "texts.py"), "--dry-run")
+    yield 0, ("dead-letters", "edit", letter, "--body", str(HERE / "support" / "texts.py"), "--dry-run")
     yield 1, ("dead-letters", "retry", letter, *WHY, "--wait", "0.5")
     yield 0, ("dead-letters", "discard", over, "--dry-run")
     yield 1, ("dead-letters", "discard", over, *WHY, "--wait", "0.5")
@@ -67,6 +67,8 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 0, ("redrive", "watch", REDRIVE)
     yield 0, ("check", "tests.acceptance.services.fragile:asker")
     yield 0, ("apply", "tests.hostile.test_commands:desk", "--partitions", "1")
+    yield 0, ("settings",)
+    yield 2, ("settings", "--setting", "\x1b[31m\nerror: forged=1")
     yield 3, ("broker", "status", "nobody")
 
 
