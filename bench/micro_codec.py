@@ -12,8 +12,10 @@ from typing import Any
 
 import fastavro
 
+from conversations.protocol.admission import header_among
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import (
+    HEADER_NAME,
     Envelope,
     Kind,
     Prefix,
@@ -25,7 +27,6 @@ from conversations.protocol.envelope import (
     encode_long,
     encode_message,
     encode_prefix,
-    header_matches,
     header_of,
     message_run,
 )
@@ -90,7 +91,7 @@ def calls() -> dict[str, Callable[[], object]]:
         "decode_tail": lambda: decode_tail(PREFIX, value, start),
         "decode_tail of an END": lambda: decode_tail(PREFIX, end, start),
         "header_of": lambda: header_of(value, start),
-        "header_matches": lambda: header_matches(header, value, start),
+        "header_among": lambda: header_among([(HEADER_NAME, header)], value, start),
         "endpoint: receive + send": dialog_step(),
     }
 

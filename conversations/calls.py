@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator
+from dataclasses import dataclass
 from inspect import isawaitable, iscoroutine
 from typing import Any
 
@@ -11,14 +12,12 @@ from conversations.handlers import Handler
 from conversations.logs import handling
 
 
+@dataclass(slots=True, eq=False)
 class Call:
     """One run of one handler; the last argument is its dialog."""
 
-    __slots__ = ("arguments", "handler")
-
-    def __init__(self, handler: Handler, arguments: tuple[Any, ...]) -> None:
-        self.handler = handler
-        self.arguments = arguments
+    handler: Handler
+    arguments: tuple[Any, ...]
 
     def over(self) -> None:
         """Whatever is asked for on its dialog from now on raises: it returned, or its results are refused."""

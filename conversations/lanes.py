@@ -44,24 +44,17 @@ class Run:
         """Report how the last call went and get the next; None when the lane is out of work."""
         if self.abandoned:
             return None
+        if self.call is not None and self.mark is not None:
+            self.mark.returned += 1
+        self.call = None  # no handler runs until the next has begun, so none is past its time limit
         try:
-            if self.call is None:
-                call = next(self._steps)
-            else:
-                if self.mark is not None:
-                    self.mark.returned += 1
-                call = self._steps.send(failure)
+            call = self._steps.send(failure)
         except StopIteration:
-            self.call = None
             return None
-        if call is not self.call:  # a worker's steps have said so already, under its lock
-            self.begins(call)
-        return call
-
-    def begins(self, call: Call) -> None:
-        """Note which handler runs from now on; an ``async def`` one only waits until its event loop has come to it."""
+        # An ``async def`` handler only waits until its event loop has come to it.
         self.started = math.inf if call.handler.is_async else time.monotonic()
         self.call = call
+        return call
 
     def overdue(self, now: float) -> bool:
         """Say whether the running handler is past its time limit."""
@@ -247,7 +240,7 @@ class Threads:
     def _take_one(self) -> None:
         if self._called:
             run, call = self._called.popleft()
-            run.begins(call)
+            run.started = time.monotonic()
             self._drive(run, call)
         else:
             run = self._ready.popleft()

@@ -6,6 +6,7 @@ raises at once and changes nothing; its error has Service Broker's code (``proto
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from enum import StrEnum
 
@@ -13,7 +14,7 @@ from conversations.errors import BodyTooLarge, InvalidBody, LocalError, UnknownC
 from conversations.protocol import codes
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
-from conversations.protocol.envelope import HEADER_NAME
+from conversations.protocol.envelope import HEADER_NAME, IDENTITY, header_of
 from conversations.protocol.limits import COMMAND_BYTES, KEY_BYTES, NAME, RECORD_BYTES, sendable
 from conversations.protocol.times import later
 
@@ -62,6 +63,27 @@ class Inadmissible(Exception):
 
     def __init__(self, rule: Rule, detail: object = "") -> None:
         super().__init__(told(rule, detail))
+
+
+def header_among(headers: Sequence[tuple[str, bytes]] | None, value: bytes, tail_start: int) -> bytes:
+    """Find a record's own header among all of them, and check that it says what the record says.
+
+    ``value`` is a valid record of the current schema; its prefix ends at ``tail_start``.
+
+    Raises:
+        Inadmissible: the headers cannot be read, there is none, or it says something else.
+    """
+    if headers is None:
+        raise Inadmissible(Rule.HEADERS)
+    for name, header in headers:
+        if name == HEADER_NAME:
+            is_short = value[tail_start + 1] < 128  # nearly all numbers have one or two bytes
+            if header != (
+                value[IDENTITY] + value[tail_start : tail_start + 2] if is_short else header_of(value, tail_start)
+            ):
+                raise Inadmissible(Rule.HEADER_SAYS)
+            return header
+    raise Inadmissible(Rule.HEADER)
 
 
 def told(rule: Rule, detail: object = "") -> str:

@@ -134,7 +134,7 @@ class Endpoint:
         # When these were due is not kept: an acknowledgement is due at once, a gap is given its time anew.
         if kept.held:
             self.resend_at = 0
-        if self._owes_ack_since_before():
+        if inbound.next - 1 > self.told and state in (State.STARTED_INBOUND, State.CONVERSING):
             self.ack_at = 0
         if kept.code:
             self.error = Failure(kept.code, kept.description)
@@ -157,12 +157,11 @@ class Endpoint:
         """When ``due`` will have something to say to an owner that takes this endpoint up from its row."""
         if self.state is State.CLOSED:
             return NEVER
-        if self.state is State.ERROR or self.inbound.held or self._owes_ack_since_before():
+        inbound = self.inbound
+        owes_ack = inbound.next - 1 > self.told and self.state in (State.STARTED_INBOUND, State.CONVERSING)
+        if owes_ack or inbound.held or self.state is State.ERROR:
             return 0
         return min(self.timer, self.expires_at)
-
-    def _owes_ack_since_before(self) -> bool:
-        return self.inbound.next - 1 > self.told and self.state in (State.STARTED_INBOUND, State.CONVERSING)
 
     # -- what the application wants -------------------------------------------------------------------
 
@@ -255,23 +254,32 @@ class Endpoint:
             self._acknowledged(envelope.ack)
         kind = envelope.kind
         if kind is Kind.MESSAGE or kind is Kind.END:
-            return self._sequenced(envelope, now, held_limit)
+            if self.state in OVER and envelope.seq > self.inbound.next:
+                return self._late(envelope, held_limit)
+            arrival = self.inbound.arrive(envelope.seq, held_limit)
+            if (
+                arrival is Arrival.NEXT
+                and kind is Kind.MESSAGE
+                and self.state is State.CONVERSING
+                and self.resend_at == NEVER
+            ):
+                return Reaction.DELIVER  # nearly all: nothing of the state changes
+            return self._sequenced(envelope, arrival, now)
         if kind is Kind.ERROR:
             return self._peer_error(envelope, held_limit)
         if kind is Kind.RESEND:
             return Reaction.RESEND if self.state is State.CONVERSING else Reaction.NOTHING
         return Reaction.NOTHING
 
-    def _sequenced(self, envelope: Envelope, now: int, held_limit: int) -> Reaction:
-        over = self.state in OVER
-        if over and envelope.seq > self.inbound.next:
-            if envelope.seq in self.inbound.held:
-                return Reaction.DUPLICATE  # what is held is kept when this side ends
-            if not self.inbound.believes(envelope.seq, held_limit):
-                return Reaction.DISCARD
-            self.inbound.jump(envelope.seq, held_limit)
-            return self._in_order(envelope.kind)
-        arrival = self.inbound.arrive(envelope.seq, held_limit)
+    def _late(self, envelope: Envelope, held_limit: int) -> Reaction:
+        if envelope.seq in self.inbound.held:
+            return Reaction.DUPLICATE  # what is held is kept when this side ends
+        if not self.inbound.believes(envelope.seq, held_limit):
+            return Reaction.DISCARD
+        self.inbound.jump(envelope.seq, held_limit)
+        return self._in_order(envelope.kind)
+
+    def _sequenced(self, envelope: Envelope, arrival: Arrival, now: int) -> Reaction:
         if arrival is Arrival.NEXT:
             if self.resend_at != NEVER:
                 self._gap_moved(now)
@@ -292,7 +300,7 @@ class Endpoint:
         before = self.state
         if kind is Kind.MESSAGE:
             if before is State.CONVERSING:
-                return Reaction.DELIVER  # nearly all: nothing of the state changes
+                return Reaction.DELIVER
             self._move(Trigger.MESSAGE)
             if before is State.STARTED_INBOUND:
                 return Reaction.DELIVER
@@ -392,7 +400,7 @@ class Endpoint:
 
     def owes_ack(self, now: int) -> bool:
         """Say whether a dedicated ACK must go now; else set a deadline for it when something is unacknowledged."""
-        behind = self.inbound.accepted - self.told
+        behind = self.inbound.next - 1 - self.told
         if behind <= 0:
             return False
         if behind >= ACK_EVERY or self.state not in (State.STARTED_INBOUND, State.CONVERSING):

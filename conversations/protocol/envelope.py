@@ -19,7 +19,7 @@ from conversations.protocol.varint import LONGS, PAIR_SIZE, PAIRS, TABLE_END, en
 __all__ = [
     "HEADER_NAME", "IDENTITY", "Envelope", "Extras", "FenceOutcome", "Kind", "Origin", "Prefix", "Seal",
     "UndecodableRecord", "decode", "decode_current", "decode_tail", "encode", "encode_ack", "encode_end", "encode_long",
-    "encode_message", "encode_prefix", "header_matches", "header_of", "message_run", "split_header", "tail_start",
+    "encode_message", "encode_prefix", "header_of", "message_run", "split_header", "tail_start",
 ]  # fmt: skip
 
 IDENTITY = slice(10, 27)
@@ -210,13 +210,6 @@ def header_of(value: bytes, tail_start: int) -> bytes:
     while value[end] > 127:
         end += 1
     return value[IDENTITY] + value[tail_start : end + 1]
-
-
-def header_matches(header: bytes, value: bytes, tail_start: int) -> bool:
-    """Tell whether ``header`` is the one of ``value``, a valid record of the current schema."""
-    if value[tail_start + 1] < 128:
-        return header == value[IDENTITY] + value[tail_start : tail_start + 2]
-    return header == header_of(value, tail_start)
 
 
 def split_header(header: bytes) -> tuple[bytes, bool, Kind, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from conversations.errors import UndecodableRecord
 
 _LIMIT = 8192
@@ -22,9 +24,6 @@ def _encode(number: int) -> bytes:
 LONGS: tuple[bytes, ...] = (*(_encode(number) for number in range(_LIMIT)), _encode(-1))
 """Encoded 0 to 8191, and -1 at its own negative index; nothing else may be looked up here."""
 
-_RECENT: dict[int, bytes] = {}
-"""Larger numbers encoded lately: nearly all are times that many records of a step share."""
-
 PAIRS: dict[bytes, tuple[int, int]] = {}
 """Pairs of longs already read, each under its bytes, see ``read_pair``."""
 
@@ -35,22 +34,24 @@ TABLE_END = _LIMIT
 """Numbers from -1 up to, and not including, this one are in ``LONGS``."""
 
 
-def encode_long(number: int) -> bytes:
-    """Encode ``number`` as Avro encodes a long: 1 to 10 bytes.
+class _Encoded(dict[int, bytes]):
+    """Numbers encoded lately: small ones, and times that many records of a step share."""
 
-    Raises:
-        OverflowError: it does not fit in 64 bits.
-    """
-    if -1 <= number < TABLE_END:
-        return LONGS[number]
-    encoded = _RECENT.get(number)
-    if encoded is None:
+    def __missing__(self, number: int) -> bytes:
         if not _LOW <= number <= _HIGH:
             raise OverflowError(f"{number} does not fit in 64 bits")
-        if len(_RECENT) >= _LIMIT:
-            _RECENT.clear()
-        encoded = _RECENT[number] = _encode(number)
-    return encoded
+        if len(self) >= 2 * _LIMIT:
+            self.clear()
+        encoded = self[number] = _encode(number)
+        return encoded
+
+
+encode_long: Callable[[int], bytes] = _Encoded().__getitem__
+"""Encode a number as Avro encodes a long: 1 to 10 bytes. Nearly all calls are one look into a table.
+
+Raises:
+    OverflowError: it does not fit in 64 bits.
+"""
 
 
 def read_long(value: bytes, at: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from conversations.handlers import Side
-from conversations.lanes import Run
+from conversations.lanes import Run, Steps
 from conversations.protocol.command import Command
 from conversations.protocol.endpoint import NEVER, Endpoint, prefix_of
 from conversations.protocol.envelope import Envelope, Prefix, encode_prefix
@@ -346,9 +346,10 @@ class Lane:
         self.group: GroupRow | None = None
         """The group's row once it was asked for; empty when there is none."""
 
-    def begin(self, run: Run) -> None:
-        """A run works on it from now on."""
-        self.run = run
+    def begin(self, steps: Steps) -> Run:
+        """Let a run work on it from now on."""
+        self.run = run = Run(self, steps)
+        return run
 
     def end(self) -> bool:
         """Nothing works on it any more; say whether there is something left to do."""

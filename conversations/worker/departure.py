@@ -91,17 +91,19 @@ def pace(partition: Partition) -> None:
 
 
 def _encode_endpoints(partition: Partition) -> None:
-    write = partition.outbox.write
-    now = partition.owner.now
+    now, parking = partition.owner.now, partition.parking
+    encoded: dict[bytes, bytes] = {}
     for active in partition.take_dirty():
         endpoint = active.endpoint
         if endpoint.told < endpoint.inbound.next - 1 and endpoint.owes_ack(now):
             outbound.acknowledge(partition, active)
         if endpoint.state is State.CLOSED and active.tombstone is not None:
-            write(b"E" + active.identity, rows.encode_tombstone(active.tombstone))
-        else:
-            write(b"E" + active.identity, rows.encode_endpoint(endpoint, active.constant or active.row_constant()))
+            encoded[b"E" + active.identity] = rows.encode_tombstone(active.tombstone)
+            continue
+        encoded[b"E" + active.identity] = rows.encode_endpoint(endpoint, active.constant or active.row_constant())
+        if parking.parks or parking.retries or endpoint.next_deadline() < active.scheduled:
             partition.look_in_time(active)
+    partition.outbox.write_all(encoded)
     partition.take_dirty()  # by acknowledging: their rows are written
 
 

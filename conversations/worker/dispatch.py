@@ -41,7 +41,7 @@ from collections.abc import Sequence
 from conversations.calls import Call
 from conversations.dialog import Dialog, Draft
 from conversations.errors import InvalidBody, PeerError, TimeLimitExceeded, Verdict
-from conversations.lanes import Mark, Run, Steps
+from conversations.lanes import Mark, Steps
 from conversations.protocol import rows
 from conversations.protocol.command import Resolve, Settle, Switch, Tick
 from conversations.protocol.envelope import Kind
@@ -72,20 +72,15 @@ SETTLED = object()
 """Of an item: there is nothing to be done with it any more."""
 
 
-def start(partition: Partition, lane: Lane, room: Room) -> Run:
-    """Make the run that works off a lane; a lane has one run at a time, so one handler at a time."""
-    run = Run(lane, steps(partition, lane, room))
-    lane.begin(run)
-    return run
-
-
 def start_ready(partition: Partition, mark: Mark) -> None:
     """Start the runs of all lanes of a partition that have something to do.
 
-    All runs are made before the first is started: one that is started may end at once, and put its lane back among the ready ones.
+    A lane has one run at a time, so one handler at a time. All runs are made before the first is started: one that is started may end at
+    once, and put its lane back among the ready ones.
     """
     room = Room(partition)
-    runs = [start(partition, lane, room) for lane in partition.work.take_ready() if lane.run is None and lane.items]
+    ready = [lane for lane in partition.work.take_ready() if lane.run is None and lane.items]
+    runs = [lane.begin(steps(partition, lane, room)) for lane in ready]
     partition.work.start(runs, mark)
 
 
@@ -113,10 +108,10 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
                 task: Task | None = first
                 while task is not None:
                     # Then three before the handler is called: is it held back, is it announced, is it given up on already?
-                    _begins(partition, item, task)
+                    if task.without or item.handler:
+                        _begins(partition, item, task)
                     if progress.row.off or (brakes.peers and brakes.holds_back(item.park, task.active.endpoint.peer)):
-                        switch.hold_back(partition, item, task.without)
-                        task = inbound.too_much(partition, item, task)
+                        task = _hold_back(partition, item, task)
                         held_back = task is None
                         continue
                     if partition.work.suspicion is not None and not _may_run(partition, lane, item, task):
@@ -132,10 +127,9 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
                         task = _invalid(partition, item, error)
                         continue
                     # From here until the lock is taken again everything may change but this lane.
-                    run.begins(call)
                     lock.release()
                     failure = yield call
-                    call.over()
+                    draft.close()
                     lock.acquire()
                     if run.abandoned or partition.gone:
                         return  # too late: its results are refused, and the lane has another run, or another owner
@@ -143,7 +137,8 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
             _finished(partition, lane, item, held_back=held_back)
             if partition.number in breakdowns.careful:
                 break
-        partition.work.leave(lane)
+        if lane.end():
+            partition.work.go_on(lane)
     except GeneratorExit:
         # Abandoned while its handler ran: the lock is not held, and the lane is somebody else's now.
         lock.acquire()
@@ -152,6 +147,12 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
         quarantine.failed(partition, item, error)
     finally:
         lock.release()
+
+
+def _hold_back(partition: Partition, item: Item, task: Task) -> Task | None:
+    """Let an item wait for its queue or the brake; return what to call instead where too much waits already."""
+    switch.hold_back(partition, item, task.without)
+    return inbound.too_much(partition, item, task)
 
 
 def _tasks(partition: Partition, item: Item) -> Sequence[Task]:

@@ -9,10 +9,9 @@ from conversations.errors import LogError, UndecodableRecord
 from conversations.headers import read_headers
 from conversations.ports import Headers, Record
 from conversations.protocol import rows
-from conversations.protocol.admission import Inadmissible, Rule, told
+from conversations.protocol.admission import Inadmissible, Rule, header_among, told
 from conversations.protocol.command import Command, decode_command
 from conversations.protocol.envelope import (
-    HEADER_NAME,
     IDENTITY,
     Envelope,
     Kind,
@@ -20,7 +19,6 @@ from conversations.protocol.envelope import (
     decode,
     decode_current,
     decode_tail,
-    header_matches,
 )
 from conversations.protocol.limits import KEY_BYTES, NAME, RECORD_BYTES
 from conversations.protocol.sequencing import NONE
@@ -45,7 +43,19 @@ def take(partition: Partition, record: Record) -> None:
             raise Inadmissible(Rule.VALUE)
         if len(value) > RECORD_BYTES:
             raise Inadmissible(Rule.SIZE, f"this one has {len(value)}")
-        active, envelope, header = _read(partition, record, value, headers)
+        # Nearly all begin with what the peer's envelopes begin with, which is known by heart and is not decoded again.
+        active = partition.actives.get(value[IDENTITY])
+        known = None if active is None else active.from_peer
+        if active is not None and known is not None and value.startswith(known[1]):
+            start = len(known[1])
+            envelope = decode_tail(known[0], value, start)
+            if record.key() != active.lane.key:
+                raise Inadmissible(Rule.ENDPOINT_KEY)
+            header = header_among(headers, value, start)
+        else:
+            envelope, start = decode_current(value)
+            header = header_among(headers, value, start)
+            active = _unfamiliar(partition, record, envelope, value[:start])
         if envelope.kind > 1 or envelope.seq < 0 or envelope.fragments != 1 or envelope.skipped or envelope.extras:
             _check_unusual(envelope)
     except Inadmissible as error:
@@ -87,22 +97,6 @@ def set_untaken_aside(partition: Partition, record: Record, why: str) -> None:
     partition.letters.set_aside(record, why, None)
 
 
-def _read(
-    partition: Partition, record: Record, value: bytes, headers: Headers | None
-) -> tuple[Active, Envelope, bytes]:
-    active = partition.actives.get(value[IDENTITY])
-    known = None if active is None else active.from_peer
-    if active is not None and known is not None and value.startswith(known[1]):
-        start = len(known[1])
-        envelope = decode_tail(known[0], value, start)
-        if record.key() != active.lane.key:
-            raise Inadmissible(Rule.ENDPOINT_KEY)
-        return active, envelope, _check_header(headers, value, start)
-    envelope, start = decode_current(value)
-    header = _check_header(headers, value, start)
-    return _unfamiliar(partition, record, envelope, value[:start]), envelope, header
-
-
 def _check_unusual(envelope: Envelope) -> None:
     """Check what is not a plain numbered message or end: kinds and fields that say what cannot be, or nothing we know."""
     kind, number = envelope.kind, envelope.seq
@@ -120,17 +114,6 @@ def _check_unusual(envelope: Envelope) -> None:
         raise Inadmissible(Rule.SKIPPED)
     if (envelope.skipped and kind is not Kind.ACK) or envelope.fragments != 1 or envelope.extras:
         raise Inadmissible(Rule.FIELDS)
-
-
-def _check_header(headers: Headers | None, value: bytes, start: int) -> bytes:
-    if headers is None:
-        raise Inadmissible(Rule.HEADERS)
-    for name, header in headers:
-        if name == HEADER_NAME:
-            if not header_matches(header, value, start):
-                raise Inadmissible(Rule.HEADER_SAYS)
-            return header
-    raise Inadmissible(Rule.HEADER)
 
 
 def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encoded: bytes) -> Active:

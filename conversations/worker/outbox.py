@@ -140,6 +140,13 @@ class Outbox:
             self._budget.spend(len(value) - len(flight_rows.get(key) or b""))
         flight_rows[key] = value
 
+    def write_all(self, rows_by_key: dict[bytes, bytes]) -> None:
+        """Put many rows into the next transaction."""
+        flight_rows = self.filling.rows
+        before = sum(len(flight_rows.get(key) or b"") for key in rows_by_key) if flight_rows else 0
+        self._budget.spend(sum(map(len, rows_by_key.values())) - before)
+        flight_rows.update(rows_by_key)
+
     def produce(self, record: Produced) -> None:
         """Append a record with the next transaction."""
         self.filling.outs.append(record)

@@ -22,7 +22,7 @@ def route(
 
     ``damaged`` is told at once of a partition that must be set aside: the records of others are read and must be taken.
     """
-    careful, budget = owner.breakdowns.careful, owner.budget
+    careful, budget, queue = owner.breakdowns.careful, owner.budget, owner.topics.queue
     begun: set[int] = set()
     left: list[Record] = []
     records = _unread_first(partitions.values(), records)
@@ -37,7 +37,9 @@ def route(
             left.append(record)
             continue
         try:
-            if not _give(partition, record):
+            if partition.work.suspicion is None and not partition.input.paused and record.topic() == queue:
+                intake.take(partition, record)  # nearly all
+            elif not _give(partition, record):
                 left.append(record)
         except StateDamaged as error:
             damaged(error)
@@ -52,9 +54,6 @@ def route(
 def _give(partition: Partition, record: Record) -> bool:
     """Have a record taken, or let it wait; False when it does not fit there any more."""
     suspicion = partition.work.suspicion
-    if suspicion is None and not partition.input.paused and record.topic() == partition.owner.topics.queue:
-        intake.take(partition, record)  # nearly all
-        return True
     if suspicion is not None and _is_suspect(partition, suspicion, record):
         if partition.input.unread if record.topic() == partition.owner.topics.queue else suspicion.taking.commands:
             return _let_wait(partition, suspicion, record)  # behind others of its topic

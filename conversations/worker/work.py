@@ -124,7 +124,11 @@ class Work:
     def leave(self, lane: Lane) -> None:
         """The run of a lane is over: the next step goes on with the lane, or the lane rests."""
         if lane.end():
-            self.ready.append(lane)
+            self.go_on(lane)
+
+    def go_on(self, lane: Lane) -> None:
+        """The next step works on a lane whose run is over, and that has something left."""
+        self.ready.append(lane)
 
     def resume(self, lane: Lane) -> None:
         """Go on with a lane whose run was given up on, unless it was put there meanwhile."""

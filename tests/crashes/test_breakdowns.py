@@ -68,7 +68,7 @@ def test_a_record_that_cannot_be_taken_is_set_aside(house: House, monkeypatch: p
     house.send(Job(n=1))
     offset = throw(house, QUEUE, b"k", b"odd")
     house.send(Job(n=2))
-    breaks(monkeypatch, intake, "_read", lambda _, record, *__: record.value() == b"odd")
+    breaks(monkeypatch, intake, "decode_current", lambda value: value == b"odd")
     works_on(house, house.worker(), 2)
     (letter,) = dead_letters(house.broker, "slow")
     assert (letter.reason, letter.value) == ("set-aside", b"odd")

@@ -234,7 +234,7 @@ def test_a_step_that_failed_halfway_is_not_committed_and_its_partition_is_not_cl
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The position had moved past a record that was in no lane yet."""
-    fails_once(house, monkeypatch, intake, "_read")
+    fails_once(house, monkeypatch, intake, "read_headers")
     assert house.handled == [1]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from conversations import WorkerSettings
+from conversations.headers import read_headers
 from conversations.memory.log import MemoryLog
 from conversations.ports import Out, Produced, Record
 from conversations.protocol.command import Settle, encode_command, to_partition
@@ -67,7 +68,7 @@ class Deadly:
         self._taken = False
 
     def when_decoded(self) -> None:
-        self._wrap(intake, "_read", lambda _, record, *__: record.value() == self.value)
+        self._wrap(intake, "read_headers", lambda record: record.value() == self.value)
         self._wrap(intake, "decode_command", lambda value: value == self.value)
 
     def when_received(self) -> None:
@@ -337,14 +338,14 @@ def test_what_was_set_aside_is_remembered_as_no_suspect_any_more(
 
 def test_nothing_is_decoded_before_it_is_announced_and_committed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     send_many(house, 200)
-    read, seen = intake._read, []
+    seen = []
 
-    def looking(partition: Any, record: Any, *rest: Any) -> Any:
+    def looking(record: Any) -> Any:
         seen.append((name_of(record), set(house.row().announced)))
-        return read(partition, record, *rest)
+        return read_headers(record)
 
     die(house.opened(batch=1))
-    monkeypatch.setattr(intake, "_read", looking)
+    monkeypatch.setattr("conversations.worker.intake.read_headers", looking)
     worker = house.worker()
     until(lambda: len(house.handled) == 200 and is_trusted(house), worker)
     assert len(seen) == 200

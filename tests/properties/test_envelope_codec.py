@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conversations.protocol.admission import Inadmissible, Rule, header_among
 from conversations.protocol.envelope import (
+    HEADER_NAME,
     Envelope,
     Extras,
     FenceOutcome,
@@ -24,7 +26,6 @@ from conversations.protocol.envelope import (
     encode_long,
     encode_message,
     encode_prefix,
-    header_matches,
     header_of,
     message_run,
     split_header,
@@ -180,13 +181,14 @@ def test_numbers_longer_than_64_bits_are_refused_and_padded_ones_read() -> None:
 def test_the_header_repeats_identity_kind_and_number(envelope: Envelope) -> None:
     value, start = encode(envelope), len(encode_prefix(envelope.prefix))
     header = header_of(value, start)
-    assert header_matches(header, value, start)
+    others = [("trace", b"1"), (HEADER_NAME, header)]
+    assert header_among(others, value, start) == header
     prefix = envelope.prefix
     assert split_header(header) == (prefix.conversation_id, prefix.from_initiator, envelope.kind, envelope.seq)
     other = dataclasses.replace(envelope, seq=envelope.seq ^ 1)
-    assert not header_matches(header_of(encode(other), start), value, start)
-    assert not header_matches(header[:-1], value, start)
-    assert not header_matches(header + b"\0", value, start)
+    for wrong in (header_of(encode(other), start), header[:-1], header + b"\0"):
+        with pytest.raises(Inadmissible, match=Rule.HEADER_SAYS):
+            header_among([(HEADER_NAME, wrong)], value, start)
 
 
 @given(st.binary(max_size=32))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from conversations import Kafka, WorkerSettings
+from conversations.headers import read_headers
 from conversations.kafka.log import KafkaLog
 from conversations.kafka.restore import KafkaRestore
 from conversations.ports import Listener, Produced, Restored
@@ -73,15 +74,15 @@ class Deadly:
         self._point, number, how = order.split("-")
         self._end, self._body = ENDS[how], b'"n":%s}' % number.encode()
         self._taken = False
-        self._read, self._take, self._commit = intake._read, intake.take, Mortal.commit
+        self._read, self._take, self._commit = read_headers, intake.take, Mortal.commit
 
     def install(self) -> None:
         deadly = self
 
-        def read(partition: Any, record: Any, *rest: Any) -> Any:
+        def read(record: Any) -> Any:
             if deadly._point == "decode" and deadly._body in record.value().replace(b" ", b""):
                 deadly._end()
-            return deadly._read(partition, record, *rest)
+            return deadly._read(record)
 
         def take(partition: Any, record: Any) -> None:
             deadly._taken = deadly._taken or deadly._body in record.value().replace(b" ", b"")
@@ -93,7 +94,7 @@ class Deadly:
             return deadly._commit(log, outs, offsets)
 
         seams: list[tuple[Any, str, Any]] = [
-            (intake, "_read", read),
+            (intake, "read_headers", read),
             (intake, "take", take),
             (Mortal, "commit", commit),
         ]
