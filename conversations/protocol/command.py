@@ -207,9 +207,20 @@ def aged(verb: Verb, elapsed: int) -> Verb:
             return verb
 
 
-def to_partition(where: tuple[int, int], operation: Switch | Settle, by: str, command_id: bytes, now: int) -> Command:
+NO_CONVERSATION = bytes(16)
+"""What a command names as its conversation when it concerns a partition."""
+
+
+def concerns_partition(command: Command) -> bool:
+    """Say whether a command is about its partition alone, and about no conversation."""
+    return all(isinstance(operation, Tick | Switch | Settle) for operation in command.operations)
+
+
+def to_partition(
+    where: tuple[int, int], operation: Tick | Switch | Settle, by: str, command_id: bytes, now: int
+) -> Command:
     """Make a command that concerns a partition and no conversation; ``where``: its number, and how many there are."""
-    return Command(command_id, bytes(16), True, key_in(*where), "", by, now, (operation,))
+    return Command(command_id, NO_CONVERSATION, True, key_in(*where), "", by, now, (operation,))
 
 
 def encode_command(command: Command) -> bytes:

@@ -7,12 +7,11 @@ from collections.abc import Callable
 
 from conversations.errors import CopyDamaged, InDoubt, KafkaUnreachable
 from conversations.protocol import rows
-from conversations.protocol.command import Command, Tick, encode_command
+from conversations.protocol.command import Tick, encode_command, to_partition
 from conversations.protocol.envelope import Kind
 from conversations.protocol.events import ClockOff, ConversationId, QueuePaused, QueueResumed, Undelivered
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
-from conversations.protocol.topics import key_in
 from conversations.worker import outbound, undelivered
 from conversations.worker.active import NO_ROW, Arrival, Item, Lane, Recorded
 from conversations.worker.partition import Partition
@@ -206,9 +205,10 @@ def _tick(partition: Partition) -> None:
     owner, now = partition.owner, partition.owner.now
     if not partition.schedule.wants_tick(now, partition.progress.row.queue_time, owner.periods.tick_after):
         return
-    key = key_in(partition.number, owner.destinations.partitions(owner.name) or 1)
-    command = Command(owner.new_conversation(), bytes(16), True, key, "", owner.name, now, (Tick(),))
-    partition.outbox.produce((owner.topics.commands, partition.number, key.encode(), encode_command(command), None))
+    where = partition.number, owner.destinations.partitions(owner.name) or 1
+    command = to_partition(where, Tick(), owner.name, owner.new_conversation(), now)
+    record = owner.topics.commands, partition.number, command.key.encode(), encode_command(command), None
+    partition.outbox.produce(record)
 
 
 def _pass_bound(partition: Partition) -> None:

@@ -43,7 +43,7 @@ from conversations.dialog import Dialog, Draft
 from conversations.errors import InvalidBody, PeerError, TimeLimitExceeded, Verdict
 from conversations.lanes import Mark, Steps
 from conversations.protocol import rows
-from conversations.protocol.command import Resolve, Settle, Switch, Tick
+from conversations.protocol.command import Resolve, concerns_partition
 from conversations.protocol.envelope import Kind
 from conversations.protocol.limits import STATE_BYTES
 from conversations.protocol.states import State
@@ -181,13 +181,8 @@ def _carry_out(partition: Partition, order: Order) -> None:
     """
     partition.owner.counts.count_command()
     operations = order.command.operations
-    first = operations[0]
-    if all(isinstance(operation, Tick) for operation in operations):
-        partition_commands.tick(partition, order)
-    elif isinstance(first, Switch) and len(operations) == 1:
-        partition_commands.turn(partition, order.command, first)
-    elif isinstance(first, Settle):
-        commands.take_effect(partition, order, partition_commands.prepare_settling)
+    if concerns_partition(order.command):
+        partition_commands.carry_out(partition, order)
     elif any(isinstance(operation, Resolve) for operation in operations):
         commands.take_effect(partition, order, decisions.prepare)
     else:

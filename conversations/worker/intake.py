@@ -10,7 +10,7 @@ from conversations.headers import read_headers
 from conversations.ports import Headers, Record
 from conversations.protocol import rows
 from conversations.protocol.admission import Inadmissible, Rule, header_among, told
-from conversations.protocol.command import Command, decode_command
+from conversations.protocol.command import Command, concerns_partition, decode_command
 from conversations.protocol.envelope import (
     IDENTITY,
     Envelope,
@@ -192,13 +192,19 @@ def _into_lane(partition: Partition, record: Record, command: Command, key: byte
         # Without its headers: a command has none, and these may be too large, or have names that nobody can write.
         partition.outbox.produce((owner.topics.commands, partition_of(key, count), key, value, None))
         return
-    peer = rows.identity(command.conversation_id, not command.from_initiator)
-    active = partition.find(peer, command.key, "")
+    active = _concerned(partition, command)
     log_time = record.timestamp()[1] * MILLISECOND
     item = Order(active, record.topic(), record.offset(), log_time, key, b"", value, command=command)
     if partition.work.suspicion is not None and record.offset() < partition.progress.commands_bound:
         partition.work.suspicion.mark(item)
     partition.work.enqueue(active.lane, item)
+
+
+def _concerned(partition: Partition, command: Command) -> Active:
+    """Find the endpoint that a command concerns; those about the partition have one place, and wait for no dialog."""
+    if concerns_partition(command):
+        return partition.work.itself
+    return partition.find(rows.identity(command.conversation_id, not command.from_initiator), command.key, "")
 
 
 def restore_waiting(partition: Partition) -> None:
@@ -217,8 +223,7 @@ def _waiting_item(partition: Partition, row: rows.WaitingRow) -> Arrival | Order
     record = row.topic, row.offset, row.log_time, row.key, row.header, row.value, row.accepted
     if row.topic == partition.owner.topics.commands:
         command = decode_command(row.value)
-        active = partition.find(rows.identity(command.conversation_id, not command.from_initiator), text, "")
-        return Order(active, *record, command=command, attempts=row.attempts)
+        return Order(_concerned(partition, command), *record, command=command, attempts=row.attempts)
     envelope = decode(row.value)
     prefix = envelope.prefix
     peer = rows.identity(prefix.conversation_id, prefix.from_initiator)

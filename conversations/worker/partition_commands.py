@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from conversations.errors import LocalError
 from conversations.protocol import codes, rows
-from conversations.protocol.command import Command, Settle, Source, Switch
+from conversations.protocol.command import Command, Settle, Source, Switch, Tick
 from conversations.protocol.events import Settled
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.letters import letter_of
-from conversations.worker import switch
+from conversations.worker import commands, switch
 from conversations.worker.active import Order
 from conversations.worker.commands import Effect
 from conversations.worker.partition import Partition
@@ -17,12 +17,23 @@ AT_ONCE = 1_000
 """Letters of one command at most."""
 
 
-def tick(partition: Partition, order: Order) -> None:
+def carry_out(partition: Partition, order: Order) -> None:
+    """Do what a command says about its partition: a tick, a switch, or letters to be closed."""
+    operations = order.command.operations
+    if all(isinstance(operation, Tick) for operation in operations):
+        _tick(partition, order)
+    elif isinstance(operations[0], Switch) and len(operations) == 1:
+        _turn(partition, order.command, operations[0])
+    else:
+        commands.take_effect(partition, order, prepare_settling)
+
+
+def _tick(partition: Partition, order: Order) -> None:
     """Let log time pass on a queue nobody writes to; only the polling thread can say whether all of the queue was read."""
     partition.schedule.hear_tick(order.log_time)
 
 
-def turn(partition: Partition, command: Command, operation: Switch) -> None:
+def _turn(partition: Partition, command: Command, operation: Switch) -> None:
     """Turn the queue of this partition on or off; repeating it changes nothing."""
     by, number = command.issued_by, uuid_text(command.command_id)
     if operation.on:
@@ -39,7 +50,7 @@ def prepare_settling(partition: Partition, command: Command) -> Effect:
     """
     operation = command.operations[0]
     if len(command.operations) > 1 or not isinstance(operation, Settle):
-        raise LocalError("closing letters stands alone in its command", code=codes.HANDLE_NOT_FOUND)
+        raise LocalError("what concerns a partition stands alone in its command", code=codes.HANDLE_NOT_FOUND)
     if len(operation.letters) > AT_ONCE:
         raise LocalError(
             f"{len(operation.letters)} letters; a command closes at most {AT_ONCE}", code=codes.HANDLE_NOT_FOUND

@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from conversations.lanes import Mark, Run, Scheduler
+from conversations.protocol.command import NO_CONVERSATION
+from conversations.protocol.rows import identity
 from conversations.worker.active import Active, Deadline, Item, Lane
 from conversations.worker.breakdowns import Breakdowns
 from conversations.worker.stage import Stage
@@ -32,6 +34,7 @@ class Work:
         "_running",
         "_scheduler",
         "_stage",
+        "itself",
         "lanes",
         "large",
         "ready",
@@ -44,6 +47,8 @@ class Work:
         self._breakdowns = breakdowns
         self._stage = stage
         self._scheduler = scheduler
+        self.itself = Active(identity(NO_CONVERSATION, True), Lane(("", "")))
+        """What commands about the partition wait at, in a lane of their own; it is no endpoint, and no group has an empty key."""
         self.lanes: dict[tuple[str, str], Lane] = {}
         self.ready: list[Lane] = []
         """Lanes with something to do and no run yet."""
