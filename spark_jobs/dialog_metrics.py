@@ -56,7 +56,7 @@ from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_
 from spark_jobs.running.day_files import DayFiles
 from spark_jobs.running.tables import as_text
 
-SETTLED = timedelta(seconds=15)
+COMPLETE_AFTER = timedelta(seconds=15)
 """Time after a minute's end at which the minute is complete: each transaction of that minute has ended."""
 RANGE = timedelta(hours=1)
 PAIR = ("service", "contract")
@@ -257,7 +257,7 @@ def job(spark: SparkSession, options: argparse.Namespace) -> Result:
 
 
 def _range(options: argparse.Namespace) -> tuple[datetime, datetime]:
-    until = options.until or minute_of(datetime.now(UTC) - SETTLED)
+    until = options.until or minute_of(datetime.now(UTC) - COMPLETE_AFTER)
     since = options.since or until - RANGE
     if since >= until:
         raise DeclarationError(

@@ -142,7 +142,7 @@ class FaultyBroker(MemoryBroker):
         """A producer begins with this transactional id: what it left open is decided first."""
         self._decide([transaction for transaction in self.hanging if transaction.slot == slot])
 
-    def settle(self, probability: float = 1.0) -> int:
+    def pass_time_limits(self, probability: float = 1.0) -> int:
         """Decide hanging transactions and forget dead members, as time-outs do; return how many."""
         chosen = [t for t in self.hanging if self.chance.random.random() < probability]
         self._decide(chosen)

@@ -36,7 +36,7 @@ class Letter(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one transaction settled."""
+    """What one transaction did."""
 
     handled: Sequence[Handled]
     letters: Sequence[Letter]

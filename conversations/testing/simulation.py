@@ -83,7 +83,7 @@ class Simulation(AbstractContextManager["Simulation"]):
     def __exit__(self, *exc: object) -> None:
         """Stop every worker cleanly."""
         self.chance.active = False
-        self.broker.settle()
+        self.broker.pass_time_limits()
         for runner in self._everyone():
             runner.close()
 
@@ -140,7 +140,7 @@ class Simulation(AbstractContextManager["Simulation"]):
             moved = self._round()
             self._raise_failure()
             # What was held back or left behind may move more.
-            if not moved and not self.broker.release() and not self.broker.settle():
+            if not moved and not self.broker.release() and not self.broker.pass_time_limits():
                 return done
             done += moved
         raise AssertionError(f"the services are still busy after {ENDLESS} rounds without time passing")
@@ -159,7 +159,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         # Asked of all once all have stepped: one may have given up what another is to take.
         moved += sum(runner.busy() or runner.next_deadline() <= now for runner in runners)
         if self.broker.hanging or self.broker.dead:
-            moved += self.broker.settle(DECIDED)
+            moved += self.broker.pass_time_limits(DECIDED)
         self._rounds += 1
         if self.chance.active and not self._rounds % GLANCE:
             self._check(at_rest=False)

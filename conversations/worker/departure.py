@@ -213,6 +213,6 @@ def _tick(partition: Partition) -> None:
 
 def _pass_bound(partition: Partition) -> None:
     """Once everything from before an unclean start is settled, the start no longer counts."""
-    if partition.progress.row.unclean_starts and partition.settled():
+    if partition.progress.row.unclean_starts and partition.has_handled_the_past():
         partition.progress.leave_the_past()
         partition.work.trust()

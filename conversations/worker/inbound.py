@@ -323,7 +323,7 @@ def due(partition: Partition, active: Active) -> list[Task]:
         elif reason is Due.BROKEN:
             tasks.append(broken(partition, active))
         else:
-            outbound.settled(partition, active)
+            outbound.conclude(partition, active)
             tasks.append(broken(partition, active))
     partition.look_in_time(active)
     return [task for task in tasks if task is not None and _is_still_due(task)]

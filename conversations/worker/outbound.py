@@ -69,7 +69,7 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> Non
             end_with_error(partition, active, code, description)
         case Cleanup():
             active.endpoint.cleanup()
-            settled(partition, active, told=False)
+            conclude(partition, active, told=False)
         case SetTimer(after) if active.endpoint.state is not State.CLOSED:
             active.endpoint.set_timer(NEVER if after < 0 else later(at, after))
             partition.parking.forget_retry(active, rows.TIMER, parking.ENDED)
@@ -96,7 +96,7 @@ def end(partition: Partition, active: Active) -> None:
     said = active.endpoint.end()
     if said is not None:
         _say(partition, active, said)
-    settled(partition, active)
+    conclude(partition, active)
 
 
 def end_with_error(partition: Partition, active: Active, code: int, description: str) -> None:
@@ -107,7 +107,7 @@ def end_with_error(partition: Partition, active: Active, code: int, description:
     said = endpoint.end_with_error(code, description)
     if said is not None:
         _say(partition, active, said)
-    settled(partition, active)
+    conclude(partition, active)
 
 
 def fail(partition: Partition, active: Active, code: Code, description: str = "") -> None:
@@ -115,7 +115,7 @@ def fail(partition: Partition, active: Active, code: Code, description: str = ""
     said = active.endpoint.fail(code, description)
     if said is not None:
         _say(partition, active, said)
-    settled(partition, active)
+    conclude(partition, active)
 
 
 def acknowledge(partition: Partition, active: Active) -> None:
@@ -163,7 +163,7 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
     partition.touch(active)
 
 
-def settled(partition: Partition, active: Active, *, told: bool = True) -> None:
+def conclude(partition: Partition, active: Active, *, told: bool = True) -> None:
     """After a dialog has ended or broken: keep the bytes of what was parked, and remember the endpoint."""
     partition.parking.close(active)
     remember(partition, active, told=told)

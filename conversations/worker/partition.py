@@ -270,7 +270,7 @@ class Partition:
         position = self.progress.row.queue
         return position if self.input.is_behind else max(position, self.owner.log.queue_read_to(self.number))
 
-    def settled(self) -> bool:
+    def has_handled_the_past(self) -> bool:
         """True when everything from before the partition was opened is handled: records, rows, commands and deadlines."""
         return (
             (self.work.suspicion is None or not self.work.suspicion.left)

@@ -50,7 +50,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("ops/conversations_ops/demo/expected.py", "gaps"): DEMO,
     ("ops/conversations_ops/demo/mending.py", "TIMEOUT"): DEMO,
     ("ops/conversations_ops/demo/pipeline.py", "PATIENCE"): DEMO,
-    ("ops/conversations_ops/demo/run.py", "SETTLING"): DEMO,
+    ("ops/conversations_ops/demo/run.py", "DRAINING"): DEMO,
     ("ops/conversations_ops/demo/run.py", "STANDSTILL"): DEMO,
     ("ops/conversations_ops/demo/workers.py", "START_TIMEOUT"): DEMO,
     ("ops/conversations_ops/operate/state.py", "PATIENCE"): MACHINE,
@@ -67,7 +67,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("spark_jobs/running/command_line.py", "ENDING"): MACHINE,
     ("spark_jobs/dead_letter_triage.py", "HOUR"): f"{OPTION}: `--range` of what is shown",
     ("spark_jobs/dialog_metrics.py", "RANGE"): f"{OPTION}: what is shown",
-    ("spark_jobs/dialog_metrics.py", "SETTLED"): MACHINE,
+    ("spark_jobs/dialog_metrics.py", "COMPLETE_AFTER"): MACHINE,
     ("spark_jobs/reading/dialogs.py", "REMEMBERED"): f"{OPTION}: `remember=`",
     (
         "spark_jobs/stuck_dialogs.py",

@@ -42,7 +42,7 @@ KILL_AT = 0.4
 """Share of the replies after which a worker is killed."""
 STANDSTILL = 60.0
 """Seconds without any progress after which the demo gives up."""
-SETTLING = 60.0
+DRAINING = 60.0
 """Seconds the workers may take for what is left on the wire at the end."""
 LOOK_EVERY = 0.3
 """Seconds between two looks at how the workers are."""
@@ -200,7 +200,7 @@ class Demo:
             seconds = time.monotonic() - started
             if faults:
                 self._settle(replayer)
-            self.outcome.desks.take(desks.to_the_end(SETTLING))
+            self.outcome.desks.take(desks.to_the_end(DRAINING))
         self._read_letters()
         self.outcome.waiting = len(self._operator.held())
         return seconds
@@ -281,11 +281,11 @@ class Demo:
         """Append the late duplicates, and wait until the services have read every duplicate there is."""
         replayer.finish()
         self.faults.duplicates = replayer.places
-        deadline = time.monotonic() + SETTLING
+        deadline = time.monotonic() + DRAINING
         while self.faults.read < len(replayer.places) or self._is_down():
             if time.monotonic() > deadline:
                 raise DemoFailed(
-                    f"{len(replayer.places) - self.faults.read} duplicates were not read within {SETTLING:g} s."
+                    f"{len(replayer.places) - self.faults.read} duplicates were not read within {DRAINING:g} s."
                     + self._workers.last_words()
                 )
             time.sleep(0.1)
@@ -308,7 +308,7 @@ class Demo:
     def _read_letters(self) -> None:
         for service in SERVICES:
             with Follower(self._kafka, [service_topic(self._kafka.namespace, service, DEAD_LETTER)]) as follower:
-                self.outcome.letters += [letter_of(service, record) for record in follower.to_the_end(SETTLING)]
+                self.outcome.letters += [letter_of(service, record) for record in follower.to_the_end(DRAINING)]
 
 
 class Sending:
