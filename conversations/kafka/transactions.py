@@ -13,7 +13,6 @@ from conversations.errors import DestinationFailed, Fenced, InDoubt, Interrupted
 from conversations.kafka import rights
 from conversations.kafka.bounded import BoundedCalls, Stuck
 from conversations.kafka.clients import make_producer, translated
-from conversations.kafka.destinations import Destinations, Lookup
 from conversations.kafka.failures import (
     Word,
     consequence,
@@ -26,6 +25,7 @@ from conversations.kafka.failures import (
 from conversations.kafka.offsets import WITH_ROW
 from conversations.kafka.retrying import patiently
 from conversations.kafka.search import Search, Span
+from conversations.kafka.writable_topics import Lookup, WritableTopics
 from conversations.ports import Produced
 
 TRANSACTION_TIMEOUT = 10.0
@@ -67,7 +67,7 @@ class Transactions:
         self._kafka, self._id, self._group = kafka, transactional_id, group
         self._producer: Producer | None = None
         self._calls: BoundedCalls | None = None
-        self._destinations = Destinations(lookup, {group.state, group.queue, *group.own})
+        self._writable = WritableTopics(lookup, {group.state, group.queue, *group.own})
         self._batch = BATCH
         self._ends: dict[int, int] = {}
         self._refused: dict[str, KafkaError] = {}
@@ -94,14 +94,14 @@ class Transactions:
 
     def forget_topics(self) -> None:
         """Look destinations up anew at the next commit: topics may have gone since."""
-        self._destinations.forget()
+        self._writable.forget()
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> dict[int, int]:
         """Append ``outs`` and the queue offsets in one transaction; see ``ports.Log.commit``."""
         if not offsets:
             # Without an offset no broker checks who owns the partition, and a zombie's timer step would commit.
             raise ValueError("a transaction needs the queue offset of every partition it touches")
-        self._destinations.check(outs)
+        self._writable.check(outs)
         search = Search(len(outs))
         while not self._filled(outs, offsets, search):
             pass
@@ -204,7 +204,7 @@ class Transactions:
 
     def _flush(self, producer: Producer, outs: Sequence[Produced], offsets: Mapping[int, int]) -> None:
         if producer.flush(STALL):
-            if self._destinations.look_again(outs)[0]:
+            if self._writable.look_again(outs)[0]:
                 # A topic went away: its records would only time out, after the transaction has.
                 raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
             # Raises what has failed already: what follows a refused batch is sent again until the transaction is over.
@@ -269,7 +269,7 @@ class Transactions:
         if word is Word.RECORD:
             # What a producer sends after a refused batch is refused for its sequence numbers, in the next transaction too.
             return Interrupted(f"aborted: {describe(error)}") if self._replaced() else InDoubt(self._doubt(error))
-        if failed := self._destinations.failed(outs, self._refused, self._delivered):
+        if failed := self._writable.failed(outs, self._refused, self._delivered):
             return failed
         if (timed_out(error) or any(map(timed_out, self._refused.values()))) and not self._replaced():
             # A leader that is cut off from its cluster may go on answering: another producer asks the others who leads.

@@ -103,7 +103,7 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
             if partition.work.suspicion is not None and not partition.work.suspicion.has_turn(item):
                 partition.work.leave(lane)  # taken up again when it is announced
                 return
-            condemned = _verdict(partition, item) if breakdowns.condemned or item.suspect else None
+            condemned = _condemned(partition, item) if breakdowns.condemned or item.suspect else None
             for first in () if condemned is SETTLED else _tasks(partition, item):
                 task: Task | None = first
                 while task is not None:
@@ -206,14 +206,14 @@ def _may_run(partition: Partition, lane: Lane, item: Item, task: Task) -> bool:
     return False
 
 
-def _verdict(partition: Partition, item: Item) -> Condemned | object | None:
+def _condemned(partition: Partition, item: Item) -> Condemned | object | None:
     """Say whether our own code failed with an item before; what no policy can be applied to is set aside at once.
 
     The same goes for what processes died of. A command is set aside at the first failure: it has no policy.
 
     Returns None for nearly all; ``SETTLED`` when nothing is left to be done; else why its policy is to be applied without a call.
     """
-    found, suspicion = quarantine.verdict(partition, item), partition.work.suspicion
+    found, suspicion = quarantine.condemned(partition, item), partition.work.suspicion
     if found is None and suspicion is not None and (died := suspicion.doom(item)) is not None:
         # A message that processes die of is given up on where its handler would be called, unless it has none.
         if not _has_no_handler(item) and not suspicion.is_hopeless(item):

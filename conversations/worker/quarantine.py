@@ -40,7 +40,7 @@ def failed(partition: Partition, item: Item | None, failure: BaseException) -> N
         owner.breakdowns.fail(failure, partition.number)
 
 
-def verdict(partition: Partition, item: Item) -> Condemned | None:
+def condemned(partition: Partition, item: Item) -> Condemned | None:
     """Say whether an item is not to be carried out, because our code failed with it before."""
     breakdowns, key = partition.owner.breakdowns, (partition.number, item.name)
     found = breakdowns.condemned.get(key)

@@ -86,7 +86,7 @@ def demo(
     else:
         report.tell(screen, result)
     pipeline = result.pipeline
-    if result.verdict.mismatches or pipeline.mismatches or pipeline.audit.get("faults"):
+    if result.comparison.mismatches or pipeline.mismatches or pipeline.audit.get("faults"):
         raise typer.Exit(Exit.HUMAN)
 
 

@@ -18,7 +18,7 @@ from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.host.child import Ended, Spec, grace
 from conversations_ops.host.health import TIMEOUT, served
 from conversations_ops.host.slots import host_name
-from conversations_ops.host.supervisor import Supervisor, Verdict
+from conversations_ops.host.supervisor import RunEnd, Supervisor
 from conversations_ops.settings.file import Line
 from conversations_ops.settings.given import Given
 
@@ -110,14 +110,14 @@ def run(
     _end(_supervise(specs, workers, (health_host, health, health_timeout), as_json=as_json), as_json=as_json)
 
 
-def _end(verdict: Verdict, *, as_json: bool) -> None:
-    if verdict.kind != Ended.STOPPED:
-        text = verdict.text + (START_ONE if verdict.kind == Ended.UNREACHABLE else "")
-        show_error(text, verdict.kind, as_json=as_json)
-        raise typer.Exit(CODES.get(verdict.kind, Exit.HUMAN))
+def _end(end: RunEnd, *, as_json: bool) -> None:
+    if end.kind != Ended.STOPPED:
+        text = end.text + (START_ONE if end.kind == Ended.UNREACHABLE else "")
+        show_error(text, end.kind, as_json=as_json)
+        raise typer.Exit(CODES.get(end.kind, Exit.HUMAN))
 
 
-def _supervise(specs: list[Spec], workers: int, health: tuple[str, int | None, float], *, as_json: bool) -> Verdict:
+def _supervise(specs: list[Spec], workers: int, health: tuple[str, int | None, float], *, as_json: bool) -> RunEnd:
     host, port, timeout = health
     page: list[str] = []
     supervisor = Supervisor(

@@ -12,7 +12,7 @@ from conversations_ops.demo.outcome import DeadLetter, Outcome
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Comparison:
     """What the check found."""
 
     equal: int
@@ -20,7 +20,7 @@ class Verdict:
     mismatches: list[str]
 
 
-def check(expected: Mapping[str, Expected], outcome: Outcome) -> Verdict:
+def check(expected: Mapping[str, Expected], outcome: Outcome) -> Comparison:
     """Compare every aircraft, then what was held, then every dead letter."""
     mismatches: list[str] = []
     equal = 0
@@ -33,7 +33,7 @@ def check(expected: Mapping[str, Expected], outcome: Outcome) -> Verdict:
     mismatches += [f"{aircraft}: no flight of the file has this aircraft" for aircraft in unknown]
     mismatches += _held(expected, outcome)
     mismatches += _letters(expected, outcome.letters)
-    return Verdict(equal, mismatches)
+    return Comparison(equal, mismatches)
 
 
 def _summary(aircraft: str, wanted: Expected, outcome: Outcome) -> Iterator[str]:

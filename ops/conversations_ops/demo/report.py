@@ -36,9 +36,9 @@ def facts(result: Result) -> dict[str, object]:
         "held_at_the_end": outcome.waiting,
         "edited": result.mending.edited.letter,
         "redriven": result.mending.redriven,
-        "summaries_equal": result.verdict.equal,
-        "mismatches": len(result.verdict.mismatches),
-        "mismatch_examples": result.verdict.mismatches[:SHOWN],
+        "summaries_equal": result.comparison.equal,
+        "mismatches": len(result.comparison.mismatches),
+        "mismatch_examples": result.comparison.mismatches[:SHOWN],
         "archived": result.pipeline.archived,
         "audit": result.pipeline.audit or None,
         "dialogs_begun": result.pipeline.begun,
@@ -153,14 +153,14 @@ def _faults(result: Result) -> Iterator[str]:
 
 
 def _check(result: Result) -> Iterator[str]:
-    verdict = result.verdict
-    colour = "red" if verdict.mismatches else "green"
-    for mismatch in verdict.mismatches[:SHOWN]:
+    comparison = result.comparison
+    colour = "red" if comparison.mismatches else "green"
+    for mismatch in comparison.mismatches[:SHOWN]:
         yield f"[red]  {escape(mismatch)}[/]"
-    if len(verdict.mismatches) > SHOWN:
-        yield f"[red]  ... and {len(verdict.mismatches) - SHOWN:,} more[/]"
-    text = f"{verdict.equal:,} of {len(result.expected):,} summaries equal the CSV"
-    count = len(verdict.mismatches)
+    if len(comparison.mismatches) > SHOWN:
+        yield f"[red]  ... and {len(comparison.mismatches) - SHOWN:,} more[/]"
+    text = f"{comparison.equal:,} of {len(result.expected):,} summaries equal the CSV"
+    count = len(comparison.mismatches)
     more = f"; {count:,} mismatch{'es' if count > 1 else ''}" if count else ""
     yield f"[bold {colour}]{text}{more}[/]"
 

@@ -20,7 +20,7 @@ from conversations.kafka.offsets import Place, positions_of
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, service_topic
 from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.demo.aircraft_log import aircraft_log
-from conversations_ops.demo.check import Verdict, check
+from conversations_ops.demo.check import Comparison, check
 from conversations_ops.demo.expected import Expected, expected
 from conversations_ops.demo.flights import Flight, data_file, read_flights
 from conversations_ops.demo.mending import Held, Operator
@@ -87,7 +87,7 @@ class Result:
     outcome: Outcome
     faults: Faults
     mending: Mending
-    verdict: Verdict
+    comparison: Comparison
     pipeline: Pipeline
     seconds: float
     """From the first flight sent to the last summary received."""

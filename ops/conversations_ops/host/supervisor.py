@@ -32,7 +32,7 @@ LOADS = 5
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class RunEnd:
     """How a run ended: a word of ``Ended``, and what to tell people."""
 
     kind: str
@@ -55,7 +55,7 @@ class Child:
         self.started = False
         """Has its slot, in this life."""
         self.ever_joined = False
-        self.ended: Verdict | None = None
+        self.ended: RunEnd | None = None
         """What the present process said about its end."""
         self._restarts = Restarts()
         self._reports = -1
@@ -208,7 +208,7 @@ class Supervisor:
         self._on_started = on_started
         self._selector = selectors.DefaultSelector()
         self._all_loaded = self._all_started = False
-        self._verdict: Verdict | None = None
+        self._end: RunEnd | None = None
         self._kill_at = 0.0
 
     def services(self) -> list[dict[str, Any]]:
@@ -222,7 +222,7 @@ class Supervisor:
         """Return the settings that differ from the defaults, by service: of each the value and the default."""
         return {child.service: child.settings for child in self.children}
 
-    def run(self) -> Verdict:
+    def run(self) -> RunEnd:
         """Keep the workers running until a signal, or until one of them can never work; wait for all to end.
 
         A second signal kills them.
@@ -230,15 +230,15 @@ class Supervisor:
         with _wakened(self._selector) as wakeup:
             for child in self.children:
                 self._spawn(child)
-            while self._verdict is None or any(child.process for child in self.children):
+            while self._end is None or any(child.process for child in self.children):
                 self._wait()
                 self._heed(wakeup)
                 for child in self.children:
                     self._look_after(child)
-            return self._verdict
+            return self._end
 
     def _wait(self) -> None:
-        times = [child.restart_at for child in self.children if child.process is None and self._verdict is None]
+        times = [child.restart_at for child in self.children if child.process is None and self._end is None]
         if self._kill_at:
             times.append(self._kill_at)
         timeout = max(0.0, min(times) - time.monotonic()) if times else None
@@ -255,16 +255,16 @@ class Supervisor:
             self._kill(f"killed because they did not stop in {self._grace:g} s: {late}")
 
     def _asked_to_stop(self) -> None:
-        if self._verdict is None:
+        if self._end is None:
             log.info("stopping; a second signal kills")
-            self._stop(Verdict(Ended.STOPPED))
+            self._stop(RunEnd(Ended.STOPPED))
         else:
             self._kill("killed at a second signal")
 
-    def _stop(self, verdict: Verdict) -> None:
-        if self._verdict is not None:
+    def _stop(self, end: RunEnd) -> None:
+        if self._end is not None:
             return
-        self._verdict = verdict
+        self._end = end
         self._kill_at = time.monotonic() + self._grace
         for child in self.children:
             child.order({"stop": True})
@@ -274,8 +274,8 @@ class Supervisor:
         alive = [child for child in self.children if child.process is not None]
         for child in alive:
             child.kill()
-        if alive and self._verdict == Verdict(Ended.STOPPED):
-            self._verdict = Verdict(Ended.FAILED, why)
+        if alive and self._end == RunEnd(Ended.STOPPED):
+            self._end = RunEnd(Ended.FAILED, why)
 
     # -- one child ----------------------------------------------------------------------------------
 
@@ -290,7 +290,7 @@ class Supervisor:
 
     def _look_after(self, child: Child) -> None:
         if child.process is None:
-            if self._verdict is None and time.monotonic() >= child.restart_at:
+            if self._end is None and time.monotonic() >= child.restart_at:
                 self._spawn(child)
             return
         gone = child.process.poll() is not None  # before the last reports are read
@@ -299,7 +299,7 @@ class Supervisor:
         if gone:
             self._selector.unregister(child._reports)  # noqa: SLF001 - same module
             code = child.died()
-            if code is not None and self._verdict is None:
+            if code is not None and self._end is None:
                 self._mourn(child, code)
 
     def _take(self, child: Child, report: dict[str, Any]) -> None:
@@ -316,7 +316,7 @@ class Supervisor:
                 self._all_started = True
                 self._on_started()
         else:
-            child.ended = Verdict(report["kind"], report["text"])
+            child.ended = RunEnd(report["kind"], report["text"])
 
     def _loaded(self, child: Child) -> None:
         if self._all_loaded:
@@ -324,10 +324,10 @@ class Supervisor:
             return
         targets = dict.fromkeys(other.spec.target for other in self.children if other.service == child.service)
         if len(targets) > 1:
-            self._stop(Verdict(Ended.DECLARATION, f"{' and '.join(targets)} are both service {child.service!r}"))
+            self._stop(RunEnd(Ended.DECLARATION, f"{' and '.join(targets)} are both service {child.service!r}"))
         elif (other := self._other_periods(child)) is not None:
             text = f"{child.spec.target} and {other.spec.target} have different periods, which are the namespace's"
-            self._stop(Verdict(Ended.DECLARATION, text))
+            self._stop(RunEnd(Ended.DECLARATION, text))
         elif all(other.service for other in self.children):
             self._all_loaded = True  # and only now may anybody connect
             for other in self.children:
@@ -347,7 +347,7 @@ class Supervisor:
             self._stop(ended)
         elif not self._all_loaded and (ended is not None or code >= 0 or child.restarts + 1 >= LOADS):
             why = ended.text if ended is not None else _how(code)
-            self._stop(Verdict(Ended.FAILED, f"{child.name} ended before it was ready: {why}"))
+            self._stop(RunEnd(Ended.FAILED, f"{child.name} ended before it was ready: {why}"))
         else:
             wait = child.restart_later()
             why = ended.text or ended.kind if ended is not None else _how(code)

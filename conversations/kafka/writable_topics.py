@@ -14,7 +14,7 @@ from conversations.ports import Produced
 Lookup = Callable[[list[str]], Mapping[str, Topic | None]]
 
 
-class Destinations:
+class WritableTopics:
     """Remembers which topics exist: producing to a missing one could only time out, or create it."""
 
     def __init__(self, lookup: Lookup, own: set[str]) -> None:
@@ -68,7 +68,7 @@ class Destinations:
         try:
             found = self._lookup(sorted(highest))
         except LogError:
-            return {}, set()  # no broker answers: no verdict on a topic
+            return {}, set()  # no broker answers: nothing is known of a topic
         failed = {name: why for name, now in found.items() if (why := _fault(name, now))}
         for name, now in found.items():
             if now is not None and name not in failed and highest[name] >= now.partitions:
