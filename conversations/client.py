@@ -227,7 +227,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         service: the service, or its name; with the object, messages to existing dialogs are checked here.
         kafka: the cluster.
         timeout: how long a block waits for Kafka's confirmation.
-        periods: those of the namespace's workers.
+        periods: the same as of the namespace's workers.
     """
 
     def __init__(

@@ -379,7 +379,7 @@ class WorkerSettings:
     )
     limits: Limits = _LIMITS
     periods: Periods = _PERIODS
-    """Those of all workers, clients and topics of the namespace."""
+    """The periods of all workers, clients and topics of the namespace."""
     slot: str | None = None
     """Names this worker across restarts, so that a restart ends the transaction its predecessor left open."""
 

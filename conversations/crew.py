@@ -61,7 +61,7 @@ def _stores(directory: Path | None, periods: Periods) -> Stores:
 
 
 class Crew:
-    """A thread per worker. The first that fails stops all, and its error is raised by whoever waits.
+    """A thread per worker. The first that fails stops all; ``wait`` raises its error.
 
     Args:
         workers: of one process.

@@ -203,7 +203,7 @@ class DestinationFailed(LogError):
 
     Args:
         topics: that take nothing now, and why.
-        forbidden: those of them that this process has no right to write to.
+        forbidden: the topics among them that this process may not write to.
         records: that are refused whatever else is committed, by their place in what was to be appended.
     """
 
@@ -260,7 +260,7 @@ class RetryLater(Verdict):
 
     Args:
         after: how long to wait.
-        reason: goes to the log and to whoever looks at the dialog, not to the peer.
+        reason: goes to the log and to operators who look at the dialog, not to the peer.
 
     Raises:
         TypeError: ``after`` is not a timedelta.

@@ -11,7 +11,7 @@ _asked = methodcaller("headers")
 
 
 def read_headers(record: Record) -> Headers | None:
-    """Return a record's headers, ``[]`` if it has none, None if they cannot be read; ask for those of a record once.
+    """Return a record's headers, ``[]`` if it has none, None if they cannot be read; ask once for each record.
 
     confluent-kafka raises for a name that is not UTF-8, and keeps a list with a hole in it, which it gives out when it
     is asked again: looking at that ends the process with a segmentation fault.

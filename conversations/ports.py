@@ -20,7 +20,7 @@ ANY_SIZE = 1 << 62
 
 
 class Record(Protocol):
-    """One record as the log delivers it; the methods are those of a confluent-kafka message, so none is wrapped."""
+    """One record as the log delivers it, with the methods of a confluent-kafka message, so none is wrapped."""
 
     def topic(self) -> str: ...
     def partition(self) -> int: ...
@@ -119,7 +119,7 @@ class Log(Protocol):
     def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
         """Return the records at hand, at most ``limit``; wait up to ``timeout`` seconds only when there are none.
 
-        No more are added to those whose values have ``size`` bytes together, or some more.
+        No more are added once the values have ``size`` bytes together.
 
         Raises:
             InputLost: an input position is out of range or its topic was re-created; names the partition.
@@ -201,7 +201,7 @@ class Store(Protocol):
     """The local copy of one partition's state: exactly the rows of the compacted state partition.
 
     Raises:
-        CopyDamaged: it is not as it was written; whoever opens it again finds it empty.
+        CopyDamaged: it is not as it was written; the next open finds it empty.
     """
 
     damage: str

@@ -185,7 +185,7 @@ def _every_minute(counted: DataFrame, since: datetime, until: datetime) -> DataF
 def unread(spark: SparkSession, wire: Wire, talkers: Sequence[str]) -> DataFrame:
     """Count the messages that stand in queues behind the positions of their owners: service, contract, backlog.
 
-    Positions are those of the partitions' state rows; a partition without one has read nothing.
+    Positions come from the state rows of partitions; a partition without such a row has read nothing.
     """
     marks = state.read_rows(spark, wire, talkers, "P")
     fields = marks.select("service", "partition", state.fields_of("partition").alias("p"))

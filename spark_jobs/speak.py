@@ -94,7 +94,7 @@ class Spoken(NamedTuple):
     """What one batch came to."""
 
     commands: int
-    """Written; those that were known already too."""
+    """Commands written, repeated ones too."""
 
 
 def speak(
@@ -182,7 +182,7 @@ def base_of(namespace: str, service: str, job: str, to_service: str, contract: s
 
 
 def transform(rows: DataFrame, base: UUID, speech: Speech, now: int) -> DataFrame:
-    """Make the commands of rows, those of a dialog in one partition and sorted by number; see ``spoken.COMMANDS``.
+    """Make the commands of rows, with each dialog in one partition and sorted by number; see ``spoken.COMMANDS``.
 
     Args:
         rows: as described above.

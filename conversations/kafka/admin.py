@@ -65,7 +65,7 @@ def apply(
     Returns a line for each thing that was created or changed; none when everything was there. Without ``partitions``
     a service keeps its count, a new one gets ``DEFAULT_PARTITIONS``; ``replication`` -1 is the cluster's default.
     ``schemas`` are Avro schema texts by fingerprint in hex, written before the services that use them; ``periods``
-    those of the namespace's workers.
+    the same as of the namespace's workers.
 
     Raises:
         DeclarationError: a service exists with another partition count, or a name cannot be a topic's.
@@ -111,7 +111,7 @@ def create_metrics_topic(kafka: Kafka, replication: int = -1, periods: Periods |
 
 
 def _unused(kafka: Kafka, declaration: ServiceDeclaration, catalog: Catalog) -> list[str]:
-    """Name the retry topics that no policy waits by any more; they are only read by whoever looks at them."""
+    """Name the retry topics that no policy waits by any more; only people read them."""
     before = catalog.services.get(declaration.name, {}).get("retries", ())
     return [
         f"topic {retry_topic(kafka.namespace, declaration.name, delay)} is not used any more and can be deleted"
@@ -142,7 +142,7 @@ def _service_topics(
 
 
 def _refuse_shared_topics(kafka: Kafka, admin: AdminClient, services: Sequence[str]) -> None:
-    """Refuse a service whose topics and group are those of another one, with the dots of its name elsewhere.
+    """Refuse a service that would share its topics and group with another one, whose name has its dots elsewhere.
 
     "b" in namespace "conv.a" and "a.b" in namespace "conv" both have the queue conv.a.b.queue.
     """

@@ -22,7 +22,7 @@ MOST_PARTITIONS = 1_000_000
 REREAD_AFTER = 1.0
 """Seconds between two readings for the sake of an unknown service."""
 FAILED_FOR = 10.0
-"""Seconds after a reading that failed in which none is tried: whoever asks holds up its worker."""
+"""Seconds without another try after a reading that failed: each try holds up a worker."""
 PATIENCE = 2.0
 """Seconds that a request of such a reading may take."""
 
@@ -96,7 +96,7 @@ def read_catalog(
 
 
 def with_topics(kafka: Kafka, services: Iterable[str]) -> list[str]:
-    """Return those of some services whose topics are there; the others are named in a warning.
+    """Return the services whose topics are there; a warning names the others.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -118,7 +118,7 @@ def with_topics(kafka: Kafka, services: Iterable[str]) -> list[str]:
 class CatalogReader:
     """A catalog that is read again when an unknown service is asked for, at most once a second.
 
-    Whoever asks again holds the lock of its worker: a reading that fails is short, and then none is tried for a while.
+    A caller holds the lock of its worker: a reading that fails is short, and then none is tried for a while.
     """
 
     def __init__(self, kafka: Kafka, admin: Admin) -> None:

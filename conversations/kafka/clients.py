@@ -106,7 +106,7 @@ class Admin:
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
         self.client = make_admin(kafka)
-        """For one request; whoever waits for an answer keeps it, with the client its futures would go."""
+        """For one request. Hold the client until it has answered: without it no future resolves."""
 
     @contextmanager
     def request(self) -> Iterator[AdminClient]:

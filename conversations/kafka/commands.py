@@ -107,7 +107,7 @@ class _Connection:
         return True
 
     def _serve(self) -> None:
-        """Bring reports to those who wait, to the last one when the producer is lost."""
+        """Bring reports to all who wait, also when the producer is lost."""
         while not self._stop.is_set() and not (self.lost and not len(self.producer) and not self._crowded):
             try:
                 self.producer.poll(CROWDED if self._crowded else SERVE)
@@ -194,7 +194,7 @@ class CommandProducer:
         except LogError as error:
             failure = NotAccepted(str(error))
             failure.__cause__ = error
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait are to be told
+        except Exception as error:  # noqa: BLE001 - whatever it is, all who wait must be told
             failure = error
         with self._lock:
             wanted = self._connecting is current_thread()  # else it was closed meanwhile, and nobody waits

@@ -54,7 +54,7 @@ class Follower:
         self.close()
 
     def poll(self, timeout: float, limit: int = 10_000) -> list[Record]:
-        """Return further records, those of a partition in order; wait up to ``timeout`` seconds for the first.
+        """Return further records, each partition's in order; wait up to ``timeout`` seconds for the first.
 
         Raises:
             LogError: a topic cannot be read any more.

@@ -57,7 +57,7 @@ class KafkaLog:
             service: whose topics.
             slot: names this worker across restarts.
             protocol: of its consumer group.
-            periods: those of the namespace.
+            periods: the same for all of the namespace.
             lifetime: longest that its dialogs live: its topics must keep their records for longer.
         """
         self.kafka, self.service = kafka, service
@@ -203,7 +203,7 @@ class KafkaLog:
         return {name: topic.id for name, topic in found.items() if topic is not None}
 
     def existing(self, topics: Sequence[str]) -> set[str]:
-        """Return those of the topics that there are, and can be written to."""
+        """Return the topics that exist and can be written to."""
         found = self._describe(list(topics), rights=True) if topics else {}
         return {name for name, topic in found.items() if topic is not None and topic.may("WRITE")}
 

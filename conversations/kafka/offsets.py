@@ -32,10 +32,10 @@ Place = tuple[str, int]
 Offsets = dict[Place, int]
 
 OPEN_FOR = 30.0
-"""Seconds that a transaction may stay open before whoever waits for its end gives up; three times a worker's own limit."""
+"""Seconds after which nobody waits any more for the end of an open transaction; three times a worker's own limit."""
 
 WITH_ROW = "with the row"
-"""Metadata of offsets that an owner commits: its partition's row is in the same transaction. Whoever moves offsets has none."""
+"""Metadata of offsets that an owner commits: its partition's row is in the same transaction. A person who moves offsets writes none."""
 
 
 # -- one partition ---------------------------------------------------------------------------------------------------
@@ -262,14 +262,14 @@ def committed(kafka: Kafka, group: str, places: Sequence[Place], *, stable: bool
 
 
 def ask_committed(kafka: Kafka, group: str, places: Sequence[Place]) -> Future[list[TopicPartition]]:
-    """Ask for stable offsets from a thread of its own, for those who may not wait."""
+    """Ask for stable offsets from a thread of its own, for callers that may not wait."""
     future: Future[list[TopicPartition]] = Future()
     future.set_running_or_notify_cancel()
 
     def ask() -> None:
         try:
             future.set_result(committed(kafka, group, places))
-        except BaseException as failure:  # noqa: BLE001 - whoever asked is to see it, whatever it is
+        except BaseException as failure:  # noqa: BLE001 - the caller must see it, whatever it is
             future.set_exception(failure)
 
     Thread(target=ask, name=f"offsets of {group}", daemon=True).start()

@@ -31,7 +31,7 @@ Appended = tuple[int, bytes, bytes]
 def append_in_order(kafka: Kafka, transactional_id: str, topic: str, records: Iterable[Appended]) -> int:
     """Append records to partitions of a topic, in order; return how many.
 
-    Whoever comes with the same ``transactional_id`` shuts the one before out, and what that left open is aborted.
+    A producer with the same ``transactional_id`` shuts out the one before, and its open transaction is aborted.
 
     Raises:
         KafkaUnreachable: no broker answered.

@@ -188,7 +188,7 @@ def bring(admin: AdminClient, kafka: Kafka, topics: Mapping[str, Mapping[str, st
             raise LogError(
                 f"settings of {topic} cannot be read: the right to describe and alter its configuration is missing"
             )
-        # Tuning is whoever's choice: only what is needed is put right.
+        # Tuning is the operator's choice: only required settings are put right.
         need = {name: value for name, value in topics[topic].items() if name not in _TUNING}
         wrong = deviations(topic, found, need)
         _alter(admin, kafka, topic, wrong)

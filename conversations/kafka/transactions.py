@@ -218,7 +218,7 @@ class Transactions:
         positions = [TopicPartition(queue, partition, offset, WITH_ROW) for partition, offset in offsets.items()]
 
         def send() -> None:
-            # The epoch is read right here: whoever polled since cannot have been told of a lost partition.
+            # The epoch is read right here: a poll since then cannot have told of a lost partition.
             metadata = self._group.metadata()
             calls.run(
                 lambda: producer.send_offsets_to_transaction(positions, metadata, OFFSETS_PATIENCE),

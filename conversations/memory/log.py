@@ -239,7 +239,7 @@ class MemoryLog:
         return self._appended_at
 
     def unanswered(self) -> Unanswered | None:
-        """Nothing: whoever shares the process answers."""
+        """Nothing: in one process there is always an answer."""
         return None
 
     def partitions(self, service: str) -> int | None:
@@ -260,7 +260,7 @@ class MemoryLog:
         return {name: self.broker.ids[name] for name in names}
 
     def existing(self, topics: Sequence[str]) -> set[str]:
-        """Return those of the topics that there are."""
+        """Return the topics that exist."""
         return self.broker.topics.keys() & set(topics)
 
     def queue_read_to(self, partition: int) -> int:

@@ -6,7 +6,7 @@ from conversations.ports import Headers, Out
 
 
 class MemoryRecord:
-    """One record; the methods are those of a confluent-kafka message."""
+    """One record, with the methods of a confluent-kafka message."""
 
     __slots__ = ("_asked", "_at", "_headers", "_key", "_offset", "_partition", "_topic", "_value", "visible")
 

@@ -1,4 +1,4 @@
-"""Bounds on everything that comes from outside; none can be raised by whoever writes the record.
+"""Bounds on everything that comes from outside; no writer of a record can raise one.
 
 They fit each other and the topics ``conversations apply`` creates: a record that is taken can be kept as a row of the
 state topic and as a dead letter, with room for what is written around it.

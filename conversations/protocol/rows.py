@@ -373,7 +373,7 @@ class ParkRow:
     returned: str = ""
     """The command that did so last, until it is known what became of it."""
     counted: int = 0
-    """Records that came behind a failed one while the queue was on: those that a limit counts."""
+    """Records behind a failed one that arrived while the queue was on: a limit counts only these."""
     counted_size: int = 0
     """Their bytes."""
     edited: str = ""

@@ -4,7 +4,7 @@ Rules of the house: whatever changes an endpoint's state is a row of ``TRANSITIO
 ``Endpoint._move`` assigns one. Every (state, trigger) is either a row of ``TRANSITIONS`` or of ``REFUSALS``; a test holds
 this file to it, and ``docs/protocol.md`` draws its diagram from it.
 
-The table does not say what travels: that is ``endpoint.py``. States are those of Service Broker's conversation endpoints.
+The table does not say what travels: that is ``endpoint.py``. The states are the states of Service Broker's conversation endpoints.
 """
 
 from __future__ import annotations

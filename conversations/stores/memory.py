@@ -61,7 +61,7 @@ class MemoryStore:
         self._keys = self._checkpoint = None
 
     def close(self) -> None:
-        """Forget everything for good: whoever still reads fails, as with a closed store on the disk."""
+        """Forget everything for good: later reads fail, as with a closed store on the disk."""
         self._rows = self._keys = None  # type: ignore[assignment]  # no reader may go on with an empty store
 
 

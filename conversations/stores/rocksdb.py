@@ -117,7 +117,7 @@ class RocksStore:
                 rows.next()
             rows.status()  # at a damaged block an iterator just ends, as behind its last row
         except Exception as failure:
-            del rows  # whoever keeps the traceback would keep the directory locked
+            del rows  # a kept traceback would keep the directory locked
             raise self._damaged(failure) from failure
 
     def apply(self, rows: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
@@ -209,7 +209,7 @@ class RocksStores:
 
         Args:
             directory: where the copies live; of one worker alone.
-            periods: those that the service's topics were made with.
+            periods: with which the service's topics were made.
             clock: seconds since the epoch.
         """
         self._directory = Path(directory)
@@ -252,7 +252,7 @@ class RocksStores:
 
 
 def _mark_of(path: Path) -> Path:
-    """Where it is noted that a copy is damaged, for whoever opens it next."""
+    """The file that says that a copy is damaged: the next owner makes the copy anew."""
     return path.with_name(f"{path.name}.damaged")
 
 

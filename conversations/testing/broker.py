@@ -45,7 +45,7 @@ class FaultyBroker(MemoryBroker):
     ) -> None:
         super().__init__(clock, namespace)
         self.periods = periods or Periods()
-        """Those of the services."""
+        """The topics of the services."""
         self.chance = chance
         self.ledger = Ledger()
         self.late: list[Out] = []

@@ -199,7 +199,7 @@ class FaultyLog(MemoryLog):
         raise Interrupted("aborted by chance") if kind == "interrupted" else InDoubt("nobody knows whether it aborted")
 
     def _stall(self) -> None:
-        """Stand still while the others go on; whoever stands still for long is declared dead."""
+        """Stand still while the others go on; a worker that stands still for long is declared dead."""
         if self._chance.happens(self._chance.faults.stall):
             if self._chance.random.random() < 0.5:
                 self.declare_dead()

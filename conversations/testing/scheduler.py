@@ -45,7 +45,7 @@ class SeededLanes(Inline):
         self._open.append((run, run.advance(None)))
 
     def wait(self, mark: Mark, patience: float) -> None:
-        """Drive the open runs, a call of one and a call of another; leave those that are slow for another step."""
+        """Drive the open runs, a call of one and a call of another; leave slow ones for another step."""
         del mark, patience  # nothing runs beside this thread, so there is nobody to wait for
         slow: list[tuple[Run, Call | None]] = []
         while self._open:

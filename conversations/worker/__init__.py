@@ -11,7 +11,7 @@
    is for ``failures``.
 4. **Close** (``closing``, ``departure``). What is not finished is kept as rows, and the flight of each partition is closed.
 5. **Commit.** All flights are one transaction. Topics that refuse records of it are dealt with by ``refusals`` and ``undelivered``.
-6. **Land.** The rows go into the local copies, and whoever waits is told.
+6. **Land.** The rows go into the local copies, and waiting clients are told.
 
 The modules stand on nine floors. Each imports only from floors below its own:
 

@@ -198,7 +198,7 @@ class Park:
         return command
 
     def bring_forward(self, due: int) -> None:
-        """Let its turn come by then; whoever decides about it need not look again."""
+        """Let its turn come by then: a decision about it stays as it is."""
         self.row.due = due
 
     def wait(self, due: int, now: int) -> None:

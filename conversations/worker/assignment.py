@@ -111,7 +111,7 @@ class Assignment:
     # -- going --------------------------------------------------------------------------------------------------
 
     def owned(self, numbers: Sequence[int]) -> list[Partition]:
-        """Return those of the partitions that are open."""
+        """Return the open ones of the partitions."""
         return [self.partitions[number] for number in numbers if number in self.partitions]
 
     def forget(self, numbers: Sequence[int]) -> None:

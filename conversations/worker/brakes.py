@@ -1,4 +1,4 @@
-"""The brake of a worker: on for a peer, it handles one of its messages at a time, of those that wait, until one succeeds."""
+"""The brake of a worker: while it is on for a peer, one waiting message of that peer is handled at a time, until one succeeds."""
 
 from __future__ import annotations
 

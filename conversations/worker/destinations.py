@@ -16,7 +16,7 @@ from conversations.protocol.topics import QUEUE, service_topic
 log = logging.getLogger("conversations.worker")
 
 REMEMBERED = 1_000
-"""Topics whose last pause is remembered before those that are well again are forgotten."""
+"""So many topics have their last pause remembered; beyond, topics that take records again are forgotten."""
 
 
 class Destinations:

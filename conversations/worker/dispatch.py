@@ -331,7 +331,7 @@ def _keep_state(partition: Partition, active: Active, state: object) -> BaseExce
 def check_time_limits(partition: Partition) -> None:
     """Give up on runs of handlers that are past their limit.
 
-    The lock is taken only for those that seem to be, and they are asked again under it.
+    The lock is taken only for runs that seem to be late, and each is asked again under the lock.
     """
     now = time.monotonic()
     for lane, run in list(partition.work.slow.items()):

@@ -111,7 +111,11 @@ def _is_braked(partition: Partition, item: Item, task: Task, failure: BaseExcept
     count = owner.brakes.failed(peer, task.active.identity, owner.now)
     if count:
         log.error(
-            "%s: %d dialogs failed within a short time, those of %s go on one by one: %s", owner.name, count, peer, text
+            "%s: %d dialogs failed within a short time, the dialogs of %s go on one by one: %s",
+            owner.name,
+            count,
+            peer,
+            text,
         )
         partition.letters.event(BrakeOn(count, peer, text))
     braked = peer in owner.brakes.peers

@@ -156,7 +156,7 @@ def _holds_enough(partition: Partition, active: Active, envelope: Envelope) -> b
 
 
 def _overflow(partition: Partition, item: Arrival) -> Task | None:
-    """Too many are held: the dialog breaks, and the one too many is kept, once, as those that are held.
+    """Too many are held: the dialog breaks, and the one too many is kept once, like the held ones.
 
     A number that is far ahead of all others is not believed, and not remembered: its bytes are kept as often as it comes.
     """

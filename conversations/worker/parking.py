@@ -1,7 +1,7 @@
 """Dialogs whose message failed: the message and what arrives behind it wait in rows until it is tried again.
 
 The rows are the truth. A failed message, the **head**, is tried again in place, as an item of its lane. As long as a dialog has any
-such row, everything that arrives for it is added behind, so that its order cannot change, whoever owns the partition by then. A
+such row, everything that arrives for it is added behind, so that its order cannot change under another owner. A
 handler without a message (of a timer, of an error) waits in a row of its own, with nothing behind it.
 
 Each wait is a ``Park``, with one of three ends:
@@ -92,7 +92,7 @@ class Parking:
         self._slice_left = 0
         """Parked records this step may still take up."""
         self.bytes = self.counted_bytes = self.braked_bytes = 0
-        """Bytes of all parked records; of those under the limit; of those that wait for the brake."""
+        """Bytes of all parked records; of the records under the limit; of the records that wait for the brake."""
 
     def restore(self) -> None:
         """Learn from the rows what waits.

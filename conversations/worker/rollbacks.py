@@ -17,7 +17,7 @@ log = logging.getLogger("conversations.worker")
 def count(partition: Partition, failure: BaseException) -> None:
     """Count a rollback in the partition's row, as far as Kafka lets it; one too many turns its queue off.
 
-    The step is the process's last: whoever takes up the partition reads the row. State that is damaged is no rollback: its
+    The step is the process's last: the next owner of the partition reads the row. State that is damaged is no rollback: its
     partition is set aside. What fails in the polling thread belongs to no partition, and is not counted.
     """
     stored = partition.outbox.store.get(rows.PARTITION)

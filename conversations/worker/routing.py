@@ -18,7 +18,7 @@ def route(
     records: Sequence[Record],
     damaged: Callable[[StateDamaged], None],
 ) -> list[Record]:
-    """Give each record to its partition; return those that this step does not take on.
+    """Give each record to its partition; return the records that this step does not take on.
 
     ``damaged`` is told at once of a partition that must be set aside: the records of others are read and must be taken.
     """
@@ -100,7 +100,7 @@ def _let_wait(partition: Partition, suspicion: Suspicion, record: Record) -> boo
 
 
 def _look_at_waiting(partition: Partition, suspicion: Suspicion) -> None:
-    """Let those that wait longest be announced, and hold their input back meanwhile: what is not read yet stays in Kafka."""
+    """Let the oldest waiting records be announced, and pause their input meanwhile: unread records stay in Kafka."""
     taking, flows, log = suspicion.taking, not partition.input.paused, partition.owner.log
     suspicion.invite_records(partition.input.unread if flows else (), taking.commands)
     holds = bool(partition.input.unread) and flows

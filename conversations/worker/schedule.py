@@ -1,7 +1,7 @@
 """The schedule of a partition: when its endpoints are to be looked at, and which of its rows are forgotten when.
 
 Two clocks are at work. **Deadlines** (timers, lifetimes, acknowledgements, further attempts) go by the worker's time. A deadline
-that comes too early does no harm: whoever looks finds nothing due, and enters the next one. So an entry is never moved, only
+that comes too early does no harm: nothing is due, and the next one is entered. So an entry is never moved, only
 added: an endpoint remembers the earliest entry that is surely there, and a new one is made only for an earlier deadline.
 
 **Forgetting** goes by log time alone, which moves only as records of the queue are read: a row that makes a repetition harmless

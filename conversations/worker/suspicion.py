@@ -149,7 +149,7 @@ class Suspicion:
         return True
 
     def _invite(self) -> None:
-        """Let those who wait longest be announced, as far as there is room."""
+        """Let the longest waiting be announced, as far as there is room."""
         while self._waiting:
             lane = self._waiting[0]
             name = lane.items[0].name

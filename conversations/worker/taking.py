@@ -15,10 +15,10 @@ from conversations.protocol.partition_row import record_name
 
 @dataclass
 class Taking:
-    """The records of one partition that wait to be announced, and those that are."""
+    """The records of one partition that wait to be announced, and the announced ones."""
 
     commands: list[Record] = field(default_factory=list)
-    """That wait; those of the queue are the partition's unread ones."""
+    """Commands that wait. Records of the queue that wait are the unread ones of ``QueueInput``."""
     holds_queue: bool = False
     """Its queue is held back because records of it wait."""
     holds_commands: bool = False

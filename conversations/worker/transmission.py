@@ -43,7 +43,7 @@ class Refusal(NamedTuple):
 
 
 class Transmission:
-    """Sends the envelopes of one partition, and keeps those that their destination does not take."""
+    """Sends the envelopes of one partition, and keeps an envelope while its destination takes no records."""
 
     __slots__ = ("_endpoints", "_outbox", "_owner", "_waiting", "refused")
 

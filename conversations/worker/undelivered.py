@@ -29,7 +29,7 @@ class Failed:
     topics: Mapping[str, str]
     """That take nothing now, and why."""
     forbidden: frozenset[str] = frozenset()
-    """Those of them that a right is missing on."""
+    """The topics among them on which a right is missing."""
     records: Mapping[int, RefusedRecord] = field(default_factory=dict)
     """Refused by themselves, by the ``id`` of the record that was to be appended."""
 
@@ -86,7 +86,7 @@ def _is_behind(partition: Partition, out: tuple[Any, ...]) -> bool:
 
 
 def wake(partition: Partition) -> None:
-    """Give the dialogs their turn that are given up on; of those that are over only the bytes are kept."""
+    """Give a turn to each dialog that is given up on; of a dialog that is over only the bytes are kept."""
     for own, refusal in list(partition.transmission.refused.items()):
         active = partition.find(rows.other_side(own), "", "")
         if not active.exists or active.endpoint.state is State.CLOSED:

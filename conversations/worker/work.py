@@ -141,7 +141,7 @@ class Work:
             self.ready.append(lane)
 
     def close_step(self) -> None:
-        """Tell the runs that went on beyond their step from those that are over."""
+        """Note which runs of this step go on: they are slow."""
         running, self._running = self._running, []
         for run in running:
             if run.lane.run is run:

@@ -24,7 +24,7 @@ _PLACE = ["service", "partition"]
 
 
 def watched(history: DataFrame) -> DataFrame:
-    """Keep of all rows of state topics the last of each key, and those that cannot follow the one before.
+    """Keep the last row of each key of the state topics, and each row that cannot follow the one before.
 
     Adds ``current``: it is what its key says now; ``forgot_at``: of a deleted tombstone, the log time it was kept for;
     and ``fell``: the faults of ``FALLS`` that it shows.

@@ -35,7 +35,7 @@ SCHEMA_CHARACTERS = 64_000
 
 
 def writer_schemas(catalog: Mapping[str, str]) -> dict[bytes, str]:
-    """Return the text of every known envelope schema by its fingerprint: the package's, and those of the catalog.
+    """Return the text of every known envelope schema by its fingerprint: the package's, and the catalog's.
 
     What is none, or has not what an envelope needs, is left out with a warning.
     """

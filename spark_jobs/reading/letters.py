@@ -29,7 +29,7 @@ from spark_jobs.reading.wire import Moment, Wire
 def read_letters(
     spark: SparkSession, wire: Wire, services: Iterable[str], since: Moment | None = None, until: Moment | None = None
 ) -> DataFrame:
-    """Read every letter of services' dead-letter topics, those that were settled since too; see ``newest``.
+    """Read every letter of services' dead-letter topics, settled ones too; see ``newest``.
 
     Raises:
         SourceError: the catalog does not know a service.
@@ -97,6 +97,6 @@ def _text(name: str) -> Column:
 
 
 def _number(name: str) -> Column:
-    """A header's number; null unless it is digits alone, as for whoever lists letters otherwise."""
+    """A header's number; null unless it has digits alone, as for the other tools that list letters."""
     text = _text(name)
     return F.when(text.rlike(r"^[0-9]+$"), text.try_cast("long"))

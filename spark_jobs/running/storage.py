@@ -83,7 +83,7 @@ class Directory:
             stream.close()
 
     def create(self, name: str, text: str) -> bool:
-        """Write a file of text, whole or not at all; False when there is one of this name, whoever else writes it now."""
+        """Write a file of text, whole or not at all; False when a file of this name exists, or another process writes it now."""
         written = self._write_aside(name, text)
         try:
             self._exclusive.rename(self._at(written), self._at(name), self._no_options)

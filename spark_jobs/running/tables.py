@@ -21,7 +21,7 @@ def as_text(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         table.add_column(header, overflow="fold")
     for row in rows:
         table.add_row(*(Text("" if cell is None else one_line(str(cell))) for cell in row))
-    # No colours: whoever prints the text lets nothing through that steers a terminal.
+    # No colours: the printer of the text lets nothing through that steers a terminal.
     console = Console(width=None if sys.stdout.isatty() else WIDE, color_system=None)
     with console.capture() as captured:
         console.print(table)

@@ -114,7 +114,7 @@ def stop(name: str) -> Record:
     record = find(name)
     if record is None or not is_held(name):
         forget(name)  # of one that crashed
-        raise NotRunning(f"No broker named {name!r} is running. `conversations broker status` shows those that are")
+        raise NotRunning(f"No broker named {name!r} is running. `conversations broker status` lists the running ones")
     tell(record, signal.SIGTERM)
     deadline = time.monotonic() + STOP_TIMEOUT
     while is_held(name):

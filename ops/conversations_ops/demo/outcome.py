@@ -26,7 +26,7 @@ class Desks:
         self.replies = 0
 
     def take(self, records: Iterable[Record]) -> None:
-        """Apply records of the state topic, those of a partition in order."""
+        """Apply records of the state topic, each partition's in order."""
         newest = {key: record.value() for record in records if (key := record.key() or b"").startswith(rows.GROUP)}
         for key, value in newest.items():
             origin, _, aircraft = key[len(rows.GROUP) :].decode().partition("\0")

@@ -26,7 +26,7 @@ LAST_LINES = 15
 
 
 class DemoFailed(Exception):
-    """The demo could not be carried out; says why, with the last words of whoever failed."""
+    """The demo could not be carried out; says why, with the last words of the process that failed."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class _Connection:
 class _Server(ThreadingHTTPServer):
     """Serves each connection in a thread, a bounded number of them for a bounded time.
 
-    Whoever connects and says nothing, or little by little, costs neither descriptors nor threads of the supervisor, and
+    A client that connects and says nothing, or little by little, costs neither descriptors nor threads of the supervisor, and
     keeps nobody else from asking.
     """
 
@@ -74,7 +74,7 @@ class _Server(ThreadingHTTPServer):
             self._end(self._open.pop(0))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: whoever asks may go away in the middle of it."""
+        """Log nothing: a client may go away in the middle of its request."""
 
     def _forget(self) -> None:
         self._open = [it for it in self._open if it.thread.is_alive()]

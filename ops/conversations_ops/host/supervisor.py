@@ -40,7 +40,7 @@ class RunEnd:
 
 
 class Child:
-    """One worker process, and those that take its place when it dies."""
+    """One worker process, and each process that takes its place when it dies."""
 
     def __init__(self, spec: Spec, number: int) -> None:
         self.spec = spec
@@ -191,7 +191,7 @@ class Child:
 
 
 class Supervisor:
-    """Starts worker processes, restarts those that die, and stops all of them in order.
+    """Starts worker processes, restarts dead ones, and stops all of them in order.
 
     Args:
         specs: one per target.
@@ -334,7 +334,7 @@ class Supervisor:
                 other.order({"start": other.slot})
 
     def _other_periods(self, child: Child) -> Child | None:
-        """Return a worker whose periods are not those of ``child``."""
+        """Return a worker with other periods than ``child``."""
         mine = _periods(child)
         return next((other for other in self.children if other.service and _periods(other) != mine), None)
 
