@@ -34,7 +34,7 @@ class Failures:
         """Count a failure; return how many dialogs tell that not the peer's messages are to blame, 0 when too few.
 
         Of each other peer that fails as much, and of the ``braked`` ones, at most half as many count as are needed; of all of them so many
-        that the peer itself must have failed a little, too: what is wrong with others need not be wrong with it.
+        that the peer itself must have failed a little, too: the fault of others need not be its own.
         """
         self._turn(now)
         mine = self._failed.pop(peer, {})

@@ -82,7 +82,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         """Note a message to send.
 
         Args:
-            body: what the message type says.
+            body: as the message type demands.
             type: name of the message type, where the body's class does not tell.
             key: makes a repetition of this block harmless for a day: the block takes effect once per dialog and key.
 
@@ -181,7 +181,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write what was noted and wait until Kafka has it.
+        """Write the requests of the block and wait until Kafka has them.
 
         Raises:
             NotAccepted: Kafka did not confirm it in time.

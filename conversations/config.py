@@ -19,7 +19,7 @@ from conversations.units import DAY, HOUR, MINUTE, SECOND
 
 
 class Unit(StrEnum):
-    """What the value of a setting counts."""
+    """The unit of a setting."""
 
     TIME = "time"
     """A ``timedelta``; in periods whole microseconds, as all times of the protocol."""
@@ -384,7 +384,7 @@ class WorkerSettings:
     """Names this worker across restarts, so that a restart ends the transaction its predecessor left open."""
 
     def __post_init__(self) -> None:
-        """Refuse what a worker could not work with."""
+        """Refuse values that a worker could not work with."""
         _check_least(self)
 
     def scaled(self, factor: float) -> WorkerSettings:

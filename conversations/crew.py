@@ -37,7 +37,7 @@ def kafka_worker(
         loop: where ``async def`` handlers run; by default on one of the worker's own.
 
     Raises:
-        DeclarationError: the service cannot handle what it may receive.
+        DeclarationError: the service has no handler for something that it may receive.
     """
     from conversations.kafka.log import KafkaLog
 
@@ -126,7 +126,7 @@ class Crew:
         self.raise_failure()
 
     def await_end(self) -> None:
-        """Wait until a worker has ended: all were asked to, or one failed. Leaving the block raises what it failed with."""
+        """Wait until a worker has ended: all were told to end, or one failed. The end of the block raises its failure."""
         self._over.wait()
 
     def raise_failure(self) -> None:

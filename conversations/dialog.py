@@ -1,4 +1,4 @@
-"""What a handler holds: the dialog, its group, facts about the message. Everything it asks for is kept in a draft.
+"""The objects that a handler holds: the dialog, its group, facts about the message. A draft keeps all its requests.
 
 Nothing leaves a draft before the handler has returned: when it raises, the draft is thrown away, which undoes the
 message (the savepoint of Service Broker's poison-message procedure). Wrong requests raise at once.
@@ -42,7 +42,7 @@ class Party(Protocol):
 
     @property
     def side(self) -> Side:
-        """What the service does on this side of the contract."""
+        """The handlers of the service on this side of the contract."""
 
 
 Ask: TypeAlias = tuple[Party, Verb, int]
@@ -50,7 +50,7 @@ Ask: TypeAlias = tuple[Party, Verb, int]
 
 
 class Room(Protocol):
-    """What a draft needs of the partition it is made on."""
+    """The partition, as a draft needs it."""
 
     body_limit: int
     delayed: dict[bytes, int]
@@ -121,7 +121,7 @@ class Draft:
             )
 
     def ask(self, party: Party, verb: Verb, at: int = 0) -> None:
-        """Note one request, made ``at`` this time if it has a duration; an error drops what was to be sent on its dialog.
+        """Note one request, made ``at`` this time if it has a duration; an error drops the messages of its dialog that were noted before.
 
         Raises:
             HandlerOver: the handler's run is over.
@@ -170,7 +170,7 @@ class Draft:
 
     @property
     def outcome(self) -> Any:
-        """What the group's state became, also once the run is over."""
+        """The new state of the group, also once the run is over."""
         return self._state
 
 
@@ -290,7 +290,7 @@ class Dialog(Generic[S]):
         """Send a message to the peer once this handler has returned.
 
         Args:
-            body: what the message type says: a model, a mapping for an Avro schema, bytes, or None.
+            body: as the message type demands: a model, a mapping for an Avro schema, bytes, or None.
             type: name of the message type, where the body's class does not tell.
 
         Raises:

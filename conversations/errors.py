@@ -80,7 +80,7 @@ class WrongDirection(LocalError):
 
 
 class InvalidBody(LocalError):
-    """The body is not what its message type says."""
+    """The body does not fit its message type."""
 
     code = 9615
 
@@ -164,7 +164,7 @@ class StaleAnswer(KafkaUnreachable):
 
 
 class LoginRefused(KafkaUnreachable):
-    """Brokers do not accept the login: the message says what they say."""
+    """Brokers do not accept the login; the message has their answer."""
 
     def __init__(self, bootstrap: str, why: str) -> None:
         LogError.__init__(
@@ -252,7 +252,7 @@ class ProcessDied(RuntimeError):
 
 
 class Verdict(BaseException):
-    """What a handler says of its message; its effects are undone. No ``Exception``: ``except Exception`` lets it pass."""
+    """A handler's decision about its message; its effects are undone. No ``Exception``: ``except Exception`` lets it pass."""
 
 
 class RetryLater(Verdict):
@@ -277,7 +277,7 @@ class RetryLater(Verdict):
 
 
 class GiveUp(Verdict):
-    """Raised by a handler: do not try this message again, do what its policy says of giving up.
+    """Raised by a handler: do not try this message again, and carry out the end of its policy.
 
     The reason goes to the log and the dead letter, not to the peer.
     """

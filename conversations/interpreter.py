@@ -16,5 +16,5 @@ def relax() -> None:
     settings of the whole interpreter.
     """
     gc.collect()
-    gc.freeze()  # what is loaded by now lives as long as the process
+    gc.freeze()  # modules loaded by now live as long as the process
     gc.set_threshold(YOUNGEST, 20, 50)

@@ -119,7 +119,7 @@ class Service(Generic[S]):
         self.poison = (*poison, PoisonPolicy())
         self._check_policy_names()
         self.temporary = False
-        """Its contracts differ from run to run: what is left of a dialog under another one is refused, not a reason to stop."""
+        """Its contracts differ from run to run: the rest of a dialog under another contract is refused, and stops nothing."""
         self.queue_disabled: Callable[[QueueDisabled], object] | None = None
         """Called when the queue of a partition went off; see ``on_queue_disabled``."""
         self._messages: dict[tuple[str | None, str], Handler] = {}
@@ -244,7 +244,7 @@ class Service(Generic[S]):
         self.state.check()
         if gaps:
             raise DeclarationError(
-                f"service {self.name!r} cannot handle what it may receive:\n"
+                f"service {self.name!r} cannot handle all that it may receive:\n"
                 + "\n".join(f"  {gap}" for gap in gaps)
                 + "\nRegister a handler with @service.on(...) or name the type in ignores=[...]."
             )

@@ -1,4 +1,4 @@
-"""When a side acknowledges what it accepted, and when it asks for what is missing; the machine is in ``endpoint``.
+"""When a side acknowledges accepted messages, and when it asks for missing ones; the machine is in ``endpoint``.
 
 An acknowledgement rides on whatever this side sends. Only a side that has nothing to send owes a dedicated one: after so many messages, or
 after a while. Times are in microseconds.

@@ -176,7 +176,7 @@ def body_too_large(size: int, limit: int) -> BodyTooLarge:
 
 
 def command_too_large(what: str, size: int) -> BodyTooLarge:
-    """Refuse what is to take effect together and does not fit one command (8459)."""
+    """Refuse requests of one block that do not fit into one command (8459)."""
     return BodyTooLarge(f"{what} {size} bytes; what takes effect together may have {COMMAND_BYTES} (8459)")
 
 

@@ -1,4 +1,4 @@
-"""Which code a breach of the contract has: a message that this side does not receive, or a body that is not what its type says."""
+"""Which code a breach of the contract has: a message that this side does not receive, or a body that does not fit its type."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def of_type(contract: Contract, message_type: str, *, initiator: bool) -> Code:
 
 
 def of_body(*, initiator: bool) -> Code:
-    """Say which code a body has that is not what its type says; Service Broker tells on which side it was found."""
+    """Return the code of a body that does not fit its type; as in Service Broker it tells the side that found it."""
     return codes.INVALID if initiator else codes.INVALID_AT_TARGET

@@ -66,7 +66,7 @@ NO_SUCH_SERVICE = 8490
 INITIATOR_SENDS_NOTHING = 8492
 """A contract lets its initiator send nothing."""
 INVALID_BODY = 9615
-"""The body is not what its message type says."""
+"""The body does not fit its message type."""
 
 POISON = 500
 """Application code of a dialog that a poison message ended."""

@@ -97,7 +97,7 @@ class Tick:
 
 
 class Action(StrEnum):
-    """What is decided about a failed message."""
+    """A decision about a failed message."""
 
     RETRY = "RETRY"
     EDIT = "EDIT"
@@ -120,7 +120,7 @@ class Failed(StrEnum):
 class Resolve:
     """Decide about a failed message that its dialog waits behind, or about a handler that has no message (number -1).
 
-    ``ticket`` is that of what is parked when somebody looked, 0 whatever it is: who decides too late is refused.
+    ``ticket`` is the ticket that the operator saw: a decision about another state is refused. 0 stands for any ticket.
     """
 
     handler: str
@@ -164,13 +164,13 @@ class Report:
 
 
 Verb: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer
-"""What is asked of a dialog: a handler's draft, a client's block and a command hold the same. Only operators ask for ``Cleanup``."""
+"""Requests to a dialog: a handler's draft, a client's block and a command hold the same. Only operators ask for ``Cleanup``."""
 Operation: TypeAlias = Verb | Tick | Resolve | Switch | Settle | Report
 
 TRIGGERS: dict[type[Verb], Trigger] = {
     Send: Trigger.SEND, End: Trigger.END, EndWithError: Trigger.END_WITH_ERROR, Cleanup: Trigger.CLEANUP
 }  # fmt: skip
-"""What a verb does to the state of its endpoint; the others leave it."""
+"""The trigger of each verb that changes the state of its endpoint."""
 
 _NAMESPACE = "conversations."
 _OPERATIONS: dict[str, type[Operation]] = {
@@ -208,7 +208,7 @@ def aged(verb: Verb, elapsed: int) -> Verb:
 
 
 NO_CONVERSATION = bytes(16)
-"""What a command names as its conversation when it concerns a partition."""
+"""The conversation id in a command about a partition."""
 
 
 def concerns_partition(command: Command) -> bool:

@@ -1,4 +1,4 @@
-"""What a service tells the catalog about itself."""
+"""The declaration of a service in the catalog."""
 
 from __future__ import annotations
 

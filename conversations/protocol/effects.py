@@ -1,4 +1,4 @@
-"""What an endpoint answers with: what to do with what arrived, what is due, what to transmit."""
+"""The answers of an endpoint: to an envelope, to the time, and the envelopes to transmit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conversations.protocol.sequencing import NONE
 
 
 class Reaction(Enum):
-    """What the owner has to do with a received envelope."""
+    """The owner's task with a received envelope."""
 
     DELIVER = 1
     """Run the handler of the message."""
@@ -33,14 +33,14 @@ class Reaction(Enum):
 
 
 class Due(Enum):
-    """What a deadline was for."""
+    """The kind of a deadline."""
 
     LIFETIME = 1
     TIMER = 2
     ACK = 3
     RESEND = 4
     GAP = 5
-    """The peer was asked often enough for what is missing."""
+    """The peer was asked often enough for missing messages."""
     BROKEN = 6
     """A restart interrupted ``on_error``."""
 

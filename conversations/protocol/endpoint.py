@@ -141,7 +141,7 @@ class Endpoint:
         self.recover = state is State.ERROR
 
     def resume(self, held: set[int], *, firing: bool, told_of_error: bool) -> None:
-        """Learn from other rows what the endpoint's own row leaves out.
+        """Learn the facts that are in other rows than the endpoint's own.
 
         Args:
             held: numbers of messages that are held.
@@ -380,7 +380,7 @@ class Endpoint:
         if self.resend_at == 0:
             self.resend_at = now + (
                 RESEND_AFTER << self.asked
-            )  # taken up from a row: what is missing may be on its way
+            )  # taken up from a row: the missing message may be on its way
         elif self.resend_at <= now:
             passed.append(self._ask_again(now))
         return passed

@@ -20,7 +20,7 @@ class Kind(IntEnum):
 
 @dataclass(slots=True)
 class Prefix:
-    """What is constant per dialog and direction; times in microseconds since 1970, ``expires_at`` -1 is unlimited."""
+    """The fields that are constant per dialog and direction; times in microseconds since 1970, ``expires_at`` -1 is unlimited."""
 
     conversation_id: bytes
     from_initiator: bool
@@ -53,7 +53,7 @@ class Seal:
 
 @dataclass(slots=True)
 class FenceOutcome:
-    """What a fenced endpoint answers: its last accepted and last transmitted numbers, -1 none, and how it ended."""
+    """The answer of a fenced endpoint: its last accepted and last transmitted numbers, -1 none, and its end."""
 
     accepted: int
     transmitted: int

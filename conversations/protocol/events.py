@@ -353,13 +353,13 @@ EVENTS: dict[str, type[Event]] = {
 
 
 def encode_worker_event(origin: Origin, event: WorkerEvent) -> bytes:
-    """Encode what a worker reports; long texts are cut."""
+    """Encode an event of a worker; long texts are cut."""
     facts = {name: it[:TEXT_LIMIT] if isinstance(it, str) else it for name, it in _facts(event).items()}
     return json.dumps({"event": event.NAME, **origin._asdict(), **facts}).encode()
 
 
 def encode_tool_event(event: ToolEvent) -> bytes:
-    """Encode what a tool reports."""
+    """Encode an event of a tool."""
     return json.dumps({"event": event.NAME, **_facts(event)}).encode()
 
 
@@ -385,13 +385,13 @@ def decode_event(value: bytes | None) -> Event | None:
 
 
 class Kind(NamedTuple):
-    """What a field may be."""
+    """The type of a field."""
 
     fits: Callable[[Any], bool]
     schema: Mapping[str, Any]
     """The same in the words of JSON Schema."""
     empty: object
-    """What a field is read as that is missing."""
+    """The value of a missing field."""
     read: Callable[[Any], object] = lambda value: value
 
 

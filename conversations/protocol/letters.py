@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 STACK_LIMIT = 8_192
-"""Bytes of a stack, and characters of what was raised, in a header."""
+"""Bytes of a stack, and characters of an exception's text, in a header."""
 TEXT_LIMIT = 1_000
 """Characters of a text from outside that is repeated in a header or an event."""
 
@@ -37,7 +37,7 @@ DUE = "dl.due"
 PART = "dl.part"
 """``number/count`` of a letter in parts, from 1: a record too large for one; all have the same source offset."""
 PART_OF = "dl.part-of"
-"""What the part is of: ``key`` or ``value``."""
+"""Whether the part is of the ``key`` or the ``value``."""
 SIZE = "dl.size"
 """Bytes of the whole key or value that the part is of."""
 ORIGINAL = "dl.header."
@@ -65,14 +65,14 @@ _NUMBERS = {SOURCE_OFFSET: _COUNTED, FAILED_AT: _COUNTED, SEQUENCE: re.compile(r
 
 
 class Source(NamedTuple):
-    """What a letter says of the record that it keeps."""
+    """The facts in a letter about the record that it keeps."""
 
     topic: str
     """Kind of the topic it was read from: ``queue`` or ``commands``."""
     offset: int
     reason: str
     exception: str
-    """Class of what was raised, empty without."""
+    """Class of the exception, empty without one."""
     message: str
     conversation: str
     from_initiator: bool

@@ -28,7 +28,7 @@ DESCRIPTION_LIMIT = 3_000
 """Characters of an error's description (Service Broker's limit)."""
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
-"""What a service, a contract or a message type may be called: it can be part of a topic's name."""
+"""The names that a service, a contract or a message type may have: each can be part of a topic's name."""
 
 
 def sendable(text: str, limit: int) -> str:

@@ -1,4 +1,4 @@
-"""What waits for a failed handler to be tried again, or for an operator, as rows of a state topic tell it."""
+"""Records that wait for another attempt or for an operator, read from the rows of a state topic."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Parked(NamedTuple):
     size: int
     """Bytes of all."""
     failure: str
-    """What the handler raised last."""
+    """The last exception of the handler."""
     ticket: int
     """Tells whether it was parked again since."""
     queue_off: bool = False
@@ -57,7 +57,7 @@ class Parked(NamedTuple):
 
     @property
     def exception(self) -> str:
-        """Class of what the handler raised last, without its module."""
+        """Class of the handler's last exception, without its module."""
         return self.failure.partition(":")[0]
 
     @property
@@ -72,7 +72,7 @@ def parked(
     partition: int,
     left_out: Callable[[bytes, Exception], None] | None = None,
 ) -> list[Parked]:
-    """List what waits in a partition, longest waiting first, from the rows of its state.
+    """List the waiting records of a partition, longest waiting first, from the rows of its state.
 
     ``left_out`` is called with the key of what cannot be told, and why; without it that raises.
 

@@ -1,4 +1,4 @@
-"""The row of a partition: what its owner remembers of it, and what must survive a process."""
+"""The row of a partition: its positions and counts, which must survive a process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PARTITION = Schema(schemas.load("partition", schemas.newest("partition")))
 
 @dataclass(slots=True)
 class PartitionRow:
-    """What the owner of a queue partition remembers of the partition itself."""
+    """The facts about a queue partition itself that its owner keeps."""
 
     queue: int = 0
     commands: int = 0
@@ -26,13 +26,13 @@ class PartitionRow:
     rollbacks: int = 0
     state_version: int = 0
     announced: list[str] = field(default_factory=list)
-    """What is being handled since an unclean start, committed before it runs."""
+    """Records at work since an unclean start; they are committed before they run."""
     alone: bool = False
     """It runs alone."""
     process: str = ""
     """Which process announced it."""
     deaths: dict[str, int] = field(default_factory=dict)
-    """Of what was announced when a process died: how often it died with nothing else at work."""
+    """By announced record: how many processes died with nothing else at work."""
     off: str = ""
     """Why its queue is off; empty while it is on."""
     off_since: int = 0
@@ -40,7 +40,7 @@ class PartitionRow:
     off_reason: str = ""
 
     def announce(self, names: list[str], *, alone: bool) -> None:
-        """Name what is handled next, so that a process that dies of it leaves its name."""
+        """Name the records that are handled next, so that a process that dies of one leaves its name."""
         self.announced, self.alone = names, alone
 
     def hand_over(self, process: str) -> None:

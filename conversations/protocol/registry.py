@@ -77,7 +77,7 @@ class Schema:
 class Registry:
     """Fingerprint to writer schema; starts with every schema of the package.
 
-    A process has its own registry and adds to it what the catalog holds; ``DEFAULT`` knows the package's schemas only.
+    A process has its own registry and adds the schemas of the catalog; ``DEFAULT`` knows the package's schemas only.
     """
 
     def __init__(self) -> None:

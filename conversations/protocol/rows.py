@@ -149,7 +149,7 @@ def peer_of(row: bytes) -> str:
 def decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, bytes]:
     """Decode an endpoint's row, and cut out what ``encode_constant`` would give again.
 
-    What is held is restored from the held rows by the caller.
+    The caller restores the held numbers from the held rows.
 
     Raises:
         UndecodableRecord: it is no endpoint row.
@@ -224,7 +224,7 @@ def _read_numbers(row: bytes, at: int) -> tuple[Spans | None, int]:
 
 @dataclass(slots=True)
 class Tombstone:
-    """What is remembered of a closed endpoint."""
+    """The facts about a closed endpoint that are kept."""
 
     key: str
     origin: str
@@ -343,7 +343,7 @@ def decode_waiting(row: bytes) -> WaitingRow:
 
 
 QUEUE_ON = NEVER - 1
-"""A due time of what waits because its queue is off, or its worker's brake is on: until that is over."""
+"""The due time of records that wait while their queue is off, or the brake is on: until that is over."""
 
 
 @dataclass(slots=True)
@@ -367,11 +367,11 @@ class ParkRow:
     ended: bool = False
     """The last parked row is the peer's END."""
     failure: str = ""
-    """What the handler raised last; empty: the first parked record was not tried yet."""
+    """The handler's last exception; empty: the first parked record was not tried yet."""
     returns: int = 0
     """How often an operator gave the failed message back to its handler."""
     returned: str = ""
-    """The command that did so last, until it is known what became of it."""
+    """The command that did so last, until its outcome is known."""
     counted: int = 0
     """Records behind a failed one that arrived while the queue was on: a limit counts only these."""
     counted_size: int = 0

@@ -13,7 +13,7 @@ NONE = -1
 
 
 class Arrival(Enum):
-    """What a sequence number means to the receiver."""
+    """The meaning of a sequence number to its receiver."""
 
     NEXT = 1
     """The one waited for; it is accepted by this call."""
@@ -80,13 +80,13 @@ class Inbound:
         return self.next if self.next in self.held else None
 
     def believes(self, number: int, limit: int) -> bool:
-        """Say whether a number may be accepted without what is before it: no more than twice ``limit`` are missed."""
+        """Say whether a number may be accepted without the numbers before it: no more than twice ``limit`` are missed."""
         return number < self.next or number - self.next + len(self.missing) <= 2 * limit
 
     def jump(self, number: int, limit: int) -> None:
-        """Accept ``number`` without what is before it, of a dialog that is over: an ERROR needs no predecessor.
+        """Accept ``number`` without the numbers before it, in a dialog that is over: an ERROR needs no predecessor.
 
-        What is passed over is remembered, so that each number still counts once; a number with which more than twice
+        The numbers passed over are remembered, so that each still counts once; a number with which more than twice
         ``limit`` would be missed is not believed and moves nothing.
         """
         if number < self.next or not self.believes(number, limit):

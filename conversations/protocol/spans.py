@@ -1,4 +1,4 @@
-"""A set of numbers kept as ranges: what is missing of a direction is nearly always a few runs of them."""
+"""A set of numbers kept as ranges: the missing numbers of a direction are nearly always a few ranges."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ _WHAT = {
 
 
 def refuse(state: State, trigger: Trigger) -> None:
-    """Raise what a local trigger is refused with in this state, if it is.
+    """Raise the error of a local trigger that this state refuses.
 
     Raises:
         DialogEnded: with Service Broker's code for the verb.

@@ -28,7 +28,7 @@ PAIRS: dict[bytes, tuple[int, int]] = {}
 """Pairs of longs already read, each under its bytes, see ``read_pair``."""
 
 PAIR_SIZE = 16
-"""Bytes of two of today's times, and of any pair in ``PAIRS``: what one step begins under one contract shares them."""
+"""Bytes of two of today's times, and of any pair in ``PAIRS``: dialogs that one step begins under one contract share them."""
 
 TABLE_END = _LIMIT
 """Numbers from -1 up to, and not including, this one are in ``LONGS``."""

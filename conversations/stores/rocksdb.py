@@ -44,7 +44,7 @@ _CHECKPOINT, _SAVED_AT, _TOPIC = b"\x00checkpoint", b"\x00saved-at", b"\x00topic
 _FIRST_ROW = b"\x01"
 _LOCKED = re.compile(r"While lock file|lock hold by current process")
 _NO_ROOM = re.compile(r"No space left|Read-only file system|Permission denied|Disk quota|Too many open files")
-"""What is wrong with the machine, not with the copy."""
+"""Failures of the machine, not of the copy."""
 
 
 class StoreInUse(LogError):
@@ -57,7 +57,7 @@ class StoreInUse(LogError):
 
 
 class Memory(NamedTuple):
-    """What the partitions of a process share."""
+    """Memory and options that the partitions of a process share."""
 
     cache: Cache
     buffers: WriteBufferManager
@@ -66,7 +66,7 @@ class Memory(NamedTuple):
 class RocksStore:
     """The rows of one state partition, and the offset up to which they are complete, written together.
 
-    Every method raises ``CopyDamaged`` when the files say something else than what was written: then the copy is worthless,
+    Every method raises ``CopyDamaged`` when the files are not as they were written: then the copy is worthless,
     and the next one that is opened here is empty.
     """
 
@@ -172,7 +172,7 @@ class RocksStore:
         made_of, saved_at = self.get(_TOPIC), self.get(_SAVED_AT)
         if self.checkpoint() is None or made_of != self._made_of.encode() or saved_at is None:
             return False
-        # What was deleted long ago is no longer told by the compacted topic: an old copy would keep it alive.
+        # The compacted topic forgets deletions after a while: an old copy would keep the deleted rows.
         return -60 <= self._clock() - _number(saved_at) <= oldest  # a clock may have been set a little
 
     def _opened(self, memory: Memory) -> Rdict:

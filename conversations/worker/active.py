@@ -23,9 +23,9 @@ class Active:
 
     endpoint: Endpoint
     side: Side
-    """What the service does on this side of the contract."""
+    """The handlers of the service on this side of the contract."""
     out_key: bytes
-    """Key of what is sent to the peer."""
+    """Key of records to the peer."""
 
     __slots__ = (
         "constant", "endpoint", "entered", "exists", "from_peer", "identity", "lane", "out", "out_key", "out_partition", "out_topic", "scheduled", "side", "tombstone",
@@ -38,7 +38,7 @@ class Active:
         """True when there is an endpoint, or was until it closed; only then ``endpoint`` and ``side`` may be asked for."""
         self.tombstone: Tombstone | None = None
         self.from_peer: tuple[Prefix, bytes] | None = None
-        """What the peer's envelopes begin with, and the same encoded."""
+        """The constant beginning of the peer's envelopes, and the same encoded."""
         self.out = b""
         """What this side's envelopes begin with, encoded; empty until needed."""
         self.out_topic = ""
@@ -73,7 +73,7 @@ class Active:
         return not (self.exists or self.tombstone is not None or self.lane.items or self.lane.run is not None)
 
     def learn(self, prefix: Prefix, encoded: bytes) -> None:
-        """Remember what the peer's envelopes begin with, and those bytes."""
+        """Remember the constant beginning of the peer's envelopes, and its bytes."""
         self.from_peer = prefix, encoded
 
     def enter(self, deadline: int) -> None:
@@ -100,7 +100,7 @@ class Active:
         self.out_topic, self.out_partition = topic, partition
 
     def forget_encoded(self) -> None:
-        """What its envelopes and its row begin with has changed."""
+        """The constant beginning of its envelopes and of its row has changed."""
         self.out = self.constant = b""
 
     def restore(self, endpoint: Endpoint, side: Side, constant: bytes) -> None:
@@ -123,7 +123,7 @@ class Active:
 
 @dataclass(slots=True, eq=False)
 class Park:
-    """What waits for a failed handler to be tried again: a dialog behind its message, or a handler without one."""
+    """Something that waits for another attempt: a dialog behind its failed message, or a handler without a message."""
 
     row: ParkRow
     taken: bool = False
@@ -220,7 +220,7 @@ class Item:
     handler: bytes = field(default=b"", kw_only=True)
     """Which handler without a message runs for it, or is to run again: ``rows.TIMER`` or ``rows.ERROR``."""
     park: Park | None = field(default=None, kw_only=True)
-    """What it was taken up from, to be tried again."""
+    """The park it was taken up from, to be tried again."""
     row: int = field(default=NO_ROW, kw_only=True)
     """Number of the waiting row that holds its record, once there is one."""
 
@@ -340,7 +340,7 @@ class Lane:
         self.key = name[1].encode()
         """Record key of the group's endpoints."""
         self.items: deque[Item] = _NOTHING
-        """What is to be done; a deque only while there is something: empty it takes more memory than all else here."""
+        """Its items; a deque only while there are some: an empty one takes more memory than all else here."""
         self.run: Any = None
         """The ``lanes.Run`` that works on it, if any."""
         self.group: GroupRow | None = None

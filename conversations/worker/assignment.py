@@ -36,7 +36,7 @@ log = logging.getLogger("conversations.worker")
 
 
 class Assignment:
-    """The partitions of one worker, and what was read of them and not taken."""
+    """The partitions of one worker, and their records that were read and not taken."""
 
     __slots__ = ("_owner", "_restoring", "_scheduler", "_stores", "backlog", "partitions")
 
@@ -62,7 +62,7 @@ class Assignment:
     # -- records that are not taken ---------------------------------------------------------------------------
 
     def keep(self, records: Iterable[Record]) -> None:
-        """Keep what was read behind the backlog."""
+        """Put records that were read behind the backlog."""
         self.backlog += records
 
     def put_back(self, records: Iterable[Record]) -> None:
@@ -115,7 +115,7 @@ class Assignment:
         return [self.partitions[number] for number in numbers if number in self.partitions]
 
     def forget(self, numbers: Sequence[int]) -> None:
-        """Forget partitions, and what was read of them."""
+        """Forget partitions, and their backlog."""
         gone = set(numbers)
         self.backlog = [record for record in self.backlog if record.partition() not in gone]
         with self._owner.lock:
@@ -135,13 +135,13 @@ class Assignment:
         return numbers
 
     def build_anew(self, number: int) -> None:
-        """Forget a partition, and restore it from what is committed."""
+        """Forget a partition, and restore it from its committed rows."""
         self._owner.log.drop(number)
         self.forget([number])
         self.restore([number])
 
     def set_aside(self, partition: Partition, why: str) -> None:
-        """Stop a partition that a human must look at, and report it; what is committed of it stays."""
+        """Stop a partition that a person must look at, and report it; its committed rows stay."""
         with self._owner.lock:
             self.partitions.pop(partition.number, None)
             position = _written_to(partition)

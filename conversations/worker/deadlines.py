@@ -1,4 +1,4 @@
-"""When endpoints want to be looked at: exact for what is near, by intervals and packed in bytes for later."""
+"""Deadlines of endpoints: near ones exact, later ones by intervals and packed in bytes."""
 
 from __future__ import annotations
 

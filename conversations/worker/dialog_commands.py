@@ -48,7 +48,7 @@ from conversations.worker.room import Room
 
 
 def prepare(partition: Partition, command: Command) -> Effect:
-    """Check what a command asks of its dialog; return what carries it out.
+    """Check the requests of a command to its dialog; return the effect.
 
     Raises:
         LocalError: something of it is not possible; nothing of it is done.

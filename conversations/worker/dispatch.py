@@ -85,12 +85,12 @@ def start_ready(partition: Partition, mark: Mark) -> None:
 
 
 def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
-    """Work off a lane; yields each handler to call, is sent what it raised. Holds the owner's lock in between.
+    """Work off a lane; yields each handler to call, is sent its exception or None. Holds the owner's lock in between.
 
     The run ends when its lane has nothing more to do, when the step's budget is spent, when the item at the head must be announced
     first, or when the run counts no more. A lane that has something left is taken up again by the next step.
     """
-    # The budget ends a run between two items: what a step writes has a limit, and lanes go on with the next step.
+    # The budget ends a run between two items: the bytes that a step writes have a limit, and lanes go on with the next step.
     lock, brakes, breakdowns = partition.owner.lock, partition.owner.brakes, partition.owner.breakdowns
     items, progress, item, run = lane.items, partition.progress, None, lane.run
     lock.acquire()
@@ -119,7 +119,7 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
                     if isinstance(condemned, Condemned):
                         failures.give_up_on_failed(partition, item, task, condemned.failure)
                         break
-                    # The body is decoded here, with the lock held: a body that is not what its type says calls no handler.
+                    # The body is decoded here, with the lock held: a body that does not fit its type calls no handler.
                     draft = Draft(room, task.active)
                     try:
                         call = _call(item, task, draft)
@@ -270,7 +270,7 @@ def _call(item: Item, task: Task, draft: Draft) -> Call:
 
 
 def _invalid(partition: Partition, item: Item, error: InvalidBody) -> Task | None:
-    """Break the contract for a body that is not what its type says; what that calls comes in the handler's place."""
+    """Break the dialog for a body that does not fit its type; return the task that comes in the handler's place."""
     if not isinstance(item, Arrival):
         raise error  # only a message has a body
     return inbound.invalid(partition, item, error)
@@ -279,7 +279,7 @@ def _invalid(partition: Partition, item: Item, error: InvalidBody) -> Task | Non
 def _outcome(
     partition: Partition, item: Item, task: Task, draft: Draft, call: Call, failure: BaseException | None
 ) -> Task | None:
-    """Carry out what a handler asked for, or charge its failure; return the task when it is to be run again."""
+    """Carry out a handler's requests, or charge its failure; return the task when it is to be run again."""
     active = task.active
     # State is encoded before anything is applied: when it cannot be, the handler has failed and its draft is thrown away.
     if failure is None and draft.has_state:

@@ -1,4 +1,4 @@
-"""From records to lanes: decode, check what can be checked without the endpoint, set aside what is not to be believed."""
+"""From records to lanes: decode, check by all rules that need no endpoint, set the others aside."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def take(partition: Partition, record: Record) -> None:
             raise Inadmissible(Rule.VALUE)
         if len(value) > RECORD_BYTES:
             raise Inadmissible(Rule.SIZE, f"this one has {len(value)}")
-        # Nearly all begin with what the peer's envelopes begin with, which is known by heart and is not decoded again.
+        # Nearly all have the constant beginning of their peer's envelopes: it is compared, and not decoded again.
         active = partition.actives.get(value[IDENTITY])
         known = None if active is None else active.from_peer
         if active is not None and known is not None and value.startswith(known[1]):
@@ -98,7 +98,7 @@ def set_untaken_aside(partition: Partition, record: Record, why: str) -> None:
 
 
 def _check_unusual(envelope: Envelope) -> None:
-    """Check what is not a plain numbered message or end: kinds and fields that say what cannot be, or nothing we know."""
+    """Check envelopes that are no plain numbered message or end: impossible and unknown kinds and fields."""
     kind, number = envelope.kind, envelope.seq
     if kind is Kind.FENCE or kind is Kind.FENCED:
         raise Inadmissible(Rule.RESERVED_KIND, kind.name)

@@ -1,4 +1,4 @@
-"""What all partitions of one worker share: the service, its settings, the lock, where records go, what was counted."""
+"""What all partitions of one worker share: the service, its settings, the lock, where records go, the counts."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Owner:
         self.log = connection
 
     def hear(self, records: Sequence[Record]) -> Sequence[Record]:
-        """Learn from what was read how late it is at least; return it."""
+        """Learn the log time from the records that were read; return it."""
         if records:
             kind, at = records[-1].timestamp()
             if kind == LOG_APPEND_TIME:

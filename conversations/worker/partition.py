@@ -162,7 +162,7 @@ class Partition:
                 self.look_in_time(active)
 
     def wake(self) -> None:
-        """Give every endpoint that something is due of its turn: what waits for another attempt, and its own deadlines."""
+        """Give a turn to every endpoint with something due: a parked message, or a deadline of its own."""
         self.parking.drain(self.find)
         now = self.owner.now
         if self.next_deadline() > now:
@@ -246,7 +246,7 @@ class Partition:
             )
 
     def _rebuild(self) -> None:
-        """Learn from the rows what is to be done in time; of a million endpoints none is decoded."""
+        """Rebuild the schedule from the rows; of a million endpoints none is decoded."""
         declared: set[tuple[bytes, int]] = set()
         for key, row in self.outbox.store.scan(rows.ENDPOINT):
             wake = rows.wake_of(row)

@@ -30,7 +30,7 @@ NOT_A_RECORDS = (LogError, StateUpgradeError, DeclarationError)
 
 
 def failed(partition: Partition, item: Item | None, failure: BaseException) -> None:
-    """Take note of what a lane's own code raised: its record's fault, unless it cannot be."""
+    """Note a failure of a lane's own code: its record is at fault, unless it cannot be."""
     owner = partition.owner
     if partition.gone:
         return
@@ -73,5 +73,5 @@ def set_aside(partition: Partition, item: Item, found: Condemned) -> None:
 
 
 def text_of(failure: Exception) -> str:
-    """Say what was raised, in one line's length."""
+    """Describe an exception in one line."""
     return f"{type(failure).__name__}: {said(failure)[: letters.TEXT_LIMIT]}"

@@ -8,7 +8,7 @@ from conversations.ports import Record
 
 
 class QueueInput:
-    """What was read of a queue before its input paused, in its order."""
+    """Records of a queue that were read before its input paused, in their order."""
 
     __slots__ = ("is_behind", "paused", "unread")
 
@@ -24,7 +24,7 @@ class QueueInput:
         self.paused = True
 
     def resume(self) -> None:
-        """Take what is at hand, and more."""
+        """Let the input flow again."""
         self.paused = False
 
     def leave(self) -> None:
@@ -37,7 +37,7 @@ class QueueInput:
         self.is_behind = True
 
     def flow(self, *, is_held: bool) -> Sequence[Record]:
-        """Begin a step: take out what is to be taken now, nothing while the input is held."""
+        """Begin a step: take out the unread records, none while the input is held."""
         self.is_behind = bool(self.unread) and is_held
         if is_held:
             return ()

@@ -1,4 +1,4 @@
-"""From what was polled to the partitions: as much as a step takes on, the rest for the next."""
+"""From the poll to the partitions: as many records as a step takes on, the rest for the next."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def leave(partitions: Mapping[int, Partition], records: Iterable[Record]) -> Non
 
 
 def _unread_first(partitions: Iterable[Partition], records: Sequence[Record]) -> Sequence[Record]:
-    """Put before ``records`` what was kept of partitions whose input flows again."""
+    """Put before ``records`` the unread records of partitions whose input flows again."""
     for partition in partitions:
         suspicion = partition.work.suspicion
         taking = None if suspicion is None else suspicion.taking

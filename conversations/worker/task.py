@@ -1,4 +1,4 @@
-"""What is to be done for one item: a handler to call, and what follows once it has finished."""
+"""The task of one item: a handler to call, and the step that follows once it has finished."""
 
 from __future__ import annotations
 

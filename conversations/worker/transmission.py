@@ -33,7 +33,7 @@ from conversations.worker.waiting import Waiting
 
 
 class Refusal(NamedTuple):
-    """Why a dialog is given up on: its destination does not take what it said."""
+    """Why a dialog is given up on: its destination refuses an envelope of it for good."""
 
     topic: str
     code: Code
@@ -53,7 +53,7 @@ class Transmission:
         self._waiting = waiting
         self._endpoints = endpoints
         self.refused: dict[bytes, Refusal] = {}
-        """Dialogs to be broken because what they said is refused for good; their envelopes are delayed rows."""
+        """Dialogs to be broken because an envelope is refused for good; their envelopes are delayed rows."""
 
     def begin(self, active: Active) -> None:
         """The first message of a dialog goes out now: until when it may begin the peer's endpoint counts from here."""
@@ -113,7 +113,7 @@ class Transmission:
         return len(found)
 
     def release(self) -> None:
-        """Transmit what was kept for destinations that may be tried again; only these are looked at."""
+        """Transmit the delayed envelopes of destinations that may be tried again; only these are looked at."""
         delayed, blocked = self._waiting.delayed, self._owner.destinations.blocked
         for topic in [topic for topic in delayed.to if topic not in blocked]:
             waiting = delayed.to.pop(topic)

@@ -123,7 +123,7 @@ class Work:
             self._scheduler.start(run, mark)
 
     def abandon(self, run: Run) -> None:
-        """Refuse what a run still does: its handler cannot be stopped."""
+        """Refuse all later results of a run: its handler cannot be stopped."""
         self._scheduler.abandon(run)
 
     def leave(self, lane: Lane) -> None:

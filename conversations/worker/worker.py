@@ -104,7 +104,7 @@ class Worker:
         settings: batch size, patience, limits.
 
     Raises:
-        DeclarationError: the service cannot handle what it may receive.
+        DeclarationError: the service has no handler for something that it may receive.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Worker:
 
     @property
     def counts(self) -> Counts:
-        """What was done since the start."""
+        """Counts since the start."""
         return self.owner.counts
 
     @property
@@ -204,7 +204,7 @@ class Worker:
             return 0
         records: Sequence[Record] = ()
         try:
-            # Poll. What was read is in the backlog until it is taken: each call of poll may lose partitions.
+            # Poll. Records read stay in the backlog until they are taken: each call of poll may lose partitions.
             records = self._poll(timeout)
             self.assignment.keep(records)  # opening commits, which may lose partitions, read on, or fail
             self._advance_restores()
@@ -343,7 +343,7 @@ class Worker:
         self._raise_failure()
 
     def _raise_failure(self) -> None:
-        """Raise what a lane's own code failed with and no record is to blame for: the worker ends."""
+        """Raise a failure of a lane's own code for which no record is to blame: the worker ends."""
         if self.owner.breakdowns.failure is not None:
             if (partition := self.partitions.get(self.owner.breakdowns.failed_in)) is not None:
                 rollbacks.count(partition, self.owner.breakdowns.failure)
@@ -482,7 +482,7 @@ class Worker:
             self.assignment.set_aside(self.partitions[error.partition], error.why)
 
     def _rejoin(self, error: InDoubt) -> None:
-        """Nobody knows what was committed: forget everything and begin again from the topics.
+        """The outcome of a commit is not known: forget everything and begin again from the topics.
 
         Restoring waits until the old transaction is done or aborted for good: a group offset that is not stable is asked for again.
         """

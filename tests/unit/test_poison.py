@@ -274,7 +274,7 @@ def test_a_last_resort_may_stand_behind_policies_for_all_there_is() -> None:
 def test_what_has_no_handler_is_told_before_its_policies() -> None:
     """Nothing is wrong with a policy of a message whose handler is still to be written."""
     service = Service("credit", accepts=[CREDIT], poison=[PATIENT])
-    with pytest.raises(DeclarationError, match="cannot handle what it may receive"):
+    with pytest.raises(DeclarationError, match="cannot handle all that it may receive"):
         service.check()
 
 
