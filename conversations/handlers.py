@@ -28,7 +28,7 @@ def unknown_side(contract: str, initiator: bool) -> Side:
 
 @dataclass(slots=True)
 class Side:
-    """What a service does on one side of one contract; made by ``Service.check``."""
+    """The handlers of a service on one side of one contract; made by ``Service.check``."""
 
     contract: Contract
     initiator: bool

@@ -347,7 +347,7 @@ class Threads:
 
 
 def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
-    """Run an event loop; once it is stopped, cancel what is left and release its sockets."""
+    """Run an event loop; once it is stopped, cancel its tasks and release its sockets."""
     loop.run_forever()
     loop.run_until_complete(_cancelled(asyncio.all_tasks(loop)))
     loop.close()

@@ -1,4 +1,4 @@
-"""What the shell must supply: a transactional log, a state store and a clock.
+"""The ports that the shell must supply: a transactional log, a state store and a clock.
 
 Two shells implement these protocols: ``conversations.kafka`` on Apache Kafka and ``conversations.memory`` in one
 process. One contract suite (``tests/contracts``) runs against both.
@@ -58,7 +58,7 @@ class Unanswered(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """What one slice of a restore brought."""
+    """One slice of a restore."""
 
     rows: Sequence[tuple[bytes, bytes | None]]
     """State rows in log order; a value of None deletes the key."""
@@ -160,7 +160,7 @@ class Log(Protocol):
         """When, on the log's clock, the last commit's state was appended, microseconds; None when its topic does not say."""
 
     def unanswered(self) -> Unanswered | None:
-        """What it asks while nobody answers; None while the cluster answers, as far as is known."""
+        """The call that nobody answers; None while the cluster answers, as far as is known."""
 
     def partitions(self, service: str) -> int | None:
         """Partition count of a service's topics from the catalog, None when the service is not known (yet)."""

@@ -46,7 +46,7 @@ APPEAR = 20.0
 
 
 class _Plan(NamedTuple):
-    """What a topic is to be."""
+    """The wanted form of a topic."""
 
     partitions: int
     settings: dict[str, str]
@@ -60,7 +60,7 @@ def apply(
     schemas: Mapping[str, str] | None = None,
     periods: Periods | None = None,
 ) -> list[str]:
-    """Create what is missing of the namespace and of each service's topics, set what is there, and write the catalog.
+    """Create the missing topics of the namespace and of each service, set the existing ones, and write the catalog.
 
     Returns a line for each thing that was created or changed; none when everything was there. Without ``partitions``
     a service keeps its count, a new one gets ``DEFAULT_PARTITIONS``; ``replication`` -1 is the cluster's default.

@@ -29,7 +29,7 @@ PATIENCE = 2.0
 
 @dataclass
 class Catalog:
-    """What the catalog says."""
+    """The catalog: its services and schemas."""
 
     services: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """By service name: ``partitions``, ``accepts``, ``initiates``."""
@@ -77,7 +77,7 @@ def read_catalog(
     known: Catalog | None = None,
     patience: float | None = None,
 ) -> Catalog:
-    """Read the catalog to its end; with ``known``, only what came since.
+    """Read the catalog to its end; with ``known``, only the records since.
 
     ``patience`` is for a caller that holds others up: seconds that a request may take, and that the reading may stand still.
 
@@ -148,7 +148,7 @@ class CatalogReader:
         return catalog.partitions(service)
 
     def read(self) -> Catalog:
-        """Read what came since the last reading: one request when nothing did, and none for a while after one that failed.
+        """Read the records since the last reading: one request when there are none, and none for a while after a failure.
 
         Raises:
             KafkaUnreachable: no broker answered.
@@ -199,7 +199,7 @@ def _is_delays(value: Any) -> bool:
 
 
 _FIELDS = {"accepts": _is_contracts, "initiates": _is_contracts, "retries": _is_delays}
-"""Fields of an entry that are read, and what they may be."""
+"""Fields of an entry that are read, and their types."""
 
 
 def _set(where: dict[str, Any], name: str, value: object) -> None:

@@ -1,4 +1,4 @@
-"""Makes librdkafka clients from ``Kafka`` settings: what safety needs wins over what the user passed through."""
+"""Makes librdkafka clients from ``Kafka`` settings: settings that safety needs win over the user's."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ C = TypeVar("C")
 
 @dataclass(frozen=True)
 class Topic:
-    """What a cluster says about one topic."""
+    """The facts of a cluster about one topic."""
 
     id: str
     partitions: int
@@ -123,7 +123,7 @@ class Admin:
 
 
 def make_consumer(kafka: Kafka, safe: Settings, preferred: Settings | None = None, *, member: bool = False) -> Consumer:
-    """Make a consumer that never commits by itself and never jumps over what it cannot read."""
+    """Make a consumer that never commits by itself and never jumps over a record that it cannot read."""
     never = {
         "auto.offset.reset": "error",
         "enable.auto.commit": False,

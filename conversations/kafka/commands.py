@@ -122,7 +122,7 @@ class _Connection:
                 self._crowded.popleft()
 
     def _look_at(self, failure: KafkaException) -> None:
-        """Give a producer up that has failed for good: after an outage it may not be able to repeat what it had sent."""
+        """Give a producer up that has failed for good: after an outage it may be unable to repeat its records."""
         error: KafkaError = failure.args[0]
         if error.fatal() and self.lost is None:
             self.lost = error
@@ -212,7 +212,7 @@ class CommandProducer:
                 command.refuse(failure)
 
     def close(self, timeout: float = 10.0) -> None:
-        """Wait up to ``timeout`` seconds for what is under way; the next append connects again."""
+        """Wait up to ``timeout`` seconds for records under way; the next append connects again."""
         with self._lock:
             connection, self._connection, self._connecting = self._connection, None, None
             waiting, self._waiting = self._waiting, []

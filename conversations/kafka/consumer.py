@@ -35,7 +35,7 @@ _failed = Message.error
 
 
 class Inputs:
-    """What one worker reads: the queue partitions its group gave it, and the commands partitions of the same numbers.
+    """The input of one worker: the queue partitions that its group gave it, and the commands partitions of the same numbers.
 
     Nothing is fetched when a partition arrives: the callback assigns nothing, and ``open`` adds queue and commands
     with explicit offsets once the state is restored. librdkafka counts the partition as owned all the same.
@@ -130,7 +130,7 @@ class Inputs:
         return cast("list[Record]", batch)
 
     def _more(self, first: Message, limit: int, size: int) -> list[Message]:
-        """Take what is at hand in slices: each is in memory, unpacked, before anybody can say how large it is."""
+        """Take the records at hand in slices: each slice is in memory, unpacked, before anybody can say how large it is."""
         batch, taken, some = [first], len(first), SLICE
         while taken < size and len(batch) < limit:
             more = self._consumer.consume(min(some, limit - len(batch)), 0)

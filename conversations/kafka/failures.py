@@ -1,4 +1,4 @@
-"""The one place that decides what a Kafka error means for a transaction."""
+"""The meaning of each Kafka error for a transaction, decided in this place alone."""
 
 from __future__ import annotations
 

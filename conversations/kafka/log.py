@@ -180,7 +180,7 @@ class KafkaLog:
         return None if self._transactions is None else self._transactions.appended_at
 
     def unanswered(self) -> Unanswered | None:
-        """What it asks of its topics while nobody answers; None while somebody does."""
+        """The call about its topics that nobody answers; None while calls are answered."""
         return None if self._watch is None else self._watch.unanswered
 
     def partitions(self, service: str) -> int | None:

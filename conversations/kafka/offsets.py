@@ -116,7 +116,7 @@ def ask_offset(
 
 
 class Extent(NamedTuple):
-    """What a partition holds."""
+    """The extent of a partition."""
 
     topic_id: str
     """Changes when a topic of the same name is made anew."""
@@ -171,7 +171,7 @@ class Ends:
         return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
 
     def decided(self) -> Offsets:
-        """Return up to where every transaction is decided: what is before is committed, or aborted, for everybody."""
+        """Return the offset before which every transaction is decided: committed, or aborted, for everybody."""
         return self._ask(SPEC.latest(), IsolationLevel.READ_COMMITTED)
 
     def decided_by_now(self) -> Offsets:

@@ -145,7 +145,7 @@ class BoundedReader:
 
 
 class KafkaRestore:
-    """The reading of one state partition up to what was committed when the partition was assigned.
+    """The reading of one state partition, up to its last commit before the partition was assigned.
 
     The order of its three steps is the correctness of the restore: first the group's stable offset, which waits
     until no transaction that carries one is open; then the end of the state partition, counting open transactions;

@@ -63,7 +63,7 @@ def patiently(
 
 
 def looked_for(look: Callable[[], T], is_there: Callable[[T], bool], seconds: float, *, pause: float = AGAIN) -> T:
-    """Look until what was found is what is waited for, or the time is over; return what was found last."""
+    """Look again until the awaited result is there, or the time is over; return the last result."""
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_result(lambda found: not is_there(found)),
         stop=tenacity.stop_after_delay(seconds),

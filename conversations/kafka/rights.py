@@ -1,4 +1,4 @@
-"""Which of Kafka's rights a worker needs on what is its service's own, and which one an error says is missing."""
+"""The rights that a worker needs on its service's own topics and ids, and the missing right behind an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Appending records to a topic so that what is kept is always a beginning of what was given.
+"""Appending records to a topic so that the kept ones are always the first of the given ones.
 
 A plain producer that gives a record up may still deliver those behind it, and who then begins anew puts it behind them.
 Here each part of the records is a transaction, and a part is begun when the one before it was committed.
@@ -43,7 +43,7 @@ def append_in_order(kafka: Kafka, transactional_id: str, topic: str, records: It
         try:
             _append(producer, topic, part)
         except (KafkaException, SystemError) as failure:
-            # What the transaction holds is nobody's; if it was committed after all, abort is refused.
+            # Nobody needs the transaction's records; if it was committed after all, abort is refused.
             with contextlib.suppress(KafkaException, SystemError):
                 producer.abort_transaction(TRANSACTION_TIMEOUT)
             raise _refusal(kafka, transactional_id, failure) from failure

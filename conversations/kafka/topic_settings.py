@@ -23,7 +23,7 @@ from conversations.units import milliseconds
 
 MICROSECOND = timedelta(microseconds=1)
 LARGEST_RECORD = 2 * 1024 * 1024
-"""``max.message.bytes`` of every topic: what ``protocol.limits`` lets pass, with room for what is written around it."""
+"""``max.message.bytes`` of every topic: the most that ``protocol.limits`` lets pass, with room for what Kafka writes around it."""
 # Every topic names what we rely on, for a cluster's defaults may say otherwise. The broker's clock dates all records: it
 # refuses those that a worker's own clock dates far ahead, and no reader needs the writer's time.
 _EVERY: Mapping[str, object] = {
@@ -48,7 +48,7 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
     RETRY: {**_BY_TIME},
     "catalog": {**_EVERY, "cleanup.policy": "compact"},
     "events": {**_BY_TIME},
-    # A minute that is computed again takes the place of what it was; each is a key of its own, so that they must go too.
+    # A minute that is computed again replaces its old value; each minute is a key of its own, so that old keys must go too.
     "metrics": {
         **_EVERY,
         "cleanup.policy": "compact,delete",
@@ -99,7 +99,7 @@ class Asked(NamedTuple):
 
 
 def wanted(kind: str, lifetime: timedelta = timedelta(0), periods: Periods | None = None) -> dict[str, str]:
-    """Return what a topic is to be set to, as Kafka writes it; ``lifetime`` is the longest of its service's dialogs."""
+    """Return the wanted settings of a topic, as Kafka writes them; ``lifetime`` is the longest of its service's dialogs."""
     periods = periods or Periods()
     times = {name: milliseconds(getattr(periods, period)) for name, period in TIMES[kind].items()}
     if kind in {QUEUE, COMMANDS}:
@@ -176,7 +176,7 @@ def read_settings(admin: AdminClient, kafka: Kafka, topics: list[str]) -> dict[s
 
 
 def bring(admin: AdminClient, kafka: Kafka, topics: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Set what is not as it is wanted in topics that are there; return a line for each change.
+    """Correct the settings of existing topics; return a line for each change.
 
     Raises:
         KafkaUnreachable: no broker answered.

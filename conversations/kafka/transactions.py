@@ -157,7 +157,7 @@ class Transactions:
         self._send_offsets(producer, offsets)
 
     def _cause(self, producer: Producer, offsets: Mapping[int, int]) -> KafkaError:
-        """Say what a transaction fails for: most reports only tell that it has failed already."""
+        """Find the cause of a failed transaction: most reports only tell that it has failed already."""
         reports = list(self._refused.values())
         for error in reports:
             if not consequence(error):
@@ -267,7 +267,7 @@ class Transactions:
         if word is Word.FENCED:
             return Fenced(f"a partition belongs to another member: {describe(error)}")
         if word is Word.RECORD:
-            # What a producer sends after a refused batch is refused for its sequence numbers, in the next transaction too.
+            # Batches after a refused one are refused for their sequence numbers, in the next transaction too.
             return Interrupted(f"aborted: {describe(error)}") if self._replaced() else InDoubt(self._doubt(error))
         if failed := self._writable.failed(outs, self._refused, self._delivered):
             return failed
@@ -296,7 +296,7 @@ class Transactions:
                     return None if self._replaced() else error
 
     def _replaced(self) -> bool:
-        """Take a new producer with the same id: the broker aborts what the old one left, before it answers.
+        """Take a new producer with the same id: the broker aborts the old one's open transaction, before it answers.
 
         Needed when the coordinator never heard of the transaction (its first records went to a deleted topic):
         librdkafka then takes the refused abort for fatal.
@@ -352,7 +352,7 @@ def _error_of(failure: KafkaException | SystemError) -> KafkaError:
 
 
 class Group:
-    """What a transaction needs to know of the consumer group it moves on."""
+    """The facts that a transaction needs about the consumer group that it moves on."""
 
     def __init__(
         self, name: str, queue: str, state: str, metadata: Callable[[], Any], own: Collection[str] = ()

@@ -20,7 +20,7 @@ AWAY = 2.0
 
 
 class Watch:
-    """Compares a service's topics with what they were at the start, without ever waiting for the answer."""
+    """Compares a service's topics with the topics at the start, and never waits for an answer."""
 
     def __init__(self, kafka: Kafka, admin: Admin, topics: Mapping[str, Topic], every: float) -> None:
         self._kafka, self._admin, self._topics, self._every = kafka, admin, dict(topics), every
@@ -29,7 +29,7 @@ class Watch:
         self._asked_at = 0.0
         self._due_at = monotonic() + every
         self.unanswered: Unanswered | None = None
-        """What was asked since nobody answers; None while somebody does."""
+        """The call that nobody answers, and since when; None while calls are answered."""
 
     def hurry(self) -> None:
         """Ask at once: a client has lost all its brokers."""

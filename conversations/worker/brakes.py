@@ -11,7 +11,7 @@ from conversations.protocol.endpoint import NEVER
 
 
 class Tried(Protocol):
-    """What is tried of a peer."""
+    """The message of a peer that is tried."""
 
     @property
     def park(self) -> object:
@@ -22,7 +22,7 @@ class Tried(Protocol):
 
 
 class Brakes:
-    """For which peers a worker's brake is on, and what is being tried of them meanwhile."""
+    """The peers for which a worker's brake is on, and the messages of theirs that are tried meanwhile."""
 
     def __init__(self, brake: Brake | None) -> None:
         self.peers: dict[str, Tried | None] = {}
@@ -36,7 +36,7 @@ class Brakes:
         self._failures = Failures(brake) if brake is not None else None
         self._pause = (brake.probe if brake is not None else timedelta(0)) // timedelta(microseconds=1)
         self._released = False
-        """It went off for a peer: what waits for it is to go on."""
+        """It went off for a peer: the peer's waiting messages go on."""
         self._turn = 0
 
     @property
@@ -89,7 +89,7 @@ class Brakes:
             self.is_counting = not self._failures.is_over(now)
 
     def take_released(self) -> bool:
-        """Say, once, whether it went off for a peer: what waits for it is to go on."""
+        """Say, once, whether it went off for a peer: the peer's waiting messages go on."""
         released, self._released = self._released, False
         return released
 
@@ -116,7 +116,7 @@ class Brakes:
         return self._turn - 1
 
     def over(self, peer: str) -> None:
-        """What was tried of a peer succeeded."""
+        """The tried message of a peer succeeded."""
         del self.peers[peer]
         self._released = True
         if not self.peers:

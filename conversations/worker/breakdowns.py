@@ -51,7 +51,7 @@ class Breakdowns:
         """The partition whose lane it was raised in, if it was in one."""
 
     def fail(self, failure: BaseException, partition: int | None = None) -> None:
-        """Note what the polling thread is to raise, and whose lane raised it, if a lane did."""
+        """Note a failure that the polling thread must raise, and the partition whose lane raised it, if a lane did."""
         self.failure = failure
         if partition is not None:
             self.failed_in = partition

@@ -1,4 +1,4 @@
-"""How much one step takes on: what is beyond it waits for the next, so that no peer decides how long a step or its transaction is."""
+"""The budget of one step. The rest waits for the next step, so that no peer decides how long a step or its transaction is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from conversations.ports import Clock
 
 
 class Budget:
-    """Bytes and time of one step; what reads may use half of it, so that what is read gets its turn.
+    """Bytes and time of one step; reads may use half of it, so that the records read get their turn.
 
     Args:
         size: bytes of rows and records that a step may write before it takes on nothing more.

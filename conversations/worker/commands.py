@@ -30,7 +30,7 @@ class _Repeated(Exception):
 def take_effect(partition: Partition, order: Order, prepare: Callable[[Partition, Command], Effect]) -> None:
     """Do all of a command's operations, or none.
 
-    ``prepare`` checks the command, and raises ``LocalError`` to refuse it. What it returns is done once the command is remembered.
+    ``prepare`` checks the command, and raises ``LocalError`` to refuse it. Its effect is carried out once the command is remembered.
     """
     command = order.command
     report = isinstance(command.operations[-1], Report)
@@ -63,7 +63,7 @@ def _report(partition: Partition, command: Command) -> None:
 
 
 def find(partition: Partition, command: Command) -> Active:
-    """Return what is known of the endpoint that a command is about."""
+    """Return the endpoint that a command is about, as far as it is known."""
     own = rows.identity(command.conversation_id, command.from_initiator)
     return partition.find(rows.other_side(own), command.key, "")
 

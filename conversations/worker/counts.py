@@ -1,4 +1,4 @@
-"""What a worker did since it started, in numbers."""
+"""Counts of a worker since it started."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ _HANDLERS = {Failed.MESSAGE: b"", Failed.TIMER: rows.TIMER, Failed.ERROR: rows.E
 
 
 def prepare(partition: Partition, command: Command) -> Effect:
-    """Do what was decided about the head of a parked dialog, or about a handler without a message.
+    """Carry out a decision about the head of a parked dialog, or about a handler without a message.
 
     Raises:
-        LocalError: nothing waits there, it was decided otherwise meanwhile, or the new body is not what its type says.
+        LocalError: nothing waits there, another decision came first, or the new body does not fit its type.
     """
     active, decision = commands.find(partition, command), command.operations[0]
     if len(command.operations) > 1 or not isinstance(decision, Resolve):

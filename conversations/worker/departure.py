@@ -1,4 +1,4 @@
-"""What a step of one partition puts into the transaction, and what follows once that is committed."""
+"""The departure of a flight: the rows and records of one partition's step, and the work after its commit."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], No
 
 
 def withdraw(partition: Partition, failed: Failed) -> None:
-    """Take what is refused out of the transaction under way and out of the next; envelopes become rows."""
+    """Take refused records out of the transaction under way and out of the next; envelopes become rows."""
     partition.outbox.withdraw(lambda outs: undelivered.withdraw(partition, outs, failed))
 
 
@@ -110,7 +110,7 @@ def _encode_endpoints(partition: Partition) -> None:
 
 
 def _spill(partition: Partition) -> None:
-    """Keep what was read and is not handled as rows, so that the positions can move past it."""
+    """Keep items that were read and not handled as rows, so that the positions can move past them."""
     for lane in partition.work.unfinished():
         _spill_lane(partition, lane)
 

@@ -45,7 +45,7 @@ class Destinations:
         return count
 
     def begin_step(self) -> None:
-        """What the catalog says is looked at again when somebody asks: records have been read since."""
+        """Records were read since: the next question looks at the catalog again."""
         self._looked = False
 
     def is_invented(self, service: str) -> bool:

@@ -48,7 +48,7 @@ TEXT_LIMIT = 1_000
 
 
 def text_of(failure: BaseException) -> str:
-    """Say what was raised, in one line's length."""
+    """Describe an exception in one line."""
     return f"{type(failure).__name__}: {said(failure)[:TEXT_LIMIT]}"
 
 
@@ -81,7 +81,7 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
 
 
 def give_up_on_failed(partition: Partition, item: Item, task: Task, failure: Exception) -> None:
-    """Do what its policy says of a message around whose handler our own code failed; too many in a row turn the queue off."""
+    """Apply the policy of a message around whose handler our own code failed; too many in a row turn the queue off."""
     owner, row = partition.owner, partition.progress.row
     owner.counts.count_failure()
     partition.progress.rolled_back()
@@ -148,7 +148,7 @@ def _what(item: Item, task: Task) -> str:
 
 
 def give_up(partition: Partition, item: Item, task: Task, failure: BaseException, decision: End) -> None:
-    """Do what its policy says, and report it."""
+    """Apply the policy, and report it."""
     then = decision.then
     if item.park is not None:
         partition.parking.returned(item.park, parking.FAILED)

@@ -49,7 +49,7 @@ from conversations.worker.records import encode_item
 from conversations.worker.task import Task
 
 TOO_MANY = "Too many messages wait behind one that failed."
-"""What the peer is told when its dialog has more behind a failed message than the limits allow."""
+"""The peer's error text when its dialog has more behind a failed message than the limits allow."""
 
 
 def receive(partition: Partition, item: Arrival) -> Task | None:
@@ -116,7 +116,7 @@ def too_much(partition: Partition, item: Item, task: Task) -> Task | None:
 
 
 def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | None:
-    """Do what the endpoint said of an envelope that is not simply the next message."""
+    """Carry out the endpoint's reaction to an envelope that is not simply the next message."""
     active = item.active
     endpoint = active.endpoint
     if item.envelope.skipped:
@@ -186,7 +186,7 @@ def _discard(partition: Partition, item: Arrival) -> None:
 def deliver(partition: Partition, item: Arrival) -> Task | None:
     """Say which handler takes a message whose number is accepted; a breach of the contract calls none.
 
-    What the endpoint said when it accepted the number may be over by now: a handler that ran in between may have ended the dialog.
+    The dialog may be over by now: a handler may have ended it since the endpoint accepted the number.
     """
     active, envelope = item.active, item.envelope
     if active.endpoint.state is not State.CONVERSING and envelope.kind is Kind.MESSAGE:
@@ -210,7 +210,7 @@ def deliver(partition: Partition, item: Arrival) -> Task | None:
 
 
 def invalid(partition: Partition, item: Arrival, error: InvalidBody) -> Task | None:
-    """A body that is not what its type says is a breach: no attempt, its bytes kept, the field told to the sender.
+    """A body that does not fit its type is a breach: no attempt, its bytes kept, the field told to the sender.
 
     No handler sees it, and no policy is asked: it would be the same body at each attempt.
     """
@@ -221,7 +221,7 @@ def invalid(partition: Partition, item: Arrival, error: InvalidBody) -> Task | N
 
 
 def _ignored(partition: Partition, item: Arrival, codec: BodyCodec) -> Task | None:
-    """Settle a message that the service ignores by declaration; its body must be what its type says all the same."""
+    """Settle a message that the service ignores by declaration; its body must fit its type all the same."""
     try:
         body = codec.decode(item.envelope.body)
     except InvalidBody as error:
@@ -278,7 +278,7 @@ def ended(partition: Partition, active: Active) -> Task | None:
 def broken(partition: Partition, active: Active) -> Task | None:
     """The dialog broke: run ``on_error``, then end this side; without a handler end at once.
 
-    An error does not wait for its turn: what the peer said before may be missing for good. What is held or parked becomes dead letters.
+    An error does not wait for its turn: earlier messages of the peer may be missing for good. Held and parked messages become dead letters.
     """
     handler = active.side.on_error
     error = active.endpoint.error

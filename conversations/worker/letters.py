@@ -58,7 +58,7 @@ PART_BYTES = 1_000_000
 """Size of the parts that a letter too large for its topic is divided into."""
 
 KEPT_BYTES = 256_000_000
-"""Most that is kept of one record, or its letter would not fit a transaction; ``dl.size`` tells what it was."""
+"""Bytes that are kept of one record at most: more would not fit a transaction. ``dl.size`` is the record's size."""
 
 
 class Leftover(NamedTuple):
@@ -74,7 +74,7 @@ class Leftover(NamedTuple):
 
 
 class Letters:
-    """Writes what one partition reports: dead letters, records set aside, and events."""
+    """Writes the reports of one partition: dead letters, records set aside, and events."""
 
     __slots__ = ("_number", "_outbox", "_owner", "_progress", "_schedule")
 
@@ -112,7 +112,7 @@ class Letters:
             self._open(item.topic, item.offset)
 
     def retry_headers(self, item: Arrival, row: ParkRow) -> Headers:
-        """Say on a retry topic what waits, until when, and why."""
+        """Show a waiting message on a retry topic, with its due time and the reason."""
         return [
             *self._source(item.topic, item.offset, WAITS),
             *_conversation(item),
@@ -135,7 +135,7 @@ class Letters:
         self.event(SetAside(topic, offset, why))
 
     def _open(self, topic: str, offset: int) -> None:
-        """Note that a letter is open: nobody has said yet what is to become of it, and no dialog waits for that."""
+        """Note that a letter is open: nobody has decided about it, and no dialog waits for the decision."""
         key = rows.letter_key(topic, offset)
         until = max(self._progress.row.queue_time, self._owner.now) + self._owner.periods.letter_life
         self._outbox.write(key, until.to_bytes(8, "big"))

@@ -27,7 +27,7 @@ class LogClock:
         self._machine = machine
         self._tolerance = tolerance // timedelta(microseconds=1)
         self._ahead = machine.now() - machine.steady()
-        """What the steady clock lacks to the log's time."""
+        """The log's time less the steady clock's."""
         self._told = False
         self.step_time = self.now()
         """Time of the step under way: everything that happens in it happens at once."""

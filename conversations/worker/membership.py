@@ -11,7 +11,7 @@ OUTAGE = (0.25, 8.0)
 
 
 class Phase(Enum):
-    """What the polling thread is doing when Kafka tells it of its partitions."""
+    """The work of the polling thread at the moment when Kafka tells it of its partitions."""
 
     STEPPING = "stepping"
     COMMITTING = "committing"
@@ -19,11 +19,11 @@ class Phase(Enum):
     GIVING_BACK = "giving back"
     """Inside a callback of poll: Kafka cannot be polled, and partitions cannot be given back again."""
     FAILED = "failed"
-    """In the middle of a step: what is in memory may be half done, and is not committed."""
+    """In the middle of a step: the state in memory may be half done, and is not committed."""
 
 
 class Membership:
-    """A worker enters its group, and leaves it when nobody knows what was committed."""
+    """A worker enters its group, and leaves it when the outcome of a commit is not known."""
 
     def __init__(self) -> None:
         self.joined = False

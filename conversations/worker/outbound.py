@@ -1,4 +1,4 @@
-"""From what a handler, a client or the machine wants to say to records of the next transaction."""
+"""From the requests of a handler, a client or the machine to records of the next transaction."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from conversations.worker.records import arrival_of
 
 
 def apply(partition: Partition, draft: Draft) -> None:
-    """Carry out what a handler asked for, in order. The draft checked it, so nothing here is refused."""
+    """Carry out a handler's requests in order. The draft checked them, so none is refused here."""
     apart: dict[bytes, tuple[Active, list[Operation]]] = {}
     for party, verb, at in draft.asks:
         if not isinstance(party, Active):
@@ -135,7 +135,7 @@ def tell_skipped(partition: Partition, active: Active, number: int) -> None:
 
 
 def ask_resend(partition: Partition, active: Active) -> None:
-    """Ask the peer for what is missing."""
+    """Ask the peer for missing messages."""
     _say(partition, active, Transmit(Kind.RESEND))
 
 
@@ -164,7 +164,7 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
 
 
 def conclude(partition: Partition, active: Active, *, told: bool = True) -> None:
-    """After a dialog has ended or broken: keep the bytes of what was parked, and remember the endpoint."""
+    """After a dialog has ended or broken: keep the bytes of its parked records, and remember the endpoint."""
     partition.parking.close(active)
     remember(partition, active, told=told)
 
@@ -202,7 +202,7 @@ def finish_end(partition: Partition, active: Active) -> None:
 
 
 def close(partition: Partition, active: Active) -> None:
-    """Take what a finished endpoint held as arrived after the end: messages are kept, an END is heard."""
+    """Treat the held envelopes of a finished endpoint as arrived after the end: messages are kept, an END is heard."""
     endpoint = active.endpoint
     limit = partition.owner.settings.limits.held_messages
     held = endpoint.release_held()

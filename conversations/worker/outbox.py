@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Flight:
-    """What one step of one partition puts into its transaction; kept until the commit is certain."""
+    """The rows and records of one step of one partition; kept until the commit is certain."""
 
     outs: list[Any] = field(default_factory=list)
     """Records, and once it has departed its rows as records of the state topic."""
@@ -191,5 +191,5 @@ class Outbox:
             take_out(flight.outs)
             flight.add_rows(before, self._state_topic, self._number)
             self.flying, self.filling = flight, later
-        # Handlers went on while the commit failed: what they said since, of the same dialogs too, must not go ahead of it.
+        # Handlers went on while the commit failed: later envelopes of the same dialogs must not go ahead.
         take_out(later.outs)

@@ -53,11 +53,11 @@ SLICE = 1_000
 HANDLED, FAILED, ENDED, DECIDED = Outcome
 """What may become of something that was given back: its dialog may end before, or somebody decide about it again."""
 FAILURE_LIMIT = 200
-"""Characters of what a handler raised that a row repeats; all of it is in memory, for every parked dialog."""
+"""Characters of an exception's text in a row; every parked dialog has its text in memory."""
 
 
 class Parking:
-    """What waits in one partition for a failed handler to be tried again."""
+    """The parked dialogs and waiting handlers of one partition."""
 
     __slots__ = (
         "_changed", "_draining", "_letters", "_number", "_outbox", "_owner", "_progress", "_schedule", "_slice_left", "_work",
@@ -95,7 +95,7 @@ class Parking:
         """Bytes of all parked records; of the records under the limit; of the records that wait for the brake."""
 
     def restore(self) -> None:
-        """Learn from the rows what waits.
+        """Rebuild the parks from their rows.
 
         Only the parks come into memory, not the records behind them: thousands of records behind one failure cost one object.
         """
@@ -225,7 +225,7 @@ class Parking:
     # -- what arrives meanwhile ---------------------------------------------------------------------------------------------
 
     def append(self, found: Park, item: Arrival) -> None:
-        """Put a record behind what is parked of its dialog; an END takes effect in its turn only, and only the first.
+        """Put a record behind the parked ones of its dialog; an END takes effect in its turn only, and only the first.
 
         The head is not counted under the limit, and neither is what only waits its turn: both are no failure of the dialog.
         """
@@ -408,14 +408,14 @@ class Parking:
             self.try_now(active, found, rows.PARK + active.identity)
 
     def returned(self, found: Park, outcome: str) -> None:
-        """Report, once, what became of something that an operator gave back."""
+        """Report, once, the outcome of a record that an operator gave back."""
         if command := found.take_returned():
             self._letters.event(Returned(command, outcome))
 
     # -- the end of the dialog ------------------------------------------------------------------------------------------------
 
     def close(self, active: Active) -> None:
-        """The dialog ended or broke: what is parked becomes dead letters, but for the message that is just being handled."""
+        """The dialog ended or broke: its parked messages become dead letters, except the message that is just being handled."""
         for handler in (rows.TIMER, rows.ERROR):
             self.forget_retry(active, handler, ENDED)
         found = self.parks.get(active.identity)

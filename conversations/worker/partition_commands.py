@@ -18,7 +18,7 @@ AT_ONCE = 1_000
 
 
 def carry_out(partition: Partition, order: Order) -> None:
-    """Do what a command says about its partition: a tick, a switch, or letters to be closed."""
+    """Carry out a command about its partition: a tick, a switch, or letters to be closed."""
     operations = order.command.operations
     if all(isinstance(operation, Tick) for operation in operations):
         _tick(partition, order)

@@ -20,7 +20,7 @@ class Probe(NamedTuple):
     park: Park
 
     def is_tried(self, now: int) -> bool:
-        """Say whether it has not had its turn yet: what waits for anything but that has."""
+        """Say whether it has not had its turn yet: only such a record waits for its turn."""
         park = self.park
         return (park.taken or park.row.due <= now) and not self.partition.gone and self.parks.get(self.name) is park
 

@@ -24,7 +24,7 @@ class Readiness:
         self._call: Unanswered | None = None
 
     def hear(self, unanswered: Unanswered | None) -> None:
-        """What nobody answers just now; None: somebody did."""
+        """The call that nobody answers just now; None: all were answered."""
         before = self._unanswered
         if unanswered is not None and before is not None:
             unanswered = unanswered._replace(since=min(before.since, unanswered.since))
@@ -45,7 +45,7 @@ class Readiness:
             (self.ready.set if works else self.ready.clear)()
 
     def unanswered(self) -> tuple[float, str] | None:
-        """For how many seconds nobody has answered, and what is tried; None when nothing is known to be unanswered."""
+        """The seconds without an answer, and the call; None when no call is known to be unanswered."""
         found, call, now = self._unanswered, self._call, time.monotonic()
         if call is not None and now - call.since > self._patience and (found is None or call.since < found.since):
             found = call

@@ -18,7 +18,7 @@ log = logging.getLogger("conversations.worker")
 def take_out(
     owner: Owner, partitions: Sequence[Partition], outs: Sequence[Produced], error: DestinationFailed
 ) -> dict[int, str]:
-    """Take what cannot be written out of what is committed now and next; return the partitions that cannot go on, and why.
+    """Take records that cannot be written out of this transaction and the next; return the partitions that cannot go on, and why.
 
     Raises:
         LogError: a topic of the service's own takes nothing: without it there is no work.

@@ -8,7 +8,7 @@ from conversations.worker.active import Active, Lane
 
 
 class Residents(dict[bytes, Active]):
-    """By what the peer's envelopes carry at ``IDENTITY``: conversation id and the sender's side."""
+    """Endpoints by the bytes at ``IDENTITY`` in the peer's envelopes: conversation id and the sender's side."""
 
     __slots__ = ("_left",)
 

@@ -87,7 +87,7 @@ class Restoring:
         return partition
 
     def _check_fresh(self, partition: Partition, restore: Restore) -> None:
-        """Refuse rows from before what the group knows to be committed: a leader that was cut off still shows them."""
+        """Refuse rows older than the group's committed offset: a leader that was cut off still shows them."""
         row = partition.outbox.read(rows.PARTITION)
         if row is None or not restore.with_row:
             return
@@ -119,7 +119,7 @@ class Restoring:
         return self.partition, self._restore
 
     def _copy(self, partition: Partition, restore: Restore, part: Restored) -> None:
-        """Copy rows into the store; what it held from before the log's start is thrown away first."""
+        """Copy rows into the store; its rows from before the log's start are deleted first."""
         if not self._copied and restore.from_start:
             partition.outbox.store.clear()
         self._copied = True
@@ -127,7 +127,7 @@ class Restoring:
         partition.outbox.store.apply(part.rows, part.next_offset)
 
     def begin_again(self) -> None:
-        """Drop what was read, and begin anew after a while."""
+        """Drop the rows that were read, and begin anew after a while."""
         self.stop()
         self.partition = self._restore = None
         self._not_before = time.monotonic() + self._outage.again()

@@ -1,4 +1,4 @@
-"""What a handler's draft may ask of the partition it runs on."""
+"""The room of a draft: the partition, as a handler's draft may ask it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conversations.worker.partition import Partition
 
 
 class Room:
-    """The partition, as a draft sees it. Used by handlers' threads; what they share is read under the owner's lock."""
+    """The partition, as a draft sees it. Used by handlers' threads; shared state is read under the owner's lock."""
 
     __slots__ = ("_partition", "body_limit", "delayed")
 

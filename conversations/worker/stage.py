@@ -1,4 +1,4 @@
-"""The suspect partitions of one process, which share its life: what is to run alone has all others wait."""
+"""The suspect partitions of one process, which share its life: a record that must run alone makes all others wait."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class Suspect(Protocol):
     """A partition under suspicion."""
 
     alone: bool
-    """What is announced has its turn alone."""
+    """The announced record has its turn alone."""
 
     @property
     def busy(self) -> bool:
         """Something is announced, or about to be."""
 
     def go_alone(self) -> None:
-        """What is announced next has its turn alone in the process."""
+        """The next announced record has its turn alone in the process."""
 
 
 class Stage:

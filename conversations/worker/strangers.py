@@ -15,7 +15,7 @@ from conversations.worker.active import Active, Arrival
 from conversations.worker.partition import Partition
 
 BEFORE_THE_FIRST = 16
-"""Twice so many numbers at most are remembered as missing of a dialog that never was: what is larger is not believed."""
+"""Twice so many numbers at most are remembered as missing of a dialog that never was: larger ones are not believed."""
 
 
 def admit(partition: Partition, item: Arrival) -> bool:
@@ -61,7 +61,7 @@ def admit(partition: Partition, item: Arrival) -> bool:
 
 
 def _unheard(partition: Partition, item: Arrival) -> None:
-    """Take what is never answered for a conversation nobody knows."""
+    """Take an envelope that is never answered, of a conversation that nobody knows."""
     active, envelope = item.active, item.envelope
     if envelope.kind is Kind.ERROR and envelope.prefix.from_initiator and item.log_time < envelope.prefix.accept_until:
         # It overtook the dialog's first message: what follows belongs to a dialog that is over.

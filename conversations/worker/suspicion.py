@@ -40,7 +40,7 @@ class Suspicion:
         self.left = 0
         """Suspects that have not had their turn."""
         self.alone = False
-        """What is announced has its turn alone."""
+        """The announced record has its turn alone."""
         self.taking = Taking()
         self.unspilled: set[Lane] = set()
         """Lanes that wait for their turn, and got something since they were last kept as rows."""
@@ -71,7 +71,7 @@ class Suspicion:
         return bool(self._wanted or self._coming or self._waiting or self.taking.busy or self.taking.commands)
 
     def go_alone(self) -> None:
-        """What is announced next has its turn alone in the process."""
+        """The next announced record has its turn alone in the process."""
         self.alone = True
 
     def mark(self, item: Item) -> None:
@@ -135,7 +135,7 @@ class Suspicion:
         return free + coming
 
     def _goes_on(self, lane: Lane) -> bool:
-        """Have what a record became announced in its place; False when its record has not had its turn.
+        """Announce the item of a record in the record's place; False when the record has not had its turn.
 
         It waits for nobody: others wait until its record is finished.
         """
@@ -175,7 +175,7 @@ class Suspicion:
         return True
 
     def committed(self) -> None:
-        """The row is committed: what it names may be taken, or run."""
+        """The row is committed: the records that it names may be taken, or run."""
         self.taking.committed()
         self._allowed |= self._flying.keys()
         self._coming += self._flying.values()
@@ -203,7 +203,7 @@ class Suspicion:
         return ProcessDied(f"{deaths} processes died while its handler ran, and nothing else")
 
     def finished(self, item: Item, *, tried: bool = True) -> None:
-        """An item had its turn, and nobody died; one that was not tried keeps what it is charged with."""
+        """An item had its turn, and nobody died; one that was not tried keeps its charges."""
         if not item.suspect:
             return
         self.left -= 1

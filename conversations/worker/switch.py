@@ -62,7 +62,7 @@ def note(partition: Partition, cause: str, by: str, reason: str) -> None:
 
 
 def tell(partition: Partition) -> None:
-    """Call the service's hook; what it raises is only logged."""
+    """Call the service's hook; its exceptions are only logged."""
     hook, row = partition.owner.service.queue_disabled, partition.progress.row
     if hook is None or not row.off:
         return

@@ -55,13 +55,13 @@ class Taking:
         return bool(self.wanted or self.flying or self.allowed)
 
     def announced(self) -> set[str]:
-        """Bring into the commit what is wanted; return what its row must name."""
+        """Bring the wanted records into the commit; return the names for its row."""
         self.flying |= self.wanted
         self.wanted = set()
         return self.allowed | self.flying
 
     def committed(self) -> None:
-        """What the row names may be taken."""
+        """The records that the row names may be taken."""
         self.allowed |= self.flying
         self.flying = set()
 

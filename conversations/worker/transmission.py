@@ -162,7 +162,7 @@ class Transmission:
         self._waiting.delayed.forget(active.identity)
 
     def _release_answers(self, own: bytes) -> None:
-        """Transmit what was kept for a conversation that has no endpoint here (any more)."""
+        """Transmit the delayed envelopes of a conversation that has no endpoint here (any more)."""
         for key, row in list(self._outbox.scan(rows.DELAYED + own)):
             kept = self._outbox.decoded(key, rows.decode_waiting, row)
             service = decode(kept.value).prefix.to_service

@@ -35,7 +35,7 @@ class Failed:
 
 
 def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
-    """Turn what was not taken into rows, letters or lines of the log; the rest of ``outs`` stays."""
+    """Turn refused records into rows, letters or log lines; the rest of ``outs`` stays."""
     kept, owner = [], partition.owner
     for out in outs:
         topic, _, key, value, _ = out
@@ -46,7 +46,7 @@ def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
             log.warning("an event could not be published: %s", (value or b"").decode("utf-8", "backslashreplace"))
         elif topic == owner.topics.commands:
             _refuse_command(partition, out, refused)
-        elif not topic.startswith(owner.topics.retry_prefix):  # that only shows what the state keeps
+        elif not topic.startswith(owner.topics.retry_prefix):  # a retry topic only shows rows of the state
             partition.transmission.delay(value[IDENTITY], topic, key, value)
             if refused is not None:
                 code = codes.TOO_LARGE if refused.too_large else codes.INVALID
@@ -97,7 +97,7 @@ def wake(partition: Partition) -> None:
 
 
 def keep(partition: Partition, own: bytes) -> Refusal:
-    """Keep the bytes of what a dialog could not transmit as dead letters; return why."""
+    """Keep the bytes of a dialog's undelivered envelopes as dead letters; return the reason."""
     refusal = partition.transmission.take_refusal(own)
     count = 0
     for row_key, row in list(partition.outbox.scan(rows.DELAYED + own)):
