@@ -18,10 +18,10 @@ def set_apart(apart: Apart | None, identity: bytes, related: bool) -> Apart | No
 
 
 def take_room(apart: Apart | None, identity: bytes, size: int) -> None:
-    """Count what is to be sent on a dialog, if it is one of them.
+    """Count a message that is to be sent on a dialog, if it is one of them.
 
     Raises:
-        BodyTooLarge: with what was sent before it does not fit one command (8459).
+        BodyTooLarge: together with earlier messages it does not fit one command (8459).
     """
     if apart is None or identity not in apart:
         return

@@ -89,7 +89,7 @@ class _TypedBody:
             raise InvalidBody(f"{self.name}: the body must be a {self._body.__name__}, not {type(body).__name__}")
         try:
             data: bytes = self._to_json(body, warnings=False)
-            # Models can be built or changed without validation; what is sent must be valid.
+            # Models can be built or changed without validation; a body that is sent must be valid.
             self._validate(data)
         except (Exception, Verdict) as error:  # serializers and validators of the application's own may raise anything
             raise InvalidBody(f"{self.name}: {describe(error)}") from error
@@ -142,7 +142,7 @@ def said(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Say what is wrong with a body: the path of each field and why, without the values."""
+    """Name the faults of a body: the path of each field and the reason, without the values."""
     if not isinstance(error, ValidationError):
         return said(error)
     parts = []

@@ -76,7 +76,7 @@ def local(
         settings: of the workers.
 
     Raises:
-        DeclarationError: a service cannot handle what it may receive.
+        DeclarationError: a service has no handler for something that it may receive.
         LogError: Kafka cannot be reached.
     """
     client_service = _client_service(services, initiates, name)

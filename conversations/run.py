@@ -39,7 +39,7 @@ def run(
             from the topics at each start.
 
     Raises:
-        DeclarationError: a service cannot handle what it may receive; nothing was connected.
+        DeclarationError: a service has no handler for something that it may receive; nothing was connected.
         LogError: Kafka cannot be reached, or failed for good.
         StateUpgradeError: stored state is of a version this code does not understand.
     """

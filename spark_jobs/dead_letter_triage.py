@@ -46,7 +46,7 @@ from spark_jobs.running.tables import as_text
 HOUR = timedelta(hours=1)
 GROUP = ("service", "reason", "exception", "type", "contract", "peer")
 NEEDED = "EFLRT"
-"""Kinds of state rows that say what is open."""
+"""Kinds of state rows that tell of open letters."""
 MESSAGE_LIMIT = 200
 """Characters of an exception's message that a group shows."""
 

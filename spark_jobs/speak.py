@@ -69,10 +69,10 @@ from spark_jobs.running.contracts import find_contract
 from spark_jobs.spoken import COMMANDS, WRITTEN, Row, Speech, commands_of, written_to
 
 NAMESPACE = UUID("8d2f6c1e-5b0a-5c3f-9e47-0a61d4b7c2f8")
-"""What the ids of all spoken dialogs are made in."""
+"""The namespace of the ids of all spoken dialogs."""
 PERIODS = periods()
 KNOWN = PERIODS.spoken_known
-"""How long, in microseconds, a row that is written again is surely known: a day of the log, less what its way there may take."""
+"""Microseconds for which a row that is written again is surely known: a day of the log, less the time of its way there."""
 AHEAD = PERIODS.spoken_ahead
 """How far, in microseconds, a row's time may be ahead of this machine's clock."""
 _JSON_TIMES = {
@@ -91,7 +91,7 @@ class SpeakError(SparkJobError):
 
 
 class Spoken(NamedTuple):
-    """What one batch came to."""
+    """The result of one batch."""
 
     commands: int
     """Commands written, repeated ones too."""
@@ -113,7 +113,7 @@ def speak(
         batch: rows as described above.
         bootstrap: address of some brokers, or a ``Kafka`` with its namespace and settings.
         service: who speaks, and initiates the contract.
-        contract: what is said; its classes must be importable on the workers.
+        contract: of the messages; its classes must be importable on the workers.
         to_service: whom to.
         job: name of this use: a part of every dialog's identity. Two runs of one job at a time shut each other out.
         lifetime: of the dialogs, instead of the contract's.
@@ -177,7 +177,7 @@ def speaking(
 
 
 def base_of(namespace: str, service: str, job: str, to_service: str, contract: str) -> UUID:
-    """Return what the ids of a job's dialogs are made in: the id of a dialog is the UUIDv5 of its name there."""
+    """Return the namespace of the ids of a job's dialogs: the id of a dialog is the UUIDv5 of its name there."""
     return uuid5(NAMESPACE, f"{namespace}/{service}/{to_service}/{contract}/{job}")  # no name has a slash
 
 
@@ -187,7 +187,7 @@ def transform(rows: DataFrame, base: UUID, speech: Speech, now: int) -> DataFram
     Args:
         rows: as described above.
         base: what ``base_of`` says.
-        speech: what is the same for all rows.
+        speech: the facts that are the same for all rows.
         now: microseconds since 1970, for rows without ``at``.
 
     Raises:
@@ -220,7 +220,7 @@ def prepared(rows: DataFrame, base: UUID, now: int) -> DataFrame:
 
 
 def _data(rows: DataFrame) -> tuple[Column, bool]:
-    """Return the bytes of the bodies, and whether they are what is sent or JSON."""
+    """Return the bytes of the bodies, and whether they are sent as they are or are JSON."""
     kind, body = rows.schema["body"].dataType, F.col("body")
     if isinstance(kind, T.BinaryType):
         return body, True
@@ -289,7 +289,7 @@ def _written(commands: DataFrame, kafka: Kafka, service: str, job: str) -> int:
 
 
 def raised_by_worker(error: PySparkException, bootstrap: str) -> LogError | None:
-    """Read what a worker met at Kafka out of the text Spark makes of it; None when it was something else."""
+    """Find a worker's Kafka error in Spark's text; None when it was another error."""
     known = re.search(r"conversations\.errors\.(\w+): (.+)", str(error))
     if known is None:
         return None
@@ -300,7 +300,7 @@ def raised_by_worker(error: PySparkException, bootstrap: str) -> LogError | None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Say what is in files; see the module."""
+    """Speak the rows of files; see the module."""
     parser = parser_of(
         "speak", "Let a service say the rows of files, each once, in order per dialog.",
         "conversations spark speak --service web --to loans --contract shop.contracts:LOANS --job nightly "
@@ -308,7 +308,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )  # fmt: skip
     parser.add_argument("--service", required=True, help="who speaks")
     parser.add_argument("--to", required=True, metavar="SERVICE", help="whom to")
-    parser.add_argument("--contract", required=True, metavar="MODULE:NAME", help="what is said")
+    parser.add_argument("--contract", required=True, metavar="MODULE:NAME", help="the contract of the messages")
     parser.add_argument(
         "--job", required=True, metavar="NAME", help="names this use; a part of every dialog's identity"
     )
@@ -359,7 +359,7 @@ def _timed(rows: DataFrame) -> DataFrame:
 
 
 def _streamed(spark: SparkSession, options: argparse.Namespace, say: Callable[[DataFrame], Spoken]) -> int:
-    """Say what came since the last run; return how many commands were written."""
+    """Speak the rows since the last run; return the number of commands written."""
     path = options.from_json or options.from_parquet
     kafka = kafka_of(options)
     what = {

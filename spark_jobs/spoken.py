@@ -30,7 +30,7 @@ WRITTEN = "commands long"
 
 
 class Speech(NamedTuple):
-    """What is the same for all rows."""
+    """The facts that are the same for all rows."""
 
     contract: Contract
     to_service: str
@@ -53,16 +53,16 @@ class Row(NamedTuple):
     number: int | None
     type: str | None
     data: bytes | None
-    """The body: JSON text, or what is sent as it is."""
+    """The body: JSON text, or the bytes to send."""
     ready: bool
-    """The body is what is sent as it is."""
+    """The body is the bytes to send."""
     end: bool
     at: int | None
     """When it was to be said first, in microseconds since 1970."""
 
 
 class Line(NamedTuple):
-    """What became of a row; fields as ``COMMANDS`` names them."""
+    """The command of a row; fields as ``COMMANDS`` names them."""
 
     place: int
     dialog: str
@@ -103,7 +103,7 @@ def written_to(kafka: Kafka, topic: str, name: str) -> Callable[[Batches], Batch
 
 
 def _value(line: Line) -> bytes:
-    """Return what is to be written of a row; all were looked at before, and a row may not become another one since."""
+    """Return the command of a row. All rows were checked before; a row may not have changed since."""
     if line.value is None:
         raise ValueError(f"dialog {line.dialog!r}, number {line.number}: {line.problem}")
     return line.value
@@ -221,7 +221,7 @@ def _send(contract: Contract, name: str, data: bytes | None, ready: bool) -> Sen
 
 
 def _body(declared: MessageType, data: bytes | None, ready: bool) -> bytes:
-    """Return the bytes to send; they are what a receiver can read.
+    """Return the bytes to send, which a receiver can read.
 
     Raises:
         InvalidBody: they are not.

@@ -51,9 +51,9 @@ from spark_jobs.running.tables import as_text
 DAY, HOUR, PATIENCE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=5)
 SHOWN = 100
 NEEDED = "DEFPRT"
-"""Kinds of state rows that say what is stuck."""
+"""Kinds of state rows that tell of stuck dialogs."""
 _AWAITING = (State.CONVERSING.name, State.DISCONNECTED_OUTBOUND.name)
-"""States in which the peer owes an acknowledgement of what was sent."""
+"""States in which the peer owes an acknowledgement of sent messages."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Bounds:
 
     @property
     def patient(self) -> Column:
-        """What waits since before that waits too long."""
+        """A dialog that waits since before this time waits too long."""
         return F.lit(self.now - self.waiting_for)
 
 
@@ -115,7 +115,7 @@ def queues_off(rows: DataFrame) -> DataFrame:
 
 
 def _waits(rows: DataFrame, bounds: Bounds) -> DataFrame:
-    """Add what is parked of each side: ``waits``, the ``letter`` to look at first, and the records ``behind`` it."""
+    """Add the parked records of each side: ``waits``, the ``letter`` to look at first, and the records ``behind`` it."""
     since, failed = F.col("since"), F.concat(F.col("what"), F.lit(" "), F.coalesce(F.col("failure"), F.lit("")))
     off = queues_off(rows).select("service", "partition", F.col("reason").alias("off_reason"), F.lit(True).alias("off"))
     found = parked(rows).join(F.broadcast(off), ["service", "partition"], "left")
@@ -127,7 +127,7 @@ def _waits(rows: DataFrame, bounds: Bounds) -> DataFrame:
         _reason("queue-off", F.col("queue_off") & (is_off | (since < bounds.patient)), since, why_off),
         _reason("retrying", F.col("due").isNotNull() & (since < bounds.patient), since, again),
     )  # fmt: skip
-    # Held, or what its policy turned the queue off for: what 'dead-letters show' knows.
+    # Held, or the reason why its policy turned the queue off: 'dead-letters show' knows it.
     decidable = F.col("held") | (F.col("queue_off") & (F.col("failure") != ""))
     told = found.withColumn("reason", reason).where("reason is not null").withColumn("decidable", decidable)
     return told.groupBy(*SIDE).agg(

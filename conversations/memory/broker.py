@@ -39,7 +39,7 @@ def _size(out: Produced) -> int:
 
 
 def _check(out: Produced) -> None:
-    """Refuse what the client refuses, takes for something else, or crashes of.
+    """Refuse records that the client refuses, takes for something else, or crashes of.
 
     Raises:
         TypeError, ValueError: a field is of another type, a number no partition has, or a name no UTF-8.

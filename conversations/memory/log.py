@@ -17,7 +17,7 @@ LOOKED_AFTER = SECOND
 
 
 class MemoryRestore:
-    """Reads one state partition up to what was committed when it was assigned, in Kafka's three steps.
+    """Reads one state partition up to its last commit before it was assigned, in Kafka's three steps.
 
     First the group's offset, which is not told while a transaction that carries one is undecided; then the end of the
     state partition, open transactions counted; then the rows up to there, as open transactions let them be read.

@@ -45,13 +45,13 @@ class Simulation(AbstractContextManager["Simulation"]):
         services: the services under test.
         now: where the clock starts.
         faults: what goes wrong, by chance; nothing without it.
-        raise_failures: ``run`` raises what a handler raises; False lets it be tried again and given up on.
+        raise_failures: ``run`` raises a handler's exception; False lets the message be tried again and given up on.
         partitions: queue partitions of every service.
         settings: of every worker.
         workers: of every service, side by side.
 
     Raises:
-        DeclarationError: a service cannot handle what it may receive.
+        DeclarationError: a service has no handler for something that it may receive.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Simulation(AbstractContextManager["Simulation"]):
 
         Raises:
             AssertionError: it does not come to rest.
-            BaseException: what a handler raised, unless ``raise_failures=False``.
+            BaseException: a handler's exception, unless ``raise_failures=False``.
         """
         self.chance.renew()
         return self._run()
@@ -236,7 +236,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         return [it for number, table in enumerate(tables) for it in parked(table, service, number)]
 
     def decide(self, it: Parked, decision: Decision) -> None:
-        """Decide about what waits, as an operator; it happens with the next ``run``."""
+        """Decide about a parked message, as an operator; it happens with the next ``run``."""
         command = resolution(it, decision, self.chance.random.randbytes(16), self.clock.now())
         self.broker.append_keyed(it.service, COMMANDS, it.key.encode(), encode_command(command))
 

@@ -1,1 +1,1 @@
-"""The parts of ``spark_jobs.delivery_audit``: what is read, what it says about each number, and what is wrong with that."""
+"""The parts of ``spark_jobs.delivery_audit``: its inputs, the facts about each number, and the faults."""

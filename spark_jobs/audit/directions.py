@@ -60,7 +60,7 @@ def _is_of(lost: frozenset[tuple[str, int]], dialog: WindowSpec) -> Column:
 
 
 def _opposite(name: str, dialog: WindowSpec) -> Column:
-    """What the other direction of the same dialog has in this column."""
+    """The value of this column in the other direction of the same dialog."""
     there = F.max(F.when(F.col("to_target"), F.col(name))).over(dialog)
     back = F.max(F.when(~F.col("to_target"), F.col(name))).over(dialog)
     return F.when(F.col("to_target"), back).otherwise(there)
@@ -90,7 +90,7 @@ def _summed(judged: DataFrame) -> DataFrame:
 
 
 def _places() -> dict[str, Column]:
-    """Say what is counted, of the numbers of a direction, under which name."""
+    """Return the counts over the numbers of a direction, by name."""
     inside, accepted, number = F.col("inside"), F.col("accepted"), F.col("number")
     some = {name: (F.col(name) > 0) & (number >= 0) for name in ("waiting", "parked", "held", "delayed")}
     kept = some["waiting"] | some["parked"]
@@ -111,7 +111,7 @@ def _places() -> dict[str, Column]:
 
 
 def _known() -> dict[str, Column]:
-    """Which side can be judged: it is remembered, and as what it was when its messages were sent."""
+    """Which side can be judged: its row is there, and as it was when its messages were sent."""
 
     def side(number: Column, reborn: Column) -> Column:
         return number.isNotNull() & ~F.coalesce(reborn, F.lit(False))
@@ -142,7 +142,7 @@ def _tests(services: tuple[str, ...]) -> dict[str, Column]:
     r, s, knows, counts = F.col("r.end"), F.col("s.end"), F.col("knows"), F.col("counts")
     last, told = F.coalesce("last", F.lit(-1)), F.col("back_ack_early")
     remembered = F.col("begun_until") + GRACE_TIME
-    # Derived twice: what was accepted and is not there any more, and what the receiver counted when its handlers finished.
+    # Derived twice: from the accepted messages that no row keeps, and from the receiver's count of finished handlers.
     summed = knows & ~F.col("cut") & (r.handled >= 0) & (F.col("unfounded") == 0) & ~r.letters_cut
     settled, counted = F.col("messages") - F.col("kept_messages"), r.handled + F.col("lettered")
     unsent = F.when(counts, told > F.greatest(s.next_out - 1, last)).when(~F.col("cut"), told > last)
@@ -212,7 +212,7 @@ def _shown(found: DataFrame) -> DataFrame:
 
 
 def _faults() -> Column:
-    """List each fault of a direction once, with how often and where first it is found, and what it means."""
+    """List each fault of a direction once, with its count, its first place and its meaning."""
     of_sides = F.array_compact(F.array(*(F.when(F.col(f"is {name}"), it) for name, it in _of_sides().items())))
     every = F.concat(F.col("found"), of_sides)
     says = F.create_map(*(F.lit(it) for pair in FAULTS.items() for it in pair))

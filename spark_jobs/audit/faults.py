@@ -1,4 +1,4 @@
-"""Every fault the audit knows, by name, with what it means."""
+"""Every fault that the audit knows, by name, with its meaning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECORD_FAULTS: Mapping[str, str] = {
     "letter-not-open": "a dead letter that nobody closed has no row that says that it is open",
     "event-without-letter": "an event says that a record was set aside, and there is no dead letter of it",
 }
-"""What is found at one record, or at what says to be about one."""
+"""Faults of one record, or of a letter, row or event about one."""
 NUMBER_FAULTS: Mapping[str, str] = {
     "number-twice": "two records with this number have different content",
     "unaccounted": "it was read, and is neither accepted, nor kept as a row or a dead letter",
@@ -33,7 +33,7 @@ NUMBER_FAULTS: Mapping[str, str] = {
     "skip-unreported": "its sender was told that it was skipped, and no event says so",
     "decision-unreported": "somebody decided about it, and no event says who",
 }
-"""What is found at one number of a direction."""
+"""Faults of one number of a direction."""
 SIDE_FAULTS: Mapping[str, str] = {
     "missing-on-wire": "numbers that were sent are neither on the wire nor delayed",
     "accepted-unsent": "numbers were accepted that are not on the wire",
@@ -60,12 +60,12 @@ SIDE_FAULTS: Mapping[str, str] = {
     "forgotten-early": "the receiving side was forgotten before its time",
     "group-missing": "the receiving side belongs to a group with state or other dialogs, and the group has no row",
 }
-"""What is found when the two sides of a direction are compared with each other and with the wire."""
+"""Faults between the two sides of a direction and the wire."""
 PARTITION_FAULTS: Mapping[str, str] = {
     "position-ahead": "the position of a partition is behind the end of its queue",
     "position-fell": "the position of a partition, or its log time, went back",
     "partition-missing": "there are rows of a partition, and none that says how far it was read",
     "row-broken": "rows that nobody can read",
 }
-"""What is found about a partition."""
+"""Faults of a partition."""
 FAULTS: Mapping[str, str] = {**RECORD_FAULTS, **NUMBER_FAULTS, **SIDE_FAULTS, **PARTITION_FAULTS}

@@ -35,7 +35,7 @@ from spark_jobs.reading.wire import Moment, Wire, millis_of
 
 EXTENT = "service string, kind string, topic string, partition int, start long, before long, end long, oldest long"
 _FIRST_FEW = 10_000
-"""Offsets at the beginning of a partition among which its oldest record is looked for: markers and what was undone have some too."""
+"""Offsets at the beginning of a partition among which its oldest record is looked for: markers and aborted records have some too."""
 EVENT = (
     "event string, service string, partition int, topic string, offset long, letters array<string>, conversation string, "
     "numbers array<long>, number long, action string, command string"
@@ -44,7 +44,7 @@ EVENT = (
 
 @dataclass(frozen=True)
 class Rules:
-    """What the catalog says of the services that are audited."""
+    """The catalog's entries of the audited services."""
 
     namespace: str
     services: tuple[str, ...]
@@ -94,12 +94,12 @@ def rules_of(namespace: str, services: Mapping[str, Mapping[str, object]]) -> Ru
 
 
 def sent_by(receiver: str, contract: str, message_type: str, *, from_initiator: bool) -> str:
-    """Write down what a service received: its name, contract, type and side of the sender, as ``Rules.wrong`` has it."""
+    """Write down the receiver's name, the contract, the type and the side of the sender, as ``Rules.wrong`` has them."""
     return "\n".join((receiver, contract, message_type, "true" if from_initiator else "false"))
 
 
 def read_inputs(spark: SparkSession, wire: Wire, services: Iterable[str], since: Moment | None = None) -> Inputs:
-    """Read the topics of services as they are now; of their queues only what is of ``since`` or later.
+    """Read the topics of services as they are now; of their queues only records of ``since`` or later.
 
     Raises:
         SourceError: the catalog does not know a service, a topic is missing, or a transaction stays open.

@@ -1,4 +1,4 @@
-"""What is known of each number of a direction, beside what both sides say, and what is wrong with it.
+"""The facts about each number of a direction, beside the rows of both sides, and its faults.
 
 One row per dialog, direction and number; what has no number (acknowledgements, for one) is in a row with number -1, which
 each direction of a remembered dialog has.
@@ -75,7 +75,7 @@ def numbers(facts: DataFrame, sides: DataFrame) -> DataFrame:
 
 
 def judged(numbers: DataFrame) -> DataFrame:
-    """Add what the other numbers of the direction say, what became of each, and the faults of ``NUMBER_FAULTS``."""
+    """Add the facts of the direction's other numbers, the outcome of each, and the faults of ``NUMBER_FAULTS``."""
     by_number = Window.partitionBy("dialog", "to_target").orderBy("number")
     all_of_it = by_number.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     before = by_number.rowsBetween(Window.unboundedPreceding, -1)
@@ -88,7 +88,7 @@ def judged(numbers: DataFrame) -> DataFrame:
     there = there.select(
         "*", sent.alias("sent"), (numbered & inside).alias("inside"),
         F.max(F.when(sent, F.col("number"))).over(before).alias("before"),
-        # What was sent before the oldest record that is left may be a repetition of one that is gone: nothing begins with it.
+        # The oldest record that is left may repeat one that is gone: nothing begins with it.
         F.min(F.when(numbered & F.col("fresh").isNotNull(), F.struct("fresh", "number"))).over(all_of_it)["number"].alias("base"),
         F.min(F.when((F.col("waiting") > 0) | (F.col("parked") > 0), F.col("number"))).over(all_of_it).alias("kept_from"),
         F.min(F.when(numbered & inside & F.col("first.kind").isin("END", "ERROR"), F.col("number"))).over(all_of_it).alias("end_at"),
@@ -130,7 +130,7 @@ def found(name: str, number: Column, count: Column, place: Column) -> Column:
 
 
 def _tests() -> dict[str, Column]:
-    """Tell what is wrong with a number; null where that cannot be known."""
+    """Name the faults of a number; null where they cannot be known."""
     r, number, kind = F.col("r.end"), F.col("number"), F.col("first.kind")
     inside, accepted, over = F.col("inside"), F.col("accepted"), F.col("over")
     known = r.next_in.isNotNull() & ~F.coalesce("reborn", F.lit(False))

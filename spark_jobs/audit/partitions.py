@@ -1,4 +1,4 @@
-"""What is wrong with a partition as a whole."""
+"""Faults of a partition as a whole."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from spark_jobs.reading.identifiers import uuid_text
 from spark_jobs.reading.rows import fields_of
 
 _DECISIONS = {names.SKIPPED: Action.SKIP.lower(), names.EDITED: Action.EDIT.lower()}
-"""Reasons of letters that only an operator's decision writes, and what the event calls that."""
+"""Reasons of letters that only an operator's decision writes, and the event's word for each."""
 
 
 def facts(inputs: Inputs, kept: DataFrame, places: DataFrame) -> DataFrame:
@@ -71,7 +71,7 @@ def _unreported(found: DataFrame) -> DataFrame:
 
 
 def is_unreported(sender: Column) -> dict[str, Column]:
-    """Tell what is missing about a number; a sender that is over may have heard of the skip when it was."""
+    """Name the missing reports about a number; a closed sender may have heard of the skip before."""
     return {
         "skip-unreported": F.col("skip_unreported") & ~F.coalesce(sender.closed, F.lit(True)),
         "decision-unreported": F.col("decision_unreported"),

@@ -1,4 +1,4 @@
-"""Records of queues beside what was said about them: dead letters, rows of open letters, events.
+"""Records of queues beside the dead letters, rows of open letters and events about them.
 
 Everything here is about a source, a topic, partition and offset; what it says about dialogs leaves as **facts**, one row
 per record or letter, for ``audit.numbers``.
@@ -146,7 +146,7 @@ def _among(text: Column, known: frozenset[str]) -> Column:
 
 
 def _tests(*, events_cut: bool) -> dict[str, Column]:
-    """Tell what is wrong with a source; a test that cannot be answered, because something is cut, is not failed."""
+    """Name the faults of a source; a test that cannot be answered, because records are gone, is not failed."""
     here, letters = F.coalesce("here", F.lit(False)), F.coalesce("letters", F.lit(0)) > 0
     of_queue = F.coalesce(~F.col("is_commands"), F.lit(False))
     lettered = here & letters

@@ -1,4 +1,4 @@
-"""What owners remember: both sides of each dialog, what is kept as rows, parks, positions; and how it changed."""
+"""The state of owners: both sides of each dialog, kept rows, parks, positions; and its changes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _said() -> Column:
 
 
 def places(rows: DataFrame, extents: DataFrame) -> DataFrame:
-    """One row per partition of a queue or of commands: where it begins and ends, how far it was read, what is cut.
+    """One row per partition of a queue or of commands: where it begins and ends, how far it was read, the part that is gone.
 
     Columns: topic, service, partition, start, before, end, oldest, position and queue_time (0 when nobody ever owned it,
     null when its row is missing), ``cut`` (its beginning is gone), ``letters_cut`` (likewise that of the dead letters),
@@ -163,7 +163,7 @@ def _identity() -> tuple[Column, Column]:
 
 
 def _ends(rows: DataFrame, places: DataFrame, partitions: Mapping[str, int]) -> DataFrame:
-    """E rows: ``now``, of the newest ones, and what is wrong with their history."""
+    """E rows: ``now``, the newest ones, and the faults of their history."""
     queues = places.where("not is_commands").select("service", "partition", "queue_time", "cut", "letters_cut")
     found = _read(rows.where("row = 'E'"), "endpoint", "tombstone").join(F.broadcast(queues), _PLACE, "left")
     found = _grouped(_sending(found, queues, partitions), rows)

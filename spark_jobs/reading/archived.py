@@ -20,7 +20,7 @@ MESSAGE = (
 )
 """Columns of a message, as ``spark_jobs.reading.dialogs`` has them."""
 SET_ASIDE = "why string, record_key binary, value binary, headers array<struct<key:string,value:binary>>"
-"""What a record that is no message has beside its place and time."""
+"""The columns of a record that is no message, beside its place and time."""
 PARTITIONS = "set_aside boolean, of string, day date, batch string"
 """The folders of an archive: whether of no messages, which service's, of which day (UTC, log time), and who wrote it."""
 _WHERE = ("topic", "partition", "offset", "appended_at")

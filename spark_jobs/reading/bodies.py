@@ -25,7 +25,7 @@ _FORMATS: Mapping[str, T.DataType] = {"date-time": T.TimestampType(), "date": T.
 _CORRUPT = "_corrupt_record_"
 """Name of the field that tells broken JSON; no body has it, for what begins with an underscore is private to Pydantic."""
 _DEEPEST = 20
-"""Levels of models within models that become structs; what is deeper, or refers to itself, stays JSON text."""
+"""Levels of models within models that become structs; a deeper model, or one that refers to itself, stays JSON text."""
 FIELD = re.compile(r"[^0-9A-Za-z_]")
 
 
@@ -59,20 +59,20 @@ def _parsed(declared: MessageType, body: Column) -> Column:
     text = F.try_validate_utf8(body.cast("string"))
     if isinstance(kind, T.StructType):
         return _from_json(text, kind)
-    # Spark's JSON begins with an object or an array: what is neither is read as the one field of an object.
+    # Spark's JSON begins with an object or an array: any other value is read as the one field of an object.
     wrapped = F.concat(F.lit('{"value":'), text, F.lit("}"))
     return _from_json(wrapped, T.StructType([T.StructField("value", kind)]))["value"]
 
 
 def _from_json(text: Column, kind: T.StructType) -> Column:
-    """Parse JSON; null, and not a struct of nulls, for what is no JSON of this kind."""
+    """Parse JSON; text that is no JSON of this kind gives null, and not a struct of nulls."""
     fields = [*kind.fields, T.StructField(_CORRUPT, T.StringType())]
     found = F.from_json(text, T.StructType(fields), {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT})
     return F.when(found[_CORRUPT].isNull(), found.dropFields(_CORRUPT))
 
 
 def _from_avro(body: Column, schema: Mapping[str, Any]) -> Column:
-    """Decode Avro; null for what is broken, unless the schema's fields may all be null: then it is a struct of nulls."""
+    """Decode Avro; broken bytes give null, unless the schema's fields may all be null: then it is a struct of nulls."""
     found = from_avro(body, json.dumps(schema), {"mode": "PERMISSIVE"})
     if schema.get("type") != "record":
         return found
@@ -85,7 +85,7 @@ def _nullable(kind: Any) -> bool:
 
 
 def spark_type(schema: Mapping[str, Any]) -> T.DataType:
-    """Return Spark's type for what a JSON schema (of Pydantic's) describes; what it cannot say is a string of JSON."""
+    """Return Spark's type for a JSON schema (of Pydantic's); a type that Spark lacks is a string of JSON."""
     return _type(schema, schema.get("$defs", {}), 0)
 
 

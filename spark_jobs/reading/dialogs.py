@@ -61,10 +61,10 @@ def read_dialogs(
     until: Moment | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Read the messages of dialogs that are in Kafka now, each exactly once within what is read.
+    """Read the messages of dialogs that are in Kafka now, each exactly once within one read.
 
     Both directions of every dialog that ``service`` takes part in (of all without one), under ``contract`` (under any
-    without one, and without ``body``). Costs one shuffle, by dialog, of what was read. A dialog that began before ``since``
+    without one, and without ``body``). Costs one shuffle of the messages by dialog. A dialog that began before ``since``
     begins in the middle.
 
     ``bootstrap`` is the address of some brokers, or a ``Kafka`` with its namespace and settings; ``since`` and ``until`` are
@@ -183,7 +183,7 @@ _CONSTANT = ("service", "contract", "from_service", "to_service", "key")
 
 
 def set_aside(judged: DataFrame) -> DataFrame:
-    """Keep what is no part of any dialog."""
+    """Keep the records that are no part of any dialog."""
     return judged.where(F.col("why").isNotNull()).drop("envelope", "timestampType")
 
 
@@ -192,7 +192,7 @@ def _wire(bootstrap: str | Kafka, options: Mapping[str, str] | None) -> Wire:
 
 
 def _messages(judged: DataFrame, service: str | None, contract: Contract | None) -> DataFrame:
-    """Keep what is numbered, and the broker's own errors, of the dialogs that are asked for; ids stay 16 bytes."""
+    """Keep the numbered envelopes and the broker's own errors of the wanted dialogs; ids stay 16 bytes."""
     wanted = is_message()
     if contract is not None:
         wanted &= F.col("envelope.contract") == contract.name

@@ -37,7 +37,7 @@ SCHEMA_CHARACTERS = 64_000
 def writer_schemas(catalog: Mapping[str, str]) -> dict[bytes, str]:
     """Return the text of every known envelope schema by its fingerprint: the package's, and the catalog's.
 
-    What is none, or has not what an envelope needs, is left out with a warning.
+    A text that is no schema, or lacks a field of an envelope, is left out with a warning.
     """
     own = [schemas.load("envelope", version) for version in schemas.VERSIONS["envelope"]]
     known = {fingerprint(source): json.dumps(source) for source in own}
@@ -66,7 +66,7 @@ def _writer(text: str, registry: Registry) -> tuple[bytes, str] | None:
     if len(text) > SCHEMA_CHARACTERS:
         raise ValueError(f"it has {len(text)} characters")
     mark = registry.register(source)
-    # What is on the wire, without what Spark would look at besides: defaults, aliases, logical types.
+    # The wire format alone, without the defaults, aliases and logical types that Spark would look at.
     plain = to_parsing_canonical_form(source)
     there = {field["name"]: field["type"] for field in json.loads(plain)["fields"]}
     for field in json.loads(to_parsing_canonical_form(_SOURCE))["fields"]:

@@ -1,4 +1,4 @@
-"""Dead letters as DataFrames: what was given up on, why, and its bytes.
+"""Dead letters as DataFrames: records that were given up on, the reasons, and the bytes.
 
 One row per letter, the last of those of one source (each attempt of an operator makes one), whole or the parts of a large one:
 

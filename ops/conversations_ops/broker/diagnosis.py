@@ -1,4 +1,4 @@
-"""What a failed start means, read from the server's log."""
+"""The cause of a failed start, read from the server's log."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 
 class BrokerError(Exception):
-    """The embedded broker cannot do what was asked.
+    """The embedded broker cannot carry out a request.
 
     ``message`` says what and how to mend it; ``log_path`` is the broker's log when it got as far as having one.
     """

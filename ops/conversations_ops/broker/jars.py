@@ -53,7 +53,7 @@ def broker_jars() -> tuple[Jar, ...]:
 
 
 def ensure_jars(jars: tuple[Jar, ...] | None = None, directory: Path | None = None, what: str = "Kafka") -> list[Path]:
-    """Paths of verified jars, fetching what is missing or damaged. Offline when nothing is.
+    """Paths of verified jars. Missing and damaged ones are fetched; without any the network is not used.
 
     By default the broker's jars, in ``jars/`` of the cache directory; ``what`` they are is told while they are fetched.
     One process fetches at a time. Raises DownloadFailed, JarCorrupted, DiskFull.
@@ -119,7 +119,7 @@ def fetch_one(jar: Jar, directory: Path, bar: Progress) -> None:
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
         local = maven.local_copy(jar.coordinate)
         if local and local.stat().st_size == jar.size:
-            # The copy is verified, not what it was made of: that may change in between.
+            # The copy is verified, not its source, which may change in between.
             copy = Path(shutil.copyfile(local, Path(scratch) / jar.file_name))
             if digest(copy) == jar.sha256:
                 bar.advance(jar.size)

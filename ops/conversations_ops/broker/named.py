@@ -245,5 +245,5 @@ def lock_path(name: str) -> Path:
 
 
 def daemon_log(name: str) -> Path:
-    """What the process that holds a broker says when it fails."""
+    """The last words of a failed process that holds a broker."""
     return directory() / f"{name}.daemon.log"

@@ -82,7 +82,7 @@ class Layout:
 
     @property
     def log(self) -> Path:
-        """What the server says, when its data is kept."""
+        """The server's log, when its data is kept."""
         return self.data / "broker.log"
 
     @property

@@ -29,7 +29,7 @@ _COMMAND_LINE = "COMMANDLINE"
 
 @dataclass
 class Options:
-    """What the command line and the environment say so far."""
+    """The options of the command line and the environment so far."""
 
     bootstrap: str = ""
     namespace: str = DEFAULT_NAMESPACE

@@ -23,7 +23,7 @@ WIDTH = 110
 def listed(context: typer.Context, as_json: Json = False) -> None:
     """Print every setting with its value, its default and its meaning. Needs no Kafka.
 
-    What is printed is a file for --settings. The settings that are given are checked, and theirs are the values.
+    The output is a file for --settings. Given settings are checked, and appear with their values.
 
     \b
     Examples:

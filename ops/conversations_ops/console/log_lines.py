@@ -65,13 +65,13 @@ class Warnings(logging.Handler):
 
 
 def show_warnings() -> None:
-    """Let a command that is no worker show warnings; what was configured stays."""
+    """Let a command that is no worker show warnings; other settings of logging stay."""
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.WARNING, handlers=[Warnings()])
 
 
 def configure(worker: str, *, level: str, as_json: bool) -> None:
-    """Send every log record of this process to stderr, each with its conversation; replaces what was configured."""
+    """Send every log record of this process to stderr, each with its conversation; replaces other settings of logging."""
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(JsonLines(worker) if as_json else TextLines(worker))
     lines.addFilter(ConversationFilter())

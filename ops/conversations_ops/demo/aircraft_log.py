@@ -32,7 +32,7 @@ class Log(BaseModel):
         return self.flown + self.cancelled + self.diverted
 
     def summary(self, aircraft: str) -> Summary:
-        """What the log comes to."""
+        """The summary of the log."""
         return Summary(aircraft=aircraft, **self.model_dump(exclude={"departed"}))
 
 
@@ -57,7 +57,7 @@ def enter(leg: Leg, dialog: Dialog[Log]) -> None:
     else:
         depart(log, leg.scheduled + timedelta(minutes=leg.delay))
         if leg.arrival is None:
-            # The log has the departure already. Raising undoes it: state is what it was before this message.
+            # The log has the departure already. The exception undoes it: the state is as before this message.
             raise NeverArrived(f"{leg.flight} left {leg.origin} for {leg.destination} and never arrived")
         fly(log, leg)
     dialog.send(Logged(row=leg.row, legs=log.legs, last=leg.last))

@@ -1,4 +1,4 @@
-"""Compares what is in Kafka with what plain code expects; every difference is one mismatch, in words."""
+"""Compares the records in Kafka with the results of plain code; every difference is one mismatch, in words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conversations_ops.demo.outcome import DeadLetter, Outcome
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the check found."""
+    """The result of the check."""
 
     equal: int
     """Summaries that equal the file's."""
@@ -21,7 +21,7 @@ class Comparison:
 
 
 def check(expected: Mapping[str, Expected], outcome: Outcome) -> Comparison:
-    """Compare every aircraft, then what was held, then every dead letter."""
+    """Compare every aircraft, then the held messages, then every dead letter."""
     mismatches: list[str] = []
     equal = 0
     for aircraft, wanted in expected.items():

@@ -1,4 +1,4 @@
-"""What the check expects, by plain code over the rows of the file: nothing here is shared with the services."""
+"""The expected results, by plain code over the rows of the file: nothing here is shared with the services."""
 
 from __future__ import annotations
 

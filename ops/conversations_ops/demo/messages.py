@@ -1,4 +1,4 @@
-"""What the two services say to each other, and under which contracts."""
+"""The messages of the two services, and their contracts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Logged(BaseModel):
 
 
 class Summary(BaseModel):
-    """What the log of an aircraft comes to."""
+    """The summary of an aircraft's log."""
 
     aircraft: str
     flown: int

@@ -1,4 +1,4 @@
-"""Service ``operations``: sends every aircraft's legs and receives what became of them.
+"""Service ``operations``: sends every aircraft's legs and receives their outcomes.
 
 The flights come from a client (``conversations_ops.demo.sending``); here is what happens when answers arrive.
 """

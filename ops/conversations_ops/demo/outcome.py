@@ -1,4 +1,4 @@
-"""What became of the flights, read from Kafka: the state of operations, and the dead letters of both services."""
+"""The outcome of the flights, read from Kafka: the state of operations, and the dead letters of both services."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Pipeline:
 
 
 def run_pipeline(bootstrap: str, directory: Path, flights: Iterable[Flight], say: Callable[[str], None]) -> Pipeline:
-    """Let Spark read what is in Kafka, and compare what it adds up with the file; ``say`` is told how far it is.
+    """Let Spark read the topics, and compare its sums with the file; ``say`` hears of the progress.
 
     Raises:
         DemoFailed: it failed, or took too long.

@@ -66,7 +66,7 @@ class Replayer:
             raise self.failure
 
     def stop(self) -> None:
-        """Stop reading; what was kept is forgotten."""
+        """Stop reading, and forget the kept records."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -1,4 +1,4 @@
-"""What the demo tells at the end: a table, the dead letters, the faults, the check; or one JSON object."""
+"""The report of the demo: a table, the dead letters, the faults, the check; or one JSON object."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def held(result: Result) -> Table:
 
 
 def lines(result: Result) -> Iterator[str]:
-    """What happened, and what the check says."""
+    """The events of the run, and the result of the check."""
     redriven = ", ".join(f"{count} {outcome}" for outcome, count in result.mending.redriven.items() if count)
     yield (
         f"{len(result.flights):,} flights, {result.outcome.desks.replies:,} logged and answered; "

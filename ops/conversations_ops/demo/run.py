@@ -1,4 +1,4 @@
-"""Carries the demo out: a broker, both services, the flights, the faults, and reading back what became of them."""
+"""Carries the demo out: a broker, both services, the flights, the faults, and the reading of the outcome."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ KILL_AT = 0.4
 STANDSTILL = 60.0
 """Seconds without any progress after which the demo gives up."""
 DRAINING = 60.0
-"""Seconds the workers may take for what is left on the wire at the end."""
+"""Seconds the workers may take for the records that are left on the wire at the end."""
 LOOK_EVERY = 0.3
 """Seconds between two looks at how the workers are."""
 
 
 @dataclass
 class Faults:
-    """What was done to the services, and what came of it."""
+    """The faults and kills of a run, and its results."""
 
     duplicates: list[tuple[Place, int]] = field(default_factory=list)
     """Where the records appended a second time are."""
@@ -101,7 +101,7 @@ def demonstrate(screen: Screen, *, faults: bool, keep: bool, spark: bool = True)
         NoFlights: the data are not installed.
         BrokerError, LogError, DemoFailed: it could not be carried out.
     """
-    data = data_file()  # what is missing is said before anything starts
+    data = data_file()  # a missing file is reported before anything starts
     with ThreadPoolExecutor(1) as pool, _directory(screen, keep=keep) as directory, logged_to(directory / "demo.log"):
         reading = pool.submit(_read, data)
         screen.say("Starting Kafka ...")
@@ -206,7 +206,7 @@ class Demo:
         return seconds
 
     def _mend(self) -> None:
-        """Do what an operator would: look at what is held, edit one flight, and redrive the rest once they can be handled."""
+        """Act as an operator: look at the held messages, edit one flight, and redrive the rest once they can be handled."""
         self.outcome.held = held = self._await_held()
         self._screen.say(
             f"{len(held)} aircraft wait behind a flight that departed and never arrived, {sum(it.behind for it in held)} flights "

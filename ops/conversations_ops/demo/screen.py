@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: a bar on a terminal, plain lines elsewhere."""
+"""The screen of the demo: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Lines:
 
 
 class Screen:
-    """Where the demo tells what it does."""
+    """Shows the progress of the demo."""
 
     def __init__(self, console: Console) -> None:
         self.console = console

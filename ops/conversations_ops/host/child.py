@@ -44,7 +44,7 @@ LEAVING = 10.0
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Spec:
-    """What a worker process is to run; travels as JSON."""
+    """The task of a worker process; travels as JSON."""
 
     target: str
     bootstrap: str
@@ -95,7 +95,7 @@ class Reports:
 
 
 class Orders:
-    """What the supervisor, or a signal, told this process."""
+    """The orders of the supervisor, or of a signal, to this process."""
 
     def __init__(self, source: BinaryIO, grace: float) -> None:
         self._source = source

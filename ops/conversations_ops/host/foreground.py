@@ -1,4 +1,4 @@
-"""A program that shows one run on the screen: what it logs goes to a file, and SIGTERM ends it as Ctrl-C does."""
+"""A program that shows one run on the screen: its log goes to a file, and SIGTERM ends it as Ctrl-C does."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Child:
     def __init__(self, spec: Spec, number: int) -> None:
         self.spec = spec
         self.slot = f"{spec.base}-{number}"
-        """Preferred at first, then what it got."""
+        """The preferred slot at first, then the one it got."""
         self.service = ""
         self.settings: dict[str, list[str]] = {}
         """Its settings that differ from the defaults: by name, the value and the default."""
@@ -56,7 +56,7 @@ class Child:
         """Has its slot, in this life."""
         self.ever_joined = False
         self.ended: RunEnd | None = None
-        """What the present process said about its end."""
+        """The present process's report of its end."""
         self._restarts = Restarts()
         self._reports = -1
         self._partial = b""
@@ -107,7 +107,7 @@ class Child:
                 process.stdin.flush()
 
     def reports(self) -> Iterator[dict[str, Any]]:
-        """Yield what the process has reported since the last time."""
+        """Yield the reports of the process since the last time."""
         while True:
             try:
                 data = os.read(self._reports, 1 << 16)
@@ -339,7 +339,7 @@ class Supervisor:
         return next((other for other in self.children if other.service and _periods(other) != mine), None)
 
     def _mourn(self, child: Child, code: int) -> None:
-        """Decide what a death means: the end of all, or a restart."""
+        """Decide on a death: the end of all, or a restart."""
         ended = child.ended
         hopeless = ended is not None and ended.kind in {Ended.DECLARATION, Ended.STATE}
         never = ended is not None and ended.kind in {Ended.UNREACHABLE, Ended.REFUSED}

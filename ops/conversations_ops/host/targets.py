@@ -33,11 +33,11 @@ HOW = "Write it as module:attribute, for instance shop.orders:service for 'servi
 
 
 class TargetError(DeclarationError):
-    """The target cannot be found, or is nothing that can be run; the message says what was tried."""
+    """The target cannot be found, or cannot be run; the message names the attempts."""
 
 
 class Found(NamedTuple):
-    """What a target gave."""
+    """The services of a target, with their settings."""
 
     service: Service[Any]
     settings: WorkerSettings | None
@@ -81,7 +81,7 @@ class HandlerLoop:
 
 @contextlib.contextmanager
 def entered(target: str, loop: HandlerLoop) -> Iterator[Found]:
-    """Find a target and yield what it gives; a block is entered and left around it, an ``async`` one on ``loop``.
+    """Find a target and yield its services; a block is entered and left around it, an ``async`` one on ``loop``.
 
     Raises:
         TargetError: no such module or attribute, or it is no service.

@@ -31,7 +31,7 @@ def lines_of(path: str) -> list[Line]:
     when everybody on the machine may read it.
 
     Raises:
-        DeclarationError: the file cannot be read, or a line is something else; the message has its number, not what it says.
+        DeclarationError: the file cannot be read, or a line is something else; the message has the line's number, not its text.
     """
     try:
         readable = S_IMODE(Path(path).stat().st_mode) & S_IROTH

@@ -107,7 +107,7 @@ class Given(NamedTuple):
             raise DeclarationError(f"{self._places(group)}: {error}") from None
 
     def _places(self, *groups: str) -> str:
-        """Name the places of what was given of some groups."""
+        """Name the places where settings of some groups were given."""
         return ", ".join(f"{place}: {name}" for place, name, _ in self.product if SETTINGS[name].group in groups)
 
 

@@ -25,7 +25,7 @@ class Setting(NamedTuple):
     least: int
     """Its least value, in its unit; of a time, in microseconds."""
     end: str
-    """What follows when its time is over; empty for what is no period."""
+    """The effect when its time is over; empty for a setting that is no period."""
     never: bool
     """Whether it may be None, written ``never``."""
 

@@ -24,7 +24,7 @@ def read(setting: Setting, text: str) -> Any:
     """Return the value that ``text`` means; a switch is a bool.
 
     Raises:
-        ValueError: it means none; the message says what a right one looks like.
+        ValueError: it is no value of the setting; the message shows a right one.
     """
     if setting.never and text == NEVER:
         return None
