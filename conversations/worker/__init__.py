@@ -9,7 +9,7 @@
    envelope (``inbound``; ``strangers`` where there is no endpoint), a handler is called, and what it asked for is carried out
    (``outbound``). Commands are carried out by ``dialog_commands``, ``decisions`` and ``partition_commands``. A handler that fails
    is for ``failures``.
-4. **Close** (``closing``, ``departure``). What is not finished is kept as rows, and the flight of each partition is closed.
+4. **Close** (``closing``, ``departure``). Unfinished items are kept as rows, old rows are forgotten (``retention``), and each flight is closed.
 5. **Commit.** All flights are one transaction. Topics that refuse records of it are dealt with by ``refusals`` and ``undelivered``.
 6. **Land.** The rows go into the local copies, and waiting clients are told.
 
@@ -21,7 +21,7 @@ floor  modules
 9      worker
 8      dispatch, assignment, closing, refusals
 7      inbound, failures, departure, dialog_commands, partition_commands, decisions, routing, restoring, rollbacks
-6      outbound, strangers, undelivered, intake, commands, switch, quarantine, probes, room, task, presence
+6      outbound, strangers, undelivered, retention, intake, commands, switch, quarantine, probes, room, task, presence
 5      partition
 1-4    the owners of the table below, and what they are made of
 =====  ==========================================================================================================

@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from conversations.errors import CopyDamaged, InDoubt, KafkaUnreachable
+from conversations.errors import CopyDamaged, InDoubt
 from conversations.protocol import rows
-from conversations.protocol.command import Tick, encode_command, to_partition
 from conversations.protocol.envelope import Kind
-from conversations.protocol.events import ClockOff, ConversationId, QueuePaused, QueueResumed, Undelivered
-from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.events import ClockOff, QueuePaused, QueueResumed
 from conversations.protocol.states import State
-from conversations.worker import outbound, undelivered
+from conversations.worker import outbound, retention, undelivered
 from conversations.worker.active import NO_ROW, Arrival, Item, Lane, Recorded
 from conversations.worker.partition import Partition
 from conversations.worker.undelivered import Failed
@@ -20,15 +18,12 @@ from conversations.worker.undelivered import Failed
 log = logging.getLogger("conversations.worker")
 
 SECOND = 1_000_000
-SWEEP = 2_000
-"""Rows forgotten per step at most."""
 
 
 def collect(partition: Partition) -> bool:
     """Close the step's flight; False when there is nothing to commit. What failed to commit before goes first."""
     partition.work.close_step()
-    _hear_tick(partition)
-    _sweep(partition)
+    retention.sweep(partition)
     _pass_bound(partition)
     if partition.owner.clock.warns():
         _tell_clock(partition)
@@ -162,53 +157,6 @@ def _accept_early(partition: Partition, item: Arrival) -> None:
         endpoint.receive(envelope, partition.owner.now, limit)
         item.accept()
         partition.touch(active)
-
-
-# -- log time ----------------------------------------------------------------------------------------------------
-
-
-def _sweep(partition: Partition) -> None:
-    """Forget tombstones, commands and letters whose time has passed on the log's clock."""
-    log_time = partition.progress.row.queue_time
-    for key in partition.schedule.tombstones.take(log_time, SWEEP):
-        row = partition.outbox.read(key)
-        if row is None or not rows.is_tombstone(row):
-            continue
-        tombstone = partition.outbox.decoded(key, rows.decode_tombstone, row)
-        partition.outbox.write(key, None)
-        if count := partition.transmission.forget(key[1:]):
-            partition.letters.event(Undelivered(ConversationId(uuid_text(key[1:17])), count))
-        partition.actives.pop(rows.other_side(key[1:]), None)
-        partition.groups.leave(tombstone.origin, tombstone.key, key[1:])
-    for passing in (partition.schedule.commands, partition.schedule.letters):
-        for key in passing.take(log_time, SWEEP):
-            partition.outbox.write(key, None)
-    partition.schedule.deadlines.trim(partition.is_open)
-    _tick(partition)
-
-
-def _hear_tick(partition: Partition) -> None:
-    """Let log time pass on a queue nobody writes to: counts only when everything in the queue was read."""
-    heard = partition.schedule.take_tick()
-    if heard <= partition.progress.row.queue_time:
-        return
-    try:
-        end = partition.owner.log.queue_end(partition.number)
-    except KafkaUnreachable:
-        return  # another tick follows in an hour
-    if end <= partition.read_to():
-        partition.progress.pass_time(heard)
-
-
-def _tick(partition: Partition) -> None:
-    """Ask for a tick on a queue that has been idle for long while tombstones wait for time to pass."""
-    owner, now = partition.owner, partition.owner.now
-    if not partition.schedule.wants_tick(now, partition.progress.row.queue_time, owner.periods.tick_after):
-        return
-    where = partition.number, owner.destinations.partitions(owner.name) or 1
-    command = to_partition(where, Tick(), owner.name, owner.new_conversation(), now)
-    record = owner.topics.commands, partition.number, command.key.encode(), encode_command(command), None
-    partition.outbox.produce(record)
 
 
 def _pass_bound(partition: Partition) -> None:

@@ -1,0 +1,63 @@
+"""Retention: when rows of closed dialogs, commands and letters are forgotten, and the ticks that let log time pass.
+
+A row that makes a repetition harmless must outlive every repetition that is still in the log. So it is forgotten by log time alone, which
+moves as records of the queue are read. On a queue that nobody writes to log time stands still: a partition with something to forget then
+writes itself a **tick** now and then. A tick counts only once everything in the queue before it was read.
+"""
+
+from __future__ import annotations
+
+from conversations.errors import KafkaUnreachable
+from conversations.protocol import rows
+from conversations.protocol.command import Tick, encode_command, to_partition
+from conversations.protocol.events import ConversationId, Undelivered
+from conversations.protocol.identifiers import uuid_text
+from conversations.worker.partition import Partition
+
+SWEEP = 2_000
+"""Rows forgotten per step at most."""
+
+
+def sweep(partition: Partition) -> None:
+    """Forget tombstones, commands and letters whose time has passed on the log's clock."""
+    _hear_tick(partition)
+    log_time = partition.progress.row.queue_time
+    for key in partition.schedule.tombstones.take(log_time, SWEEP):
+        row = partition.outbox.read(key)
+        if row is None or not rows.is_tombstone(row):
+            continue
+        tombstone = partition.outbox.decoded(key, rows.decode_tombstone, row)
+        partition.outbox.write(key, None)
+        if count := partition.transmission.forget(key[1:]):
+            partition.letters.event(Undelivered(ConversationId(uuid_text(key[1:17])), count))
+        partition.actives.pop(rows.other_side(key[1:]), None)
+        partition.groups.leave(tombstone.origin, tombstone.key, key[1:])
+    for passing in (partition.schedule.commands, partition.schedule.letters):
+        for key in passing.take(log_time, SWEEP):
+            partition.outbox.write(key, None)
+    partition.schedule.deadlines.trim(partition.is_open)
+    _tick(partition)
+
+
+def _hear_tick(partition: Partition) -> None:
+    """Let log time pass on a queue nobody writes to: counts only when everything in the queue was read."""
+    heard = partition.schedule.take_tick()
+    if heard <= partition.progress.row.queue_time:
+        return
+    try:
+        end = partition.owner.log.queue_end(partition.number)
+    except KafkaUnreachable:
+        return  # another tick follows in an hour
+    if end <= partition.read_to():
+        partition.progress.pass_time(heard)
+
+
+def _tick(partition: Partition) -> None:
+    """Ask for a tick on a queue that has been idle for long while tombstones wait for time to pass."""
+    owner, now = partition.owner, partition.owner.now
+    if not partition.schedule.wants_tick(now, partition.progress.row.queue_time, owner.periods.tick_after):
+        return
+    where = partition.number, owner.destinations.partitions(owner.name) or 1
+    command = to_partition(where, Tick(), owner.name, owner.new_conversation(), now)
+    record = owner.topics.commands, partition.number, command.key.encode(), encode_command(command), None
+    partition.outbox.produce(record)
