@@ -12,6 +12,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As where a script starts the tests with "&". What tests start would inherit it, and know nothing of Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Brokers and Sparks of tests live for minutes: optimizing their code would take a quarter of the tests' time.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 SHARED = {
     "tests/spark/": "spark",
     "tests/acceptance/test_spark.py": "spark",
@@ -31,7 +34,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
         file = item.nodeid.partition("::")[0]
         group = next((name for place, name in SHARED.items() if file.startswith(place)), file)
         item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=is_short)
     yield
+
+
+def is_short(item: pytest.Item) -> bool:
+    """Whether a test belongs to no group of ``SHARED``. The groups begin first: the longest would end alone."""
+    return not item.nodeid.startswith(tuple(SHARED))
 
 
 @pytest.hookimpl(wrapper=True)

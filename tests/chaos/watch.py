@@ -98,6 +98,8 @@ class Watch:
             self.owing.add((service, name))
 
     def _park(self, name: bytes, value: bytes) -> None:
+        if uuid_text(name[:16]) not in self._known:
+            return  # of another plan: its operators have decided
         row = rows.decode_park(value)
         if row.due == NEVER:
             self.news.append(Held(uuid_text(name[:16]), row.ticket))

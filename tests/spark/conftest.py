@@ -1,5 +1,6 @@
 """One Spark session for all tests that need one: it takes seconds to start."""
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -30,6 +31,14 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session("tests", cores=2, settings=SMALL)
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def plain_log() -> Iterator[None]:
+    """Take the loggers of PySpark's errors back: they write JSON, and teach it to the handler that pytest adds to them."""
+    yield
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        logging.getLogger(name).propagate = True
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from conversations.config import Kafka
 
 PAUSE = 2.0
 """Seconds until Spark is started again."""
-SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
+SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """Programs that live for minutes gain nothing from Java's second compiler."""
 
 

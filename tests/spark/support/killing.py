@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
-SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
+SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """Programs that live for seconds gain nothing from Java's second compiler."""
 LONGEST = 15.0
 """Seconds after which a run that is to be killed is killed at the latest; a session alone takes about five."""
