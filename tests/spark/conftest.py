@@ -1,11 +1,11 @@
 """One Spark session for all tests that need one: it takes seconds to start."""
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from conversations.config import Kafka
@@ -26,19 +26,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(PATIENCE))
 
 
+def pytest_runtest_makereport() -> None:
+    """Let the loggers of PySpark's errors propagate again, before the test's next phase.
+
+    PySpark stops them at each error. Pytest adds its handlers to a stopped logger, and these loggers make a handler
+    write JSON, for all tests to come.
+    """
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).propagate = True
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     session = spark_session("tests", cores=2, settings=SMALL)
     yield session
     session.stop()
-
-
-@pytest.fixture(autouse=True)
-def plain_log() -> Iterator[None]:
-    """Take the loggers of PySpark's errors back: they write JSON, and teach it to the handler that pytest adds to them."""
-    yield
-    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
-        logging.getLogger(name).propagate = True
 
 
 @pytest.fixture

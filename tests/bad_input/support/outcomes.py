@@ -33,9 +33,7 @@ def problems(place: Place, thrown: list[Thrown]) -> list[str]:
     """What is wrong with the account of all these records; nothing, if all is well."""
     letters = place.letters("shop")
     aside = {(event["topic"].rsplit(".", 1)[1], event["offset"]) for event in place.events("SET_ASIDE")}
-    events = {
-        row.event: len(place.events(row.event)) for row in {t.row.what: t.row for t in thrown}.values() if row.event
-    }
+    events = {event: len(place.events(event)) for event in {t.row.event for t in thrown} if event}
     told = [(e.prefix.conversation_id, e.code) for e in place.sent("web") if e.kind is Kind.ERROR]
     found = []
     for one in thrown:
