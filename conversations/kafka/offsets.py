@@ -9,7 +9,7 @@ through the group of its handle, which an administrative client has none of, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import chain
 from threading import Thread
@@ -33,6 +33,9 @@ Offsets = dict[Place, int]
 
 OPEN_FOR = 30.0
 """Seconds after which nobody waits any more for the end of an open transaction; three times a worker's own limit."""
+
+LED_WITHIN = 30.0
+"""Seconds that jobs and commands wait for the leader of a partition: a busy broker leads a new one only after many seconds."""
 
 WITH_ROW = "with the row"
 """Metadata of offsets that an owner commits: its partition's row is in the same transaction. A person who moves offsets writes none."""
@@ -97,9 +100,7 @@ def ask_offset(
         LogError: the partition does not exist or may not be described.
     """
     seconds = REQUEST_TIMEOUT if timeout is None else timeout
-    clients = chain(
-        [admin], iter(lambda: make_admin(kafka), None)
-    )  # the old one may go on asking where nobody leads any more
+    clients = _clients(kafka, admin)
 
     def ask() -> int:
         client = next(clients)  # held until it has answered: a client that is gone never does
@@ -162,17 +163,17 @@ class Ends:
 
     def first(self) -> Offsets:
         """Return the oldest offset that each partition still has."""
-        return self._ask(SPEC.earliest(), IsolationLevel.READ_UNCOMMITTED)
+        return self._ask(_Question(SPEC.earliest()))
 
     def since(self, millis: int) -> Offsets:
         """Return the offset of the first record of this time or later; the end where there is none."""
-        found = self._ask(SPEC.for_timestamp(millis), IsolationLevel.READ_UNCOMMITTED, -1)
+        found = self._ask(_Question(SPEC.for_timestamp(millis), least=-1))
         ends = self.decided() if min(found.values(), default=0) < 0 else found
         return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
 
     def decided(self) -> Offsets:
         """Return the offset before which every transaction is decided: committed, or aborted, for everybody."""
-        return self._ask(SPEC.latest(), IsolationLevel.READ_COMMITTED)
+        return self._ask(_Question(SPEC.latest(), IsolationLevel.READ_COMMITTED))
 
     def decided_by_now(self) -> Offsets:
         """Wait until everything that is in the log now is decided, and return up to where it is then.
@@ -183,7 +184,7 @@ class Ends:
         Raises:
             LogError: a transaction stays open.
         """
-        goal = self._ask(SPEC.latest(), IsolationLevel.READ_UNCOMMITTED)
+        goal = self._ask(_Question(SPEC.latest()))
         found = looked_for(
             self.decided,
             lambda now: all(now[place] >= offset for place, offset in goal.items()),
@@ -199,23 +200,8 @@ class Ends:
             )
         return found
 
-    def _ask(self, spec: Any, isolation: IsolationLevel, least: int = 0) -> Offsets:
-        """Ask for offsets, again while the broker says that it does not know just now, or an answer is below ``least``."""
-
-        def ask() -> Offsets:
-            if not self._places:
-                return {}
-            asked = {TopicPartition(*place): spec for place in self._places}
-            futures = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=REQUEST_TIMEOUT)
-            found = {(at.topic, at.partition): int(future.result().offset) for at, future in futures.items()}
-            if min(found.values(), default=0) < least:
-                raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, "an answer has no offset"))
-            return found
-
-        try:
-            return patiently(ask, REQUEST_TIMEOUT, again=is_unsure, pause=AGAIN)
-        except KafkaException as failure:
-            raise translated(self._kafka, "offsets cannot be listed", failure) from failure
+    def _ask(self, question: _Question) -> Offsets:
+        return _ask_offsets(self._kafka, self._admin, self._places, question)
 
 
 def partitions_of(kafka: Kafka, topics: Sequence[str]) -> list[Place]:
@@ -238,9 +224,46 @@ def ends_of(kafka: Kafka, places: Sequence[Place]) -> dict[Place, int]:
         KafkaUnreachable: no broker answered.
         LogError: a partition may not be described.
     """
-    admin = make_admin(kafka)
-    futures = {place: list_offset(admin, *place) for place in places}
-    return {place: offset_of(kafka, place[0], future) for place, future in futures.items()}
+    return _ask_offsets(kafka, make_admin(kafka), places, _Question(SPEC.latest()))
+
+
+class _Question(NamedTuple):
+    """Which offset of each partition is asked for."""
+
+    spec: Any
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    least: int = 0
+    """An answer below says that the broker does not know yet."""
+
+
+def _ask_offsets(kafka: Kafka, admin: AdminClient, places: Sequence[Place], question: _Question) -> Offsets:
+    """Ask for offsets, again while a broker says that it does not know just now.
+
+    Raises:
+        KafkaUnreachable: no broker answered.
+        KafkaNotReady: partitions had no leader for ``LED_WITHIN`` seconds.
+        LogError: a partition may not be described.
+    """
+    asked = {TopicPartition(*place): question.spec for place in places}
+    clients = _clients(kafka, admin)
+
+    def ask() -> Offsets:
+        client = next(clients)  # held until it has answered: a client that is gone never does
+        futures = client.list_offsets(asked, isolation_level=question.isolation, request_timeout=REQUEST_TIMEOUT)
+        found = {(at.topic, at.partition): int(future.result().offset) for at, future in futures.items()}
+        if min(found.values()) < question.least:
+            raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, "an answer has no offset"))
+        return found
+
+    try:
+        return patiently(ask, LED_WITHIN, again=is_unsure, pause=AGAIN) if asked else {}
+    except KafkaException as failure:
+        raise translated(kafka, "offsets cannot be listed", failure) from failure
+
+
+def _clients(kafka: Kafka, admin: AdminClient) -> Iterator[AdminClient]:
+    """Give a client for each attempt, after the first a new one: an old one may go on asking where nobody leads any more."""
+    return chain([admin], iter(lambda: make_admin(kafka), None))
 
 
 # -- consumer groups -------------------------------------------------------------------------------------------------

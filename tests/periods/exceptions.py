@@ -23,6 +23,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("ops/conversations_ops/broker/maven.py", "REQUEST_TIMEOUT"): EMBEDDED,
     ("ops/conversations_ops/broker/named.py", "STOP_TIMEOUT"): EMBEDDED,
     ("ops/conversations_ops/broker/server.py", "SETTINGS"): EMBEDDED,
+    ("conversations/kafka/offsets.py", "LED_WITHIN"): MACHINE,
     ("conversations/kafka/offsets.py", "OPEN_FOR"): MACHINE,
     ("ops/conversations_ops/demo/replay.py", "CONFIRMED_WITHIN"): MACHINE,
     ("conversations/kafka/restore.py", "STUCK_AFTER"): MACHINE,
