@@ -11,7 +11,7 @@ from typing import Any
 from conversations import Kafka, Service, WorkerSettings
 from conversations.crew import Crew
 from conversations.interpreter import relax
-from conversations.kafka.log import KafkaLog
+from conversations.kafka.connection import KafkaConnection
 from conversations.stores.rocksdb import RocksStores
 from conversations.worker import Worker
 
@@ -54,7 +54,7 @@ def serving(service: Service[Any], kafka: Kafka, directory: str, settings: Worke
     """Run a worker with its state in RocksDB, as ``conversations run`` does, until the block is left."""
     worker = WatchedWorker(
         service,
-        lambda: KafkaLog(kafka, service.name),
+        lambda: KafkaConnection(kafka, service.name),
         RocksStores(Path(directory) / service.name),
         settings=settings,
         namespace=kafka.namespace,

@@ -39,12 +39,12 @@ def kafka_worker(
     Raises:
         DeclarationError: the service has no handler for something that it may receive.
     """
-    from conversations.kafka.log import KafkaLog
+    from conversations.kafka.connection import KafkaConnection
 
     lifetime = service.longest_lifetime()
     return Worker(
         service,
-        lambda: KafkaLog(kafka, service.name, slot=settings.slot, periods=settings.periods, lifetime=lifetime),
+        lambda: KafkaConnection(kafka, service.name, slot=settings.slot, periods=settings.periods, lifetime=lifetime),
         _stores(state_directory, settings.periods),
         settings=settings,
         scheduler=Threads(settings.concurrency, service.name, loop=loop),
@@ -72,11 +72,11 @@ class Crew:
         self._workers = workers
         stage = Stage()
         for worker in workers:
-            worker.owner.share(stage)
+            worker.context.share(stage)
         address = f"{kafka.bootstrap}/{kafka.namespace}"
-        self._presences = [Presence(worker.owner, worker.partitions, address) for worker in workers]
+        self._presences = [Presence(worker.context, worker.partitions, address) for worker in workers]
         self._threads = [
-            threading.Thread(target=self._run, args=(worker,), name=f"{worker.owner.name}-worker", daemon=True)
+            threading.Thread(target=self._run, args=(worker,), name=f"{worker.context.name}-worker", daemon=True)
             for worker in workers
         ]
         self._failures: list[BaseException] = []
@@ -122,7 +122,7 @@ class Crew:
         """
         for worker in self._workers:
             if not worker.ready.wait(seconds):
-                raise ConversationError(f"service {worker.owner.name!r} did not start within {seconds:g} s")
+                raise ConversationError(f"service {worker.context.name!r} did not start within {seconds:g} s")
         self.raise_failure()
 
     def await_end(self) -> None:

@@ -12,8 +12,8 @@ from conversations.config import Kafka, Periods, WorkerSettings
 from conversations.crew import Crew
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
-from conversations.memory.log import MemoryLog
-from conversations.ports import CommandSink, Log
+from conversations.memory.connection import MemoryConnection
+from conversations.ports import CommandSink, Connection
 from conversations.protocol.contract import Contract
 from conversations.protocol.topics import COMMANDS
 from conversations.service import Service
@@ -87,11 +87,11 @@ def local(
         for service in everyone:
             broker.create_service(service.name, 1, service.declaration().retries)
         sink: CommandSink | None = MemoryCommands(broker, name)
-        open_log = _in_memory(broker)
+        connect = _in_memory(broker)
     else:
-        address, sink, open_log = kafka, None, _on_kafka(kafka, everyone, settings.periods)
+        address, sink, connect = kafka, None, _on_kafka(kafka, everyone, settings.periods)
     workers = [
-        Worker(service, open_log(service.name), MemoryStores(), settings=settings, namespace=address.namespace)
+        Worker(service, connect(service.name), MemoryStores(), settings=settings, namespace=address.namespace)
         for service in everyone
     ]
     with Crew(workers, address) as crew:
@@ -112,13 +112,15 @@ def _client_service(services: tuple[Service[Any], ...], initiates: Sequence[Cont
     return service
 
 
-def _in_memory(broker: MemoryBroker) -> Callable[[str], Callable[[], Log]]:
-    return lambda service: lambda: MemoryLog(broker, service)
+def _in_memory(broker: MemoryBroker) -> Callable[[str], Callable[[], Connection]]:
+    return lambda service: lambda: MemoryConnection(broker, service)
 
 
-def _on_kafka(kafka: Kafka, services: tuple[Service[Any], ...], periods: Periods) -> Callable[[str], Callable[[], Log]]:
+def _on_kafka(
+    kafka: Kafka, services: tuple[Service[Any], ...], periods: Periods
+) -> Callable[[str], Callable[[], Connection]]:
     from conversations.kafka.admin import apply
-    from conversations.kafka.log import KafkaLog
+    from conversations.kafka.connection import KafkaConnection
 
     apply(kafka, [service.declaration() for service in services], periods=periods)
-    return lambda service: lambda: KafkaLog(kafka, service, periods=periods)
+    return lambda service: lambda: KafkaConnection(kafka, service, periods=periods)

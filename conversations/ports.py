@@ -92,7 +92,7 @@ class Restore(Protocol):
 
 
 class Listener(Protocol):
-    """Told about ownership of queue partitions, always from inside ``Log.poll`` or ``Log.close``."""
+    """Told about ownership of queue partitions, always from inside ``Connection.poll`` or ``Connection.close``."""
 
     def assigned(self, partitions: Sequence[int]) -> None: ...
     def revoked(self, partitions: Sequence[int]) -> None:
@@ -102,7 +102,7 @@ class Listener(Protocol):
         """The partitions belong to somebody else already: discard."""
 
 
-class Log(Protocol):
+class Connection(Protocol):
     """One worker's connection to the topics of its service. Only the polling thread, which joined, calls it.
 
     Any thread may ask for ``partitions`` and ``look_at_catalog``, which lanes need to send and to admit dialogs; so they never use

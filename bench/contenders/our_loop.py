@@ -16,7 +16,7 @@ from bench.stopwatch import Stopwatch, report
 from bench.workload import Job
 from conversations import Contract, Dialog, Kafka, MessageType, Service, WorkerSettings
 from conversations.interpreter import relax
-from conversations.kafka.log import KafkaLog
+from conversations.kafka.connection import KafkaConnection
 from conversations.lanes import Inline
 from conversations.ports import ANY_SIZE, Record
 from conversations.stores.memory import MemoryStores
@@ -74,7 +74,7 @@ def typed_service() -> Service[Any]:
     return service
 
 
-class TimedLog(KafkaLog):
+class TimedConnection(KafkaConnection):
     """Starts the watch when the first record arrives; adds one comparison to each poll."""
 
     watch: Stopwatch
@@ -95,15 +95,15 @@ def make_worker(job: Job, service: Service[Any], watch: Stopwatch) -> Worker:
     """A worker with state in memory where the contender's name says so, else in RocksDB."""
     kafka = Kafka(job.bootstrap, namespace=job.space)
 
-    def open_log() -> KafkaLog:
-        log = TimedLog(kafka, ANSWERING)
-        log.watch = watch
-        return log
+    def connect() -> KafkaConnection:
+        connection = TimedConnection(kafka, ANSWERING)
+        connection.watch = watch
+        return connection
 
     settings = WorkerSettings(batch=job.workload.batch, concurrency=job.concurrency)
     return Worker(
         service,
-        open_log,
+        connect,
         MemoryStores() if "memory" in job.contender else RocksStores(Path(job.directory)),
         settings=replace(settings, **PATIENT) if job.profile else settings,
         scheduler=Inline() if job.profile and INLINE else None,

@@ -14,7 +14,7 @@ from bench.stopwatch import MARK
 from bench.workload import Job
 from conversations import Kafka, WorkerSettings
 from conversations.interpreter import relax
-from conversations.kafka.log import KafkaLog
+from conversations.kafka.connection import KafkaConnection
 from conversations.stores.rocksdb import RocksStores
 from conversations.worker import Worker
 
@@ -34,7 +34,7 @@ def make_worker(job: Job) -> TimedWorker:
     kafka = Kafka(job.bootstrap, namespace=job.space)
     return TimedWorker(
         our_loop.opaque_service(),
-        lambda: KafkaLog(kafka, our_loop.ANSWERING),
+        lambda: KafkaConnection(kafka, our_loop.ANSWERING),
         RocksStores(Path(job.directory)),
         settings=WorkerSettings(batch=job.workload.batch),
         namespace=job.space,

@@ -10,7 +10,7 @@ from bench.contenders import our_loop
 from bench.topics import Filling
 from conversations import Kafka, Service
 from conversations.kafka.admin import apply
-from conversations.kafka.log import KafkaLog
+from conversations.kafka.connection import KafkaConnection
 from conversations.protocol import rows
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.partition_row import PartitionRow, encode_partition
@@ -34,8 +34,8 @@ def identifiers(count: int) -> Iterator[UUID]:
 
 def partition_rows(kafka: Kafka, partitions: int) -> Iterator[Filling]:
     """The rows of partitions that were given back cleanly, with nothing read from their queues."""
-    log = KafkaLog(kafka, our_loop.ANSWERING)
-    ids = log.topic_ids()
+    connection = KafkaConnection(kafka, our_loop.ANSWERING)
+    ids = connection.topic_ids()
     topics = [service_topic(kafka.namespace, our_loop.ANSWERING, kind) for kind in ("queue", "commands", STATE)]
     queue, commands, state = (ids[topic] for topic in topics)
     row = PartitionRow(queue_id=queue, commands_id=commands, state_id=state, queue_time=_now())

@@ -97,7 +97,7 @@ class Transactions:
         self._writable.forget()
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> dict[int, int]:
-        """Append ``outs`` and the queue offsets in one transaction; see ``ports.Log.commit``."""
+        """Append ``outs`` and the queue offsets in one transaction; see ``ports.Connection.commit``."""
         if not offsets:
             # Without an offset no broker checks who owns the partition, and a zombie's timer step would commit.
             raise ValueError("a transaction needs the queue offset of every partition it touches")

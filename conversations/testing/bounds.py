@@ -22,7 +22,7 @@ def check(worker: Worker) -> None:
     """
     limits = worker.settings.limits
     for partition in worker.partitions.values():
-        where = f"partition {partition.number} of {worker.owner.name}"
+        where = f"partition {partition.number} of {worker.context.name}"
         if partition.waiting.bytes < 0:
             raise AssertionError(f"invariant 8 (bounded): {where} counts {partition.waiting.bytes} waiting bytes")
         if (
@@ -42,7 +42,7 @@ def check_at_rest(worker: Worker) -> None:
         AssertionError: a limit is passed, or the account of what waits is wrong.
     """
     for partition in worker.partitions.values():
-        where = f"partition {partition.number} of {worker.owner.name}"
+        where = f"partition {partition.number} of {worker.context.name}"
         kept = sum(len(rows.decode_waiting(row).value) for _, row in partition.outbox.scan(rows.WAITING))
         if kept != partition.waiting.bytes:
             raise AssertionError(
@@ -69,7 +69,7 @@ def _check_kept(partition: Partition, kind: bytes, kept: Kept) -> None:
         found[key[1:18]] = found.get(key[1:18], 0) + len(row)
     if (found, sum(found.values())) != (kept.of, kept.bytes):
         raise AssertionError(
-            f"invariant 8 (bounded): partition {partition.number} of {partition.owner.name} counts {kept.bytes} bytes of "
+            f"invariant 8 (bounded): partition {partition.number} of {partition.context.name} counts {kept.bytes} bytes of "
             f"rows {kind!r}, {kept.of}, and keeps {found}"
         )
 
@@ -102,7 +102,7 @@ def _check_endpoints(partition: Partition, where: str) -> None:
             raise AssertionError(
                 f"invariant 5 (nothing lost): {where} holds {endpoint.inbound.held}, its rows are {held}"
             )
-        if active.lane.items or endpoint.next_deadline() <= partition.owner.now:
+        if active.lane.items or endpoint.next_deadline() <= partition.context.now:
             continue
         if endpoint.firing and own + rows.TIMER not in partition.parking.retries:
             raise AssertionError(
@@ -133,7 +133,7 @@ def check_forgotten(worker: Worker) -> None:
         left = {name: len(what) for name, what in kept.items() if len(what)}
         if left:
             raise AssertionError(
-                f"invariant 8 (bounded): partition {partition.number} of {worker.owner.name} has forgotten its dialogs, "
+                f"invariant 8 (bounded): partition {partition.number} of {worker.context.name} has forgotten its dialogs, "
                 f"and keeps {left}"
             )
 

@@ -7,14 +7,14 @@ from typing import Any, Protocol
 
 from conversations.config import WorkerSettings
 from conversations.memory.clock import ManualClock
-from conversations.ports import Log, Stores
+from conversations.ports import Connection, Stores
 from conversations.protocol.endpoint import NEVER
 from conversations.service import Service
 from conversations.stores.memory import MemoryStores
 from conversations.testing import bounds
 from conversations.testing.broker import FaultyBroker
+from conversations.testing.connection import FaultyConnection
 from conversations.testing.faults import Chance, Crash
-from conversations.testing.log import FaultyLog
 from conversations.testing.process_clock import ProcessClock
 from conversations.testing.scheduler import SeededLanes
 from conversations.testing.stores import Disk
@@ -49,7 +49,7 @@ class Runner:
         self._asleep = 0
         self._world = world
         self._slot = f"{service.name}/{slot}"
-        self._log: FaultyLog | None = None
+        self._connection: FaultyConnection | None = None
         self._disk = Disk()
         self.clock = ProcessClock(world.clock, world.chance)
         self.worker = self._new()
@@ -57,7 +57,7 @@ class Runner:
     def _new(self) -> Worker:
         world = self._world
         self.clock.jump()
-        page: Callable[[], Any] = lambda: self.log.page  # noqa: E731 - of whichever connection there is then
+        page: Callable[[], Any] = lambda: self.connection.page  # noqa: E731 - of whichever connection there is then
         self.lanes = SeededLanes(world.chance, page, world.broker.ledger, world.failed)
         stores: Stores = self._disk if world.chance.faults.survive else MemoryStores()
         return Worker(
@@ -65,24 +65,26 @@ class Runner:
             scheduler=self.lanes, random=world.chance.random,
         )  # fmt: skip
 
-    def _connect(self) -> Log:
+    def _connect(self) -> Connection:
         world = self._world
-        self._log = FaultyLog(world.broker, self.service.name, self._slot, world.meanwhile, self.lanes.go_on)
-        return self._log
+        self._connection = FaultyConnection(
+            world.broker, self.service.name, self._slot, world.meanwhile, self.lanes.go_on
+        )
+        return self._connection
 
     @property
-    def log(self) -> FaultyLog:
+    def connection(self) -> FaultyConnection:
         """The worker's present connection."""
-        if self._log is None:
+        if self._connection is None:
             raise RuntimeError("no connection yet")
-        return self._log
+        return self._connection
 
     def step(self) -> int:
         """Let the worker do a step; return what moved: records read and transactions committed."""
         if self.stepping or self._sleeps():
             return 1
         self.clock.jump()
-        before, log = self.worker.counts.commits, self.log
+        before, connection = self.worker.counts.commits, self.connection
         self.stepping = True
         try:
             read = self.worker.step()
@@ -93,14 +95,14 @@ class Runner:
             self.stepping = False
         bounds.check(self.worker)
         # A worker that connected anew has everything before it again.
-        return read + self.worker.counts.commits - before + (self.log is not log)
+        return read + self.worker.counts.commits - before + (self.connection is not connection)
 
     def _sleeps(self) -> bool:
         chance = self._world.chance
         if not self._asleep and chance.happens(chance.faults.stall / 4):
             self._asleep = chance.random.randrange(1, SESSION)
             if chance.random.random() < 0.5:
-                self.log.declare_dead()
+                self.connection.declare_dead()
         if self._asleep:
             self._asleep -= 1
             return True
@@ -109,7 +111,7 @@ class Runner:
     def crash(self) -> None:
         """Kill the worker and start another: memory is lost, the log stays, the disk may."""
         chance, broker = self._world.chance, self._world.broker
-        dead, dead_lanes = self.log, self.lanes
+        dead, dead_lanes = self.connection, self.lanes
         if chance.faults.survive:
             self._disk.crash(survives=chance.random.random() < chance.faults.survive)
         self.worker = self._new()
@@ -130,13 +132,13 @@ class Runner:
 
     def busy(self) -> bool:
         """Say whether the next step would carry something on."""
-        return bool(self._asleep) or self.worker.busy() or not self.log.up_to_date()
+        return bool(self._asleep) or self.worker.busy() or not self.connection.up_to_date()
 
     def next_deadline(self) -> int:
         """When time alone has something for this worker to do."""
         times = [partition.next_deadline() for partition in self.worker.partitions.values()]
         if any(len(partition.waiting.delayed) for partition in self.worker.partitions.values()):
-            times += self.worker.owner.destinations.blocked.values()
+            times += self.worker.context.destinations.blocked.values()
         return min(times, default=NEVER)
 
     def remembers(self) -> bool:

@@ -86,7 +86,7 @@ class SeededLanes(Inline):
             partition = room._partition  # noqa: SLF001 - the kit looks inside
             if partition.gone:
                 return  # a zombie: whatever it met, nobody charges it
-            self._ledger.failed.add((partition.owner.name, UUID(dialog.id).bytes))
+            self._ledger.failed.add((partition.context.name, UUID(dialog.id).bytes))
         self._failed(failure)
 
     @staticmethod
@@ -106,5 +106,5 @@ class SeededLanes(Inline):
         if partition.gone:
             return  # a zombie: its results are refused
         prefix = envelope.prefix
-        entry = Handled(partition.owner.name, prefix.conversation_id, not prefix.from_initiator, envelope.seq)
+        entry = Handled(partition.context.name, prefix.conversation_id, not prefix.from_initiator, envelope.seq)
         self._page().note(partition.number, entry, dialog.attempt)

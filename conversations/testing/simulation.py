@@ -276,5 +276,5 @@ class Simulation(AbstractContextManager["Simulation"]):
             bounds.check_forgotten(runner.worker)
 
     def _check(self, *, at_rest: bool) -> None:
-        sides = {name: runners[0].worker.owner.sides for name, runners in self._runners.items()}
+        sides = {name: runners[0].worker.context.sides for name, runners in self._runners.items()}
         self._invariants.check(sides, at_rest=at_rest)

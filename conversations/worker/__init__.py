@@ -42,7 +42,7 @@ A ``Partition`` holds no state of its own but the endpoints in memory. Each part
 ``Residents``     endpoints in memory
 ================  ================================================================================
 
-All partitions of a worker share an ``Owner``. Its lock guards everything above: the polling thread holds it while it decides, and a
+All partitions of a worker share a ``Context``. Its lock guards everything above: the polling thread holds it while it decides, and a
 run holds it between two handlers.
 """
 

@@ -28,7 +28,7 @@ from conversations.ports import Record, Stores
 from conversations.protocol import rows
 from conversations.protocol.events import PartitionSetAside
 from conversations.protocol.partition_row import decode_partition
-from conversations.worker.owner import Owner
+from conversations.worker.context import Context
 from conversations.worker.partition import Partition
 from conversations.worker.restoring import Restoring
 
@@ -38,10 +38,10 @@ log = logging.getLogger("conversations.worker")
 class Assignment:
     """The partitions of one worker, and their records that were read and not taken."""
 
-    __slots__ = ("_owner", "_restoring", "_scheduler", "_stores", "backlog", "partitions")
+    __slots__ = ("_context", "_restoring", "_scheduler", "_stores", "backlog", "partitions")
 
-    def __init__(self, owner: Owner, stores: Stores, scheduler: Scheduler) -> None:
-        self._owner = owner
+    def __init__(self, context: Context, stores: Stores, scheduler: Scheduler) -> None:
+        self._context = context
         self._stores = stores
         self._scheduler = scheduler
         self.partitions: dict[int, Partition] = {}
@@ -79,7 +79,7 @@ class Assignment:
     def restore(self, numbers: Iterable[int]) -> None:
         """Restore partitions from now on; their records flow once the state is there."""
         for number in numbers:
-            self._restoring[number] = Restoring(number, self._owner, self._stores, self._scheduler)
+            self._restoring[number] = Restoring(number, self._context, self._stores, self._scheduler)
 
     def advance(self) -> list[Partition]:
         """Go on restoring; return the partitions that were opened."""
@@ -91,21 +91,21 @@ class Assignment:
         try:
             if (partition := restoring.advance()) is None:
                 return False
-            self._owner.log.open(number, restoring.positions)
+            self._context.connection.open(number, restoring.positions)
         except KafkaUnreachable as error:
-            log.warning("partition %d of %s is restored again, later: %s", number, self._owner.name, error)
+            log.warning("partition %d of %s is restored again, later: %s", number, self._context.name, error)
             restoring.begin_again()
             return False
         except InputLost as error:
             del self._restoring[number]
             restoring.stop()
-            self._owner.log.drop(number)
+            self._context.connection.drop(number)
             if restoring.partition is not None:
                 tell_aside(restoring.partition, error.why, restoring.committed)
             return False
         del self._restoring[number]
         self.partitions[number] = partition
-        log.info("partition %d of %s is open, %d rows restored", number, self._owner.name, restoring.rows)
+        log.info("partition %d of %s is open, %d rows restored", number, self._context.name, restoring.rows)
         return True
 
     # -- going --------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ class Assignment:
         """Forget partitions, and their backlog."""
         gone = set(numbers)
         self.backlog = [record for record in self.backlog if record.partition() not in gone]
-        with self._owner.lock:
+        with self._context.lock:
             for number in numbers:
                 restoring = self._restoring.pop(number, None)
                 if restoring is not None:
@@ -136,13 +136,13 @@ class Assignment:
 
     def build_anew(self, number: int) -> None:
         """Forget a partition, and restore it from its committed rows."""
-        self._owner.log.drop(number)
+        self._context.connection.drop(number)
         self.forget([number])
         self.restore([number])
 
     def set_aside(self, partition: Partition, why: str) -> None:
         """Stop a partition that a person must look at, and report it; its committed rows stay."""
-        with self._owner.lock:
+        with self._context.lock:
             self.partitions.pop(partition.number, None)
             position = _written_to(partition)
             partition.stop()
@@ -151,10 +151,10 @@ class Assignment:
 
 def tell_aside(partition: Partition, why: str, position: int) -> None:
     """Report a partition that was set aside; the group's offset is only the fence: the partition's row is not touched."""
-    log.error("partition %d of %s is set aside: %s", partition.number, partition.owner.name, why)
+    log.error("partition %d of %s is set aside: %s", partition.number, partition.context.name, why)
     record = partition.letters.event_record(PartitionSetAside(why))
     try:
-        partition.owner.log.commit([record], {partition.number: position})
+        partition.context.connection.commit([record], {partition.number: position})
     except (Fenced, Interrupted, DestinationFailed) as error:
         log.warning("the event could not be published: %s", error)
 

@@ -40,7 +40,7 @@ def take_effect(partition: Partition, order: Order, prepare: Callable[[Partition
         effect = prepare(partition, command)
         _remember(partition, command, order.log_time)
     except _Repeated:
-        partition.owner.counts.count_duplicate()
+        partition.context.counts.count_duplicate()
         if report:
             _report(partition, command)
     except LocalError as error:
@@ -87,7 +87,7 @@ def check_there(active: Active) -> None:
 
 
 def _check_age(partition: Partition, order: Order, command: Command) -> None:
-    life = partition.owner.periods.command_life
+    life = partition.context.periods.command_life
     oldest = max(order.log_time, partition.progress.row.queue_time) - life
     drawn = drawn_at(command.conversation_id) if isinstance(command.operations[0], Begin) else None
     if command.issued_at < oldest or (drawn is not None and drawn < oldest):
@@ -106,7 +106,7 @@ def _check_age(partition: Partition, order: Order, command: Command) -> None:
 def _remember(partition: Partition, command: Command, log_time: int) -> None:
     """Keep what makes a repetition harmless, for a day of log time."""
     for key in _keys(command):
-        until = max(partition.progress.row.queue_time, log_time) + partition.owner.periods.command_life
+        until = max(partition.progress.row.queue_time, log_time) + partition.context.periods.command_life
         partition.outbox.write(key, until.to_bytes(8, "big") + _content(command))
         partition.schedule.commands.add(until, key)
 

@@ -110,7 +110,7 @@ def _edit(partition: Partition, found: Park, item: Arrival, body: bytes) -> None
     receiver = active.side.receivers.get(envelope.message_type)
     if receiver is None:
         raise LocalError("only a message of the contract has a body that can be edited", code=codes.HANDLE_NOT_FOUND)
-    limit = partition.owner.settings.limits.body_bytes
+    limit = partition.context.settings.limits.body_bytes
     if len(body) > limit:
         raise body_too_large(len(body), limit)
     receiver[0].decode(body)

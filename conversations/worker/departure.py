@@ -25,7 +25,7 @@ def collect(partition: Partition) -> bool:
     partition.work.close_step()
     retention.sweep(partition)
     _pass_bound(partition)
-    if partition.owner.clock.warns():
+    if partition.context.clock.warns():
         _tell_clock(partition)
     if partition.work.suspicion is not None and partition.work.suspicion.announce():
         partition.progress.change()
@@ -40,7 +40,7 @@ def collect(partition: Partition) -> bool:
 
 
 def _tell_clock(partition: Partition) -> None:
-    seconds = partition.owner.clock.off / SECOND
+    seconds = partition.context.clock.off / SECOND
     log.warning("this machine's clock is off the log's by %+.1f s; the worker goes by the log's: set it right", seconds)
     partition.letters.event(ClockOff(round(seconds, 1)))
 
@@ -53,7 +53,7 @@ def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], No
         notices = partition.outbox.land(checkpoint)
     except CopyDamaged as error:  # others are half landed as well: everything in memory is to be forgotten
         raise InDoubt(f"what is committed cannot be kept: {error}") from error
-    partition.progress.heard(partition.owner.clock.now())  # the log's time since the first commit
+    partition.progress.heard(partition.context.clock.now())  # the log's time since the first commit
     if partition.work.suspicion is not None:
         partition.work.suspicion.committed()
     return notices
@@ -66,26 +66,26 @@ def withdraw(partition: Partition, failed: Failed) -> None:
 
 def pace(partition: Partition) -> None:
     """Hold the queue back while too many bytes wait in rows, and let it flow again once half of them are gone."""
-    limits = partition.owner.settings.limits
+    limits = partition.context.settings.limits
     if partition.gone:
         return
     waiting, parked = partition.waiting.bytes, partition.parking.in_the_way(is_paused=partition.input.paused)
     if not partition.input.paused and (waiting > limits.waiting_bytes or parked > limits.parked_bytes):
         partition.input.pause()
-        partition.owner.log.pause(partition.number)
+        partition.context.connection.pause(partition.number)
         partition.letters.event(QueuePaused(waiting_bytes=waiting, parked_bytes=parked))
     elif partition.input.paused and waiting < limits.waiting_bytes // 2 and parked <= limits.parked_bytes // 2:
         partition.input.resume()
         partition.letters.event(QueueResumed())
         if partition.work.suspicion is None or not partition.work.suspicion.taking.holds_queue:
-            partition.owner.log.resume(partition.number)
+            partition.context.connection.resume(partition.number)
 
 
 # -- endpoints -----------------------------------------------------------------------------------------------
 
 
 def _encode_endpoints(partition: Partition) -> None:
-    now, parking = partition.owner.now, partition.parking
+    now, parking = partition.context.now, partition.parking
     encoded: dict[bytes, bytes] = {}
     for active in partition.take_dirty():
         endpoint = active.endpoint
@@ -153,8 +153,8 @@ def _accept_early(partition: Partition, item: Arrival) -> None:
         return
     endpoint = active.endpoint
     if endpoint.state is State.CONVERSING and envelope.seq == endpoint.inbound.next and not endpoint.inbound.held:
-        limit = partition.owner.settings.limits.held_messages
-        endpoint.receive(envelope, partition.owner.now, limit)
+        limit = partition.context.settings.limits.held_messages
+        endpoint.receive(envelope, partition.context.now, limit)
         item.accept()
         partition.touch(active)
 

@@ -79,28 +79,28 @@ def _draft(partition: Partition, command: Command) -> Draft:
 
 
 def _begun(partition: Partition, known: Active, command: Command, begin: Begin) -> Active:
-    owner = partition.owner
+    context = partition.context
     check_service(begin.to_service)
     if begin.target_key:
         check_key(begin.target_key)
-    side = owner.sides.get((begin.contract, True))
+    side = context.sides.get((begin.contract, True))
     if side is None:
-        raise not_initiated(owner.name, begin.contract)
+        raise not_initiated(context.name, begin.contract)
     lifetime = begin.lifetime
     if lifetime < -1:
         raise lifetime_not_positive(lifetime)
     if lifetime == 0:
-        lives = side.contract.lives(owner.periods.lifetime)
+        lives = side.contract.lives(context.periods.lifetime)
         lifetime = -1 if lives is None else lives
     endpoint = Endpoint(
         command.conversation_id,
         initiator=True,
         contract=begin.contract,
-        service=owner.name,
+        service=context.name,
         peer=begin.to_service,
         key=command.key,
         peer_key=begin.target_key or command.key,
-        expires_at=NEVER if lifetime < 0 else later(owner.now, lifetime),
+        expires_at=NEVER if lifetime < 0 else later(context.now, lifetime),
     )
     active = Active(known.identity, known.lane)
     active.place(endpoint, side)

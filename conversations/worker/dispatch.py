@@ -91,11 +91,11 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
     first, or when the run counts no more. A lane that has something left is taken up again by the next step.
     """
     # The budget ends a run between two items: the bytes that a step writes have a limit, and lanes go on with the next step.
-    lock, brakes, breakdowns = partition.owner.lock, partition.owner.brakes, partition.owner.breakdowns
+    lock, brakes, breakdowns = partition.context.lock, partition.context.brakes, partition.context.breakdowns
     items, progress, item, run = lane.items, partition.progress, None, lane.run
     lock.acquire()
     try:
-        while items and not partition.gone and not partition.owner.budget.is_spent():
+        while items and not partition.gone and not partition.context.budget.is_spent():
             item, held_back = items[0], False
             # Three questions before anything is done: is a failure being looked for, has the item its turn, did our code fail with it?
             if breakdowns.careful:
@@ -179,7 +179,7 @@ def _carry_out(partition: Partition, order: Order) -> None:
 
     All but ticks and the switch take effect once (``commands``). Those two may be repeated: they say how things are to be.
     """
-    partition.owner.counts.count_command()
+    partition.context.counts.count_command()
     operations = order.command.operations
     if concerns_partition(order.command):
         partition_commands.carry_out(partition, order)
@@ -288,7 +288,7 @@ def _outcome(
         return None if failures.judge(partition, item, task, failure) else task
     if partition.progress.row.rollbacks:
         partition.progress.succeeded()  # only rollbacks in a row turn a queue off
-    brakes = partition.owner.brakes
+    brakes = partition.context.brakes
     if brakes.is_counting or brakes.peers or not brakes.well.get(active.endpoint.peer):
         failures.succeeded(partition, item, active.endpoint.peer)
     if partition.parking.retries:
@@ -311,7 +311,7 @@ def _keep_state(partition: Partition, active: Active, state: object) -> BaseExce
     Each handler got a fresh copy of the state. Only the copy of a handler that succeeded is encoded, and compared with what is kept: a
     handler that only reads costs no row.
     """
-    codec = partition.owner.service.state
+    codec = partition.context.service.state
     try:
         data = codec.encode(state)
     except (Exception, Verdict) as error:  # noqa: BLE001 - state is the application's: its encoding may raise anything
@@ -336,7 +336,7 @@ def check_time_limits(partition: Partition) -> None:
     now = time.monotonic()
     for lane, run in list(partition.work.slow.items()):
         if run.overdue(now):
-            with partition.owner.lock:
+            with partition.context.lock:
                 # Asked again: meanwhile it may have returned, and the next have begun.
                 if lane.run is run and run.overdue(now):
                     partition.work.abandon(run)
@@ -345,7 +345,7 @@ def check_time_limits(partition: Partition) -> None:
 
 def drain(partition: Partition, deadline: float) -> None:
     """Wait for the handlers that run, until ``deadline`` of the monotonic clock; what still runs then stays a row."""
-    with partition.owner.lock:
+    with partition.context.lock:
         runs = partition.work.runs
     for run in runs:
         while not run.done and time.monotonic() < deadline and run.mark is not None:

@@ -57,11 +57,11 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
     for member in members(failure):
         if isinstance(member, StateDamaged):
             raise member  # not the handler's doing
-    owner, active = partition.owner, task.active
-    owner.counts.count_failure()
+    context, active = partition.context, task.active
+    context.counts.count_failure()
     facts = {"conversation": uuid_text(active.identity[:16]), "attempt": item.attempts + 1}
     what = _what(item, task)
-    decision = decide(failure, item.attempts + 1, owner.service.poison, _subject(item, task))
+    decision = decide(failure, item.attempts + 1, context.service.poison, _subject(item, task))
     if (not isinstance(decision, Retry) or decision.counts) and _is_braked(partition, item, task, failure):
         return True
     if not isinstance(decision, Retry) or decision.counts:
@@ -75,17 +75,17 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
         log.warning("handler of %s failed (attempt %d): %s", what, item.attempts, text, extra=facts)
         return False
     log.warning("%s waits for its next attempt (%d failed): %s", what, item.attempts, text, extra=facts)
-    wait = max(decision.after + decision.jitter * owner.chance(), SOONEST) // timedelta(microseconds=1)
-    partition.parking.let_wait(item, task.without, later(owner.now, wait), text)
+    wait = max(decision.after + decision.jitter * context.chance(), SOONEST) // timedelta(microseconds=1)
+    partition.parking.let_wait(item, task.without, later(context.now, wait), text)
     return True
 
 
 def give_up_on_failed(partition: Partition, item: Item, task: Task, failure: Exception) -> None:
     """Apply the policy of a message around whose handler our own code failed; too many in a row turn the queue off."""
-    owner, row = partition.owner, partition.progress.row
-    owner.counts.count_failure()
+    context, row = partition.context, partition.progress.row
+    context.counts.count_failure()
     partition.progress.rolled_back()
-    limit = owner.settings.rollbacks
+    limit = context.settings.rollbacks
     if limit is not None and row.rollbacks >= limit and not row.off:
         by = f"{row.rollbacks} rollbacks in a row"
         switch.turn_off(partition, switch.ROLLBACKS, by, text_of(failure))
@@ -93,32 +93,32 @@ def give_up_on_failed(partition: Partition, item: Item, task: Task, failure: Exc
         return
     if not _is_braked(partition, item, task, failure):
         item.charge()
-        give_up(partition, item, task, failure, last(failure, owner.service.poison, _subject(item, task)))
+        give_up(partition, item, task, failure, last(failure, context.service.poison, _subject(item, task)))
 
 
 def give_up_on_killer(partition: Partition, item: Item, task: Task, died: ProcessDied) -> None:
     """Give up on a message that processes died of, without calling its handler."""
-    partition.owner.counts.count_failure()
+    partition.context.counts.count_failure()
     item.charge()
     log.error("giving up on %s without calling it: %s", task.handler.name, died)
-    give_up(partition, item, task, died, last(died, partition.owner.service.poison, _subject(item, task)))
+    give_up(partition, item, task, died, last(died, partition.context.service.poison, _subject(item, task)))
 
 
 def _is_braked(partition: Partition, item: Item, task: Task, failure: BaseException) -> bool:
     """While the brake is on, and when this failure puts it on, a message waits as if it had not been tried."""
-    owner, peer = partition.owner, task.active.endpoint.peer
+    context, peer = partition.context, task.active.endpoint.peer
     text = text_of(failure)
-    count = owner.brakes.failed(peer, task.active.identity, owner.now)
+    count = context.brakes.failed(peer, task.active.identity, context.now)
     if count:
         log.error(
             "%s: %d dialogs failed within a short time, the dialogs of %s go on one by one: %s",
-            owner.name,
+            context.name,
             count,
             peer,
             text,
         )
         partition.letters.event(BrakeOn(count, peer, text))
-    braked = peer in owner.brakes.peers
+    braked = peer in context.brakes.peers
     if braked:
         partition.parking.let_wait(item, task.without, rows.QUEUE_ON, text)
     return braked
@@ -126,12 +126,12 @@ def _is_braked(partition: Partition, item: Item, task: Task, failure: BaseExcept
 
 def succeeded(partition: Partition, item: Item, peer: str) -> None:
     """Count a handler that succeeded; the brake is off for a peer whose tried message did."""
-    owner = partition.owner
-    if owner.brakes.tries(item.park, peer):
-        owner.brakes.over(peer)
-        log.warning("%s: a message of %s was handled again, going on with all of them", owner.name, peer)
+    context = partition.context
+    if context.brakes.tries(item.park, peer):
+        context.brakes.over(peer)
+        log.warning("%s: a message of %s was handled again, going on with all of them", context.name, peer)
         partition.letters.event(BrakeOff(peer))
-    owner.brakes.succeeded(peer)
+    context.brakes.succeeded(peer)
 
 
 def _subject(item: Item, task: Task) -> Subject:

@@ -77,12 +77,12 @@ def receive(partition: Partition, item: Arrival) -> Task | None:
         return _wait_behind(partition, item, parked)
     # Held messages have limits in number and in bytes. Where the bytes are used up, the number that is held now is the limit.
     acked = endpoint.acked
-    limit = partition.owner.settings.limits.held_messages
+    limit = partition.context.settings.limits.held_messages
     if partition.waiting.held.bytes and _holds_enough(partition, active, envelope):
         limit = min(limit, len(endpoint.inbound.held))
-    reaction = endpoint.receive(envelope, partition.owner.clock.step_time, limit)
+    reaction = endpoint.receive(envelope, partition.context.clock.step_time, limit)
     partition.touch(active)
-    if endpoint.acked != acked and partition.owner.watchers:
+    if endpoint.acked != acked and partition.context.watchers:
         _tell_acknowledged(partition, endpoint)
     if reaction is Reaction.DELIVER:
         item.accept()
@@ -132,7 +132,7 @@ def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | No
     if reaction is Reaction.HOLD:
         partition.waiting.hold(active.identity, item.envelope.seq, encode_item(item))
     elif reaction is Reaction.DUPLICATE:
-        partition.owner.counts.count_duplicate()
+        partition.context.counts.count_duplicate()
     elif reaction is Reaction.OVERFLOW:
         return _overflow(partition, item)
     elif reaction is Reaction.RESEND:
@@ -149,7 +149,7 @@ def _holds_enough(partition: Partition, active: Active, envelope: Envelope) -> b
 
     The message that closes the gap is never one too many.
     """
-    limits, held = partition.owner.settings.limits, partition.waiting.held
+    limits, held = partition.context.settings.limits, partition.waiting.held
     if active.endpoint.state not in (State.STARTED_INBOUND, State.CONVERSING) or envelope.kind > Kind.END:
         return False
     return held.bytes >= limits.held_bytes or held.of.get(active.identity, 0) >= limits.dialog_bytes
@@ -166,7 +166,7 @@ def _overflow(partition: Partition, item: Arrival) -> Task | None:
         partition.letters.dead_letter(item, letters.HELD_AT_END, code=code.number)
         active.endpoint.gave_up_on()
     outbound.fail(partition, active, code, "Too many messages arrived ahead of a missing one.")
-    limit = partition.owner.settings.limits.held_messages
+    limit = partition.context.settings.limits.held_messages
     if item.envelope.seq - active.endpoint.inbound.next <= 2 * limit:
         active.endpoint.inbound.late(item.envelope.seq, limit)  # after the peer was told what is accepted
     return broken(partition, active)
@@ -237,12 +237,12 @@ def handled(partition: Partition, item: Arrival, body: object) -> None:
     reply's result; the client itself is told once that is committed.
     """
     active = item.active
-    partition.owner.counts.count_handled()
+    partition.context.counts.count_handled()
     active.endpoint.finished()
     partition.touch(active)
-    if not partition.owner.watchers:
+    if not partition.context.watchers:
         return
-    watcher = partition.owner.watchers.get(active.identity[:16])
+    watcher = partition.context.watchers.get(active.identity[:16])
     if watcher is None or not active.endpoint.initiator:
         return
     message_type = item.envelope.message_type
@@ -307,7 +307,7 @@ def due(partition: Partition, active: Active) -> list[Task]:
         refusal = undelivered.keep(partition, active.identity)
         if active.endpoint.state not in (State.ERROR, State.CLOSED):
             tasks.append(breach(partition, active, refusal.code, f"{refusal.code.description} {refusal.why}"))
-    for reason in active.endpoint.due(partition.owner.now):
+    for reason in active.endpoint.due(partition.context.now):
         partition.touch(active)
         if reason is Due.ACK:
             if active.endpoint.inbound.accepted > active.endpoint.told:
@@ -355,6 +355,6 @@ def _fired(partition: Partition, active: Active) -> None:
 
 def _tell_acknowledged(partition: Partition, endpoint: Endpoint) -> None:
     """Tell a client of this process that waits for it, once the step is committed."""
-    watcher = partition.owner.watchers.get(endpoint.conversation) if endpoint.initiator else None
+    watcher = partition.context.watchers.get(endpoint.conversation) if endpoint.initiator else None
     if watcher is not None:
         partition.outbox.notify(watcher.acknowledged)

@@ -90,7 +90,7 @@ def set_untaken_aside(partition: Partition, record: Record, why: str) -> None:
     """Keep a record that processes died of without looking into it: not even its headers are asked for."""
     offset = record.offset()
     log.error("a record of %s at %d is not taken: %s", record.topic(), offset, why)
-    if record.topic() == partition.owner.topics.queue:
+    if record.topic() == partition.context.topics.queue:
         partition.progress.skip(offset)
     else:
         partition.progress.take_command(offset)
@@ -119,14 +119,14 @@ def _check_unusual(envelope: Envelope) -> None:
 def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encoded: bytes) -> Active:
     """Find the endpoint of a record whose beginning is not known by heart, and check that it belongs there."""
     key = record.key()
-    owner = partition.owner
+    context = partition.context
     if not key or len(key) > KEY_BYTES:
         raise Inadmissible(Rule.KEY_SIZE)
-    count = owner.destinations.partitions(owner.name)
+    count = context.destinations.partitions(context.name)
     if count is not None and partition_of(key, count) != partition.number:
         raise Inadmissible(Rule.PARTITION, partition_of(key, count))
     prefix = envelope.prefix
-    if prefix.to_service != owner.name:
+    if prefix.to_service != context.name:
         raise Inadmissible(Rule.SERVICE, repr(prefix.to_service))
     try:
         text = key.decode()
@@ -144,7 +144,7 @@ def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encode
         _check_prefix(active, prefix)
     elif (
         active.tombstone is None
-        and prefix.accept_until > record.timestamp()[1] * MILLISECOND + owner.periods.clock_ahead
+        and prefix.accept_until > record.timestamp()[1] * MILLISECOND + context.periods.clock_ahead
     ):
         # Its tombstone would have to be kept as long: for ever, if the sender says so.
         raise Inadmissible(Rule.ACCEPT_UNTIL)
@@ -186,11 +186,11 @@ def take_command(partition: Partition, record: Record) -> None:
 
 
 def _into_lane(partition: Partition, record: Record, command: Command, key: bytes, value: bytes) -> None:
-    owner = partition.owner
-    count = owner.destinations.partitions(owner.name)
+    context = partition.context
+    count = context.destinations.partitions(context.name)
     if count is not None and partition_of(key, count) != partition.number:
         # Without its headers: a command has none, and these may be too large, or have names that nobody can write.
-        partition.outbox.produce((owner.topics.commands, partition_of(key, count), key, value, None))
+        partition.outbox.produce((context.topics.commands, partition_of(key, count), key, value, None))
         return
     active = _concerned(partition, command)
     log_time = record.timestamp()[1] * MILLISECOND
@@ -221,7 +221,7 @@ def restore_waiting(partition: Partition) -> None:
 def _waiting_item(partition: Partition, row: rows.WaitingRow) -> Arrival | Order:
     text = row.key.decode()
     record = row.topic, row.offset, row.log_time, row.key, row.header, row.value, row.accepted
-    if row.topic == partition.owner.topics.commands:
+    if row.topic == partition.context.topics.commands:
         command = decode_command(row.value)
         return Order(_concerned(partition, command), *record, command=command, attempts=row.attempts)
     envelope = decode(row.value)

@@ -45,8 +45,8 @@ from conversations.protocol.letters import (
 from conversations.protocol.limits import KEY_BYTES, RECORD_BYTES, sendable
 from conversations.protocol.rows import ParkRow
 from conversations.worker.active import Arrival, Order
+from conversations.worker.context import Context
 from conversations.worker.outbox import Outbox
-from conversations.worker.owner import Owner
 from conversations.worker.progress import Progress
 from conversations.worker.schedule import Schedule
 
@@ -76,11 +76,11 @@ class Leftover(NamedTuple):
 class Letters:
     """Writes the reports of one partition: dead letters, records set aside, and events."""
 
-    __slots__ = ("_number", "_outbox", "_owner", "_progress", "_schedule")
+    __slots__ = ("_context", "_number", "_outbox", "_progress", "_schedule")
 
-    def __init__(self, number: int, owner: Owner, outbox: Outbox, progress: Progress, schedule: Schedule) -> None:
+    def __init__(self, number: int, context: Context, outbox: Outbox, progress: Progress, schedule: Schedule) -> None:
         self._number = number
-        self._owner = owner
+        self._context = context
         self._outbox = outbox
         self._progress = progress
         self._schedule = schedule
@@ -96,7 +96,7 @@ class Letters:
         held: bool = False,
     ) -> None:
         """Keep a record that is given up on, in the next transaction; ``held``: its dialog waits for an operator."""
-        self._owner.counts.count_dead_letter()
+        self._context.counts.count_dead_letter()
         headers = self._source(item.topic, item.offset, reason)
         headers += _conversation(item)
         if code:
@@ -126,7 +126,7 @@ class Letters:
 
         ``headers`` are its own, None if they cannot be read: they are asked for once.
         """
-        self._owner.counts.count_set_aside()
+        self._context.counts.count_set_aside()
         topic, offset = record.topic(), record.offset()
         said_of_it = self._source(topic, offset, SET_ASIDE)
         said_of_it.append((EXCEPTION_MESSAGE, sendable(why, STACK_LIMIT).encode()))
@@ -137,7 +137,7 @@ class Letters:
     def _open(self, topic: str, offset: int) -> None:
         """Note that a letter is open: nobody has decided about it, and no dialog waits for the decision."""
         key = rows.letter_key(topic, offset)
-        until = max(self._progress.row.queue_time, self._owner.now) + self._owner.periods.letter_life
+        until = max(self._progress.row.queue_time, self._context.now) + self._context.periods.letter_life
         self._outbox.write(key, until.to_bytes(8, "big"))
         self._schedule.letters.add(until, key)
 
@@ -155,16 +155,16 @@ class Letters:
     def event(self, event: WorkerEvent) -> None:
         """Report something to the events topic, in the next transaction; to the log while that cannot be written to."""
         record = self.event_record(event)
-        if self._owner.topics.events in self._owner.destinations.blocked:
+        if self._context.topics.events in self._context.destinations.blocked:
             log.warning("an event could not be published: %s", (record[3] or b"").decode())
             return
         self._outbox.produce(record)
 
     def event_record(self, event: WorkerEvent) -> Produced:
         """Make the record that reports something to the events topic."""
-        owner = self._owner
-        value = encode_worker_event(Origin(owner.name, self._number, owner.now), event)
-        return owner.topics.events, 0, owner.name.encode(), value, None
+        context = self._context
+        value = encode_worker_event(Origin(context.name, self._number, context.now), event)
+        return context.topics.events, 0, context.name.encode(), value, None
 
     def _source(self, topic: str, offset: int, reason: str) -> Headers:
         return [
@@ -172,7 +172,7 @@ class Letters:
             (SOURCE_TOPIC, topic.encode()),
             (SOURCE_PARTITION, str(self._number).encode()),
             (SOURCE_OFFSET, str(offset).encode()),
-            (FAILED_AT, str(self._owner.now).encode()),
+            (FAILED_AT, str(self._context.now).encode()),
         ]
 
 

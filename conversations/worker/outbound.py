@@ -47,7 +47,7 @@ def apply(partition: Partition, draft: Draft) -> None:
         if not isinstance(party, Active):
             raise TypeError("a draft holds endpoints of its own partition")
         if draft.apart is not None and party.identity in draft.apart:
-            apart.setdefault(party.identity, (party, []))[1].append(aged(verb, partition.owner.now - at))
+            apart.setdefault(party.identity, (party, []))[1].append(aged(verb, partition.context.now - at))
         elif isinstance(verb, Send):
             send(partition, party, message_run(verb.message_type, verb.content_type), verb.body)
         else:
@@ -61,7 +61,7 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> Non
         case Begin():
             partition.groups.join(active)
             partition.actives[rows.other_side(active.identity)] = active
-            partition.owner.counts.count_begun()
+            partition.context.counts.count_begun()
             partition.touch(active)
         case End():
             end(partition, active)
@@ -86,7 +86,7 @@ def send(partition: Partition, active: Active, run: bytes, body: bytes) -> None:
     if number == 0 and endpoint.initiator:
         partition.transmission.begin(active)
     prefix = active.out or active.out_prefix()
-    value = encode_message(prefix, number, endpoint.acknowledge(), partition.owner.clock.stamp, run, body)
+    value = encode_message(prefix, number, endpoint.acknowledge(), partition.context.clock.stamp, run, body)
     partition.transmission.transmit(active, value)
     partition.touch(active)
 
@@ -120,7 +120,7 @@ def fail(partition: Partition, active: Active, code: Code, description: str = ""
 
 def acknowledge(partition: Partition, active: Active) -> None:
     """Transmit a dedicated ACK."""
-    value = encode_ack(active.out_prefix(), active.endpoint.acknowledge(), partition.owner.stamp)
+    value = encode_ack(active.out_prefix(), active.endpoint.acknowledge(), partition.context.stamp)
     partition.transmission.transmit(active, value)
 
 
@@ -128,7 +128,7 @@ def tell_skipped(partition: Partition, active: Active, number: int) -> None:
     """Tell the peer that its message was given up on and the dialog goes on without it."""
     said = Envelope(
         prefix_of(active.endpoint), Kind.ACK, NONE, active.endpoint.acknowledge(), NONE, (number,),
-        sent_at=partition.owner.now,
+        sent_at=partition.context.now,
     )  # fmt: skip
     partition.transmission.transmit(active, encode(said))
     partition.touch(active)
@@ -141,9 +141,9 @@ def ask_resend(partition: Partition, active: Active) -> None:
 
 def _say(partition: Partition, active: Active, said: Transmit) -> None:
     endpoint = active.endpoint
-    now = partition.owner.now
+    now = partition.context.now
     if said.kind is Kind.END:
-        value = encode_end(active.out_prefix(), said.seq, endpoint.acknowledge(), partition.owner.stamp)
+        value = encode_end(active.out_prefix(), said.seq, endpoint.acknowledge(), partition.context.stamp)
     else:
         ack = endpoint.inbound.accepted if said.kind is Kind.RESEND else endpoint.acknowledge()
         transmitted = endpoint.next_out - 1 if said.kind is Kind.ERROR else NONE
@@ -174,8 +174,8 @@ def remember(partition: Partition, active: Active, *, told: bool = True) -> None
     endpoint = active.endpoint
     partition.touch(active)
     if endpoint.state is State.CLOSED and active.tombstone is None:
-        owner = partition.owner
-        forget_at = max(endpoint.started_until, partition.progress.row.queue_time, owner.now) + owner.periods.grace
+        context = partition.context
+        forget_at = max(endpoint.started_until, partition.progress.row.queue_time, context.now) + context.periods.grace
         tombstone = rows.Tombstone(
             endpoint.key, endpoint.origin, forget_at, endpoint.inbound.accepted, endpoint.next_out - 1,
             endpoint.discarded, endpoint.dead_lettered, told=told, code=endpoint.error.code if endpoint.error else 0,
@@ -184,8 +184,8 @@ def remember(partition: Partition, active: Active, *, told: bool = True) -> None
         active.entomb(tombstone)
         partition.schedule.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
         partition.schedule.deadlines.forget_one()
-        partition.owner.counts.count_closed()
-    watcher = partition.owner.watchers.get(endpoint.conversation) if endpoint.initiator else None
+        partition.context.counts.count_closed()
+    watcher = partition.context.watchers.get(endpoint.conversation) if endpoint.initiator else None
     if watcher is not None and endpoint.state not in (State.STARTED_OUTBOUND, State.CONVERSING):
         over, error = watcher.over, endpoint.error
         partition.outbox.notify(lambda: over(error))
@@ -204,7 +204,7 @@ def finish_end(partition: Partition, active: Active) -> None:
 def close(partition: Partition, active: Active) -> None:
     """Treat the held envelopes of a finished endpoint as arrived after the end: messages are kept, an END is heard."""
     endpoint = active.endpoint
-    limit = partition.owner.settings.limits.held_messages
+    limit = partition.context.settings.limits.held_messages
     held = endpoint.release_held()
     for number in held:
         row = partition.waiting.take_held(active.identity, number)
@@ -212,7 +212,7 @@ def close(partition: Partition, active: Active) -> None:
             continue
         item = arrival_of(active, row)
         passed = number < endpoint.inbound.next  # by an ERROR
-        if passed or endpoint.receive(item.envelope, partition.owner.now, limit) is Reaction.DISCARD:
+        if passed or endpoint.receive(item.envelope, partition.context.now, limit) is Reaction.DISCARD:
             _keep_held(partition, item)
     if active.tombstone is not None and held:
         active.tombstone.hear(endpoint.inbound.accepted, endpoint.inbound.missing)
@@ -229,16 +229,18 @@ def _keep_held(partition: Partition, item: Arrival) -> None:
 
 
 def _command(partition: Partition, active: Active, operations: list[Operation]) -> None:
-    owner, own, endpoint = partition.owner, active.identity, active.endpoint
-    count = owner.destinations.partitions(owner.name)
+    context, own, endpoint = partition.context, active.identity, active.endpoint
+    count = context.destinations.partitions(context.name)
     if count is None:
-        raise LookupError(f"the catalog has no entry for {owner.name}, whose topics exist")
+        raise LookupError(f"the catalog has no entry for {context.name}, whose topics exist")
     key = endpoint.key.encode()
     for at in range(
         0, len(operations), OPERATIONS
     ):  # one after the other in one transaction: no less together than in one
         command = Command(
-            owner.new_conversation(), own[:16], True, endpoint.key, "", owner.name, owner.now,
+            context.new_conversation(), own[:16], True, endpoint.key, "", context.name, context.now,
             tuple(operations[at : at + OPERATIONS]),
         )  # fmt: skip
-        partition.outbox.produce((owner.topics.commands, partition_of(key, count), key, encode_command(command), None))
+        partition.outbox.produce(
+            (context.topics.commands, partition_of(key, count), key, encode_command(command), None)
+        )

@@ -16,7 +16,7 @@ Three rules hold here, and nowhere else:
 * A topic may refuse a record of a flight. ``withdraw`` takes the record out of the flight under way, and out of the next one as
   well: what its dialog said later must not overtake it. A row written in place of the record joins the flight the record was in.
 
-Everything is touched under ``Owner.lock``.
+Everything is touched under ``Context.lock``.
 """
 
 from __future__ import annotations

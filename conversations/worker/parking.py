@@ -40,9 +40,9 @@ from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import Kind
 from conversations.protocol.events import Outcome, Returned
 from conversations.worker.active import Active, Arrival, Deadline, Item, Park
+from conversations.worker.context import Context
 from conversations.worker.letters import Letters
 from conversations.worker.outbox import Outbox
-from conversations.worker.owner import Owner
 from conversations.worker.progress import Progress
 from conversations.worker.records import arrival_of, encode_item
 from conversations.worker.schedule import Schedule
@@ -60,14 +60,27 @@ class Parking:
     """The parked dialogs and waiting handlers of one partition."""
 
     __slots__ = (
-        "_changed", "_draining", "_letters", "_number", "_outbox", "_owner", "_progress", "_schedule", "_slice_left", "_work",
-        "braked_bytes", "bytes", "counted_bytes", "parks", "retries",
+        "_changed",
+        "_context",
+        "_draining",
+        "_letters",
+        "_number",
+        "_outbox",
+        "_progress",
+        "_schedule",
+        "_slice_left",
+        "_work",
+        "braked_bytes",
+        "bytes",
+        "counted_bytes",
+        "parks",
+        "retries",
     )  # fmt: skip
 
     def __init__(
         self,
         number: int,
-        owner: Owner,
+        context: Context,
         outbox: Outbox,
         progress: Progress,
         schedule: Schedule,
@@ -75,7 +88,7 @@ class Parking:
         work: Work,
     ) -> None:
         self._number = number
-        self._owner = owner
+        self._context = context
         self._outbox = outbox
         self._progress = progress
         self._schedule = schedule
@@ -132,7 +145,7 @@ class Parking:
 
         The turns come by the schedule, a slice in each step, so that a queue that was off for weeks does not fill one transaction.
         """
-        braked = self._owner.brakes.peers
+        braked = self._context.brakes.peers
         for parks in (self.parks, self.retries):
             for name, park in parks.items():
                 if park.row.due == rows.QUEUE_ON and park.peer not in braked:
@@ -145,7 +158,7 @@ class Parking:
 
     def holds_back(self, peer: str) -> bool:
         """Say whether no handler is called of a peer's dialogs: the queue is off, or the worker's brake is on for it."""
-        return bool(self._progress.row.off) or peer in self._owner.brakes.peers
+        return bool(self._progress.row.off) or peer in self._context.brakes.peers
 
     @property
     def waits(self) -> bool:
@@ -173,11 +186,11 @@ class Parking:
         """Let a message wait until ``due`` (microseconds), its dialog with it; ``NEVER``: until an operator decides."""
         own, found = item.active.identity, item.park
         if found is None:
-            found = self.parks[own] = Park(rows.ParkRow(since=self._owner.now, failure=failure))
+            found = self.parks[own] = Park(rows.ParkRow(since=self._context.now, failure=failure))
             self.append(found, item)
         else:
             if not found.row.failure:  # another message was the head before
-                found.begin(self._owner.now)
+                found.begin(self._context.now)
             self._outbox.write(_key(own, found.row.first), encode_item(item))
         self._wait(item.active, found, due, failure)
         self._changed.add(rows.PARK + own)
@@ -188,8 +201,8 @@ class Parking:
 
         Nothing reads that record back: the truth is the row. It is for people and for pipelines.
         """
-        wait = found.row.due - self._owner.now
-        topic = next((topic for delay, topic in self._owner.topics.retries if delay <= wait), None)
+        wait = found.row.due - self._context.now
+        topic = next((topic for delay, topic in self._context.topics.retries if delay <= wait), None)
         if topic is not None and found.wakes != NEVER:
             self._outbox.produce(
                 (topic, self._number, item.key, item.value, self._letters.retry_headers(item, found.row))
@@ -201,7 +214,7 @@ class Parking:
         key = active.identity + item.handler
         found = self.retries.get(key)
         if found is None:
-            found = self.retries[key] = Park(rows.ParkRow(since=self._owner.now), suspect=item.suspect)
+            found = self.retries[key] = Park(rows.ParkRow(since=self._context.now), suspect=item.suspect)
         found.attempted(item.attempts)
         self._wait(active, found, due, failure)
         self._changed.add(rows.RETRY + key)
@@ -219,7 +232,7 @@ class Parking:
         Each wait draws a new ticket: a decision made for the wait before comes too late.
         """
         found.fail(failure[:FAILURE_LIMIT], active.endpoint.peer)
-        found.wait(due, self._owner.now)
+        found.wait(due, self._context.now)
         self._look_in_time(active)
 
     # -- what arrives meanwhile ---------------------------------------------------------------------------------------------
@@ -232,14 +245,14 @@ class Parking:
         row, own, endpoint, size = found.row, item.active.identity, item.active.endpoint, len(item.value)
         is_end = item.envelope.kind is Kind.END
         if is_end:
-            endpoint.end_waits(item.envelope.seq, self._owner.now)
+            endpoint.end_waits(item.envelope.seq, self._context.now)
             if row.ended:
-                self._owner.counts.count_duplicate()
+                self._context.counts.count_duplicate()
                 return
         self._outbox.write(_key(own, row.next), encode_item(item))
         found.add(size, is_end=is_end, suspect=item.suspect)
         self.bytes += size
-        self.braked_bytes += size * (endpoint.peer in self._owner.brakes.peers)
+        self.braked_bytes += size * (endpoint.peer in self._context.brakes.peers)
         if row.next > row.first + 1 and not self.holds_back(endpoint.peer) and not found.waits_its_turn:
             self._count(found, 1, size)
         self._changed.add(rows.PARK + own)
@@ -255,12 +268,12 @@ class Parking:
         What waits, or waited, for a queue that is off is no failure of its dialog: the queue's input pauses instead. So it does for the
         brake, unless that would stop others whose messages are handled.
         """
-        brakes = self._owner.brakes
+        brakes = self._context.brakes
         if found.peer in brakes.peers and not self._progress.row.off and brakes.others_go_on:
-            return self.braked_bytes > self._owner.settings.limits.parked_bytes
+            return self.braked_bytes > self._context.settings.limits.parked_bytes
         if self.holds_back(found.peer) or found.waits_its_turn:
             return False
-        limits = self._owner.settings.limits
+        limits = self._context.settings.limits
         return found.row.counted > limits.parked_messages or self.counted_bytes > limits.parked_bytes
 
     def in_the_way(self, *, is_paused: bool) -> int:
@@ -269,7 +282,7 @@ class Parking:
         Behind a failure each dialog has its own limit, and may wait for weeks. What waits for the brake, while the messages of other
         peers are handled, has a limit as well: it is none of theirs.
         """
-        limit, brakes = self._owner.settings.limits.parked_bytes, self._owner.brakes
+        limit, brakes = self._context.settings.limits.parked_bytes, self._context.brakes
         self.braked_bytes = 0
         if self.bytes <= limit // 2:
             return 0
@@ -285,10 +298,10 @@ class Parking:
 
     def _knows_another(self) -> bool:
         """Look for a peer with a dialog here that has not been heard of yet: nothing says that its messages fail."""
-        well = self._owner.brakes.well
+        well = self._context.brakes.well
         for _, row in self._outbox.store.scan(rows.ENDPOINT):
             if not rows.is_tombstone(row) and (peer := rows.peer_of(row)) not in well:
-                self._owner.brakes.hear(peer, is_well=True)
+                self._context.brakes.hear(peer, is_well=True)
                 return True
         return False
 
@@ -304,7 +317,7 @@ class Parking:
 
     def take_due(self, active: Active) -> None:
         """Bring back what of an endpoint is to be tried again now."""
-        now = self._owner.now
+        now = self._context.now
         found = self.parks.get(active.identity)
         if found is not None and not found.taken and found.row.due <= now:
             found.take()
@@ -322,12 +335,12 @@ class Parking:
 
         When the step has taken on enough it is put off to the next one, in its order.
         """
-        if self._slice_left <= 0 or self._owner.budget.is_spent():
+        if self._slice_left <= 0 or self._context.budget.is_spent():
             self._draining.append((active.identity, found))
             return
         self._slice_left -= 1
         item = self.head(active, found)
-        self._owner.budget.spend(len(item.value))  # it is in memory, and written again if it fails again
+        self._context.budget.spend(len(item.value))  # it is in memory, and written again if it fails again
         item.take_up(found)
         self._work.suspect(item)
         self._work.follow(active.lane, item)
@@ -389,7 +402,7 @@ class Parking:
 
     def try_now(self, active: Active, found: Park, key: bytes) -> None:
         """Bring forward the next attempt, however long it would have been; ``key`` is that of its row."""
-        found.wait(self._owner.now, self._owner.now)
+        found.wait(self._context.now, self._context.now)
         self._look_in_time(active)
         self._changed.add(key)
 
@@ -431,7 +444,7 @@ class Parking:
             if data is not None and not (running and number == row.first):
                 self._settle(arrival_of(active, self._outbox.decoded(key, rows.decode_waiting, data)))
         self.bytes -= row.size
-        self.braked_bytes -= row.size * (found.peer in self._owner.brakes.peers)
+        self.braked_bytes -= row.size * (found.peer in self._context.brakes.peers)
         self._drop(self.parks, rows.PARK, active.identity)
 
     def _settle(self, item: Arrival) -> None:
@@ -445,7 +458,7 @@ class Parking:
             endpoint.gave_up_on()
         elif not item.accepted:
             # The peer's END, whose turn never came: this side has ended too, and now hears of it.
-            endpoint.receive(envelope, self._owner.now, self._owner.settings.limits.held_messages)
+            endpoint.receive(envelope, self._context.now, self._context.settings.limits.held_messages)
 
     def forget_retry(self, active: Active, handler: bytes, outcome: str) -> None:
         """A handler without a message has run, or is not to run any more."""

@@ -6,7 +6,7 @@ more, and results of handlers that still run for it are refused. Nothing compare
 An endpoint is in memory, in a row, or nowhere yet. ``find`` looks in this order, and leaves in memory what it found. Endpoints leave
 memory again when there are too many, a group at a time: two lanes for one group would handle it twice at a time.
 
-Everything here is touched under ``Owner.lock``: by the polling thread, and by lanes between handlers.
+Everything here is touched under ``Context.lock``: by the polling thread, and by lanes between handlers.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from conversations.protocol.endpoint import NEVER
 from conversations.protocol.partition_row import decode_partition
 from conversations.protocol.states import State
 from conversations.worker.active import Active
+from conversations.worker.context import Context
 from conversations.worker.groups import Groups
 from conversations.worker.letters import Letters
 from conversations.worker.outbox import Outbox
-from conversations.worker.owner import Owner
 from conversations.worker.parking import Parking
 from conversations.worker.progress import Progress
 from conversations.worker.queue_input import QueueInput
@@ -43,21 +43,21 @@ R = TypeVar("R")
 class Partition:
     """An owned partition of the service's queue."""
 
-    def __init__(self, number: int, owner: Owner, store: Store, scheduler: Scheduler) -> None:
+    def __init__(self, number: int, context: Context, store: Store, scheduler: Scheduler) -> None:
         self.number = number
-        self.owner = owner
-        self.outbox = Outbox(number, store, owner.budget, owner.topics.state, owner.topics.dead_letter)
+        self.context = context
+        self.outbox = Outbox(number, store, context.budget, context.topics.state, context.topics.dead_letter)
         self.progress = Progress()
         self.actives = Residents()
-        self.work = Work(number, owner.breakdowns, owner.stage, scheduler)
-        self.schedule = Schedule(owner.periods.step)
+        self.work = Work(number, context.breakdowns, context.stage, scheduler)
+        self.schedule = Schedule(context.periods.step)
         self.dirty: dict[Active, None] = {}
         """Endpoints whose rows are to be written, in the order they changed."""
         self.waiting = Waiting(self.outbox)
         self.groups = Groups(self.outbox, self.work, self)
-        self.transmission = Transmission(owner, self.outbox, self.waiting, self)
-        self.letters = Letters(number, owner, self.outbox, self.progress, self.schedule)
-        self.parking = Parking(number, owner, self.outbox, self.progress, self.schedule, self.letters, self.work)
+        self.transmission = Transmission(context, self.outbox, self.waiting, self)
+        self.letters = Letters(number, context, self.outbox, self.progress, self.schedule)
+        self.parking = Parking(number, context, self.outbox, self.progress, self.schedule, self.letters, self.work)
         self.input = QueueInput()
         self.gone = False
         """It belongs to somebody else: what still runs for it is refused."""
@@ -94,12 +94,12 @@ class Partition:
         return (active is not None and active.exists) or self.outbox.read(rows.ENDPOINT + own) is not None
 
     def _load(self, own: bytes, row: bytes) -> Active:
-        service = self.owner.name
+        service = self.context.name
         endpoint, constant = self.outbox.decoded(
             rows.ENDPOINT + own, lambda data: rows.decode_endpoint(own, data, service), row
         )
         active = Active(own, self.work.lane(endpoint.origin, endpoint.key))
-        side = self.owner.sides.get((endpoint.contract, endpoint.initiator))
+        side = self.context.sides.get((endpoint.contract, endpoint.initiator))
         if side is None:
             side = unknown_side(endpoint.contract, endpoint.initiator)  # only a temporary service gets here
         active.restore(endpoint, side, constant)
@@ -144,12 +144,12 @@ class Partition:
 
     def next_deadline(self) -> int:
         """When something may be due; NEVER when nothing is."""
-        soonest, probe = self.schedule.next(), self.owner.brakes.next_probe
+        soonest, probe = self.schedule.next(), self.context.brakes.next_probe
         return probe if soonest is None else min(soonest, probe)
 
     def pop_due(self, now: int) -> Iterator[Active]:
         """Yield endpoints whose deadline has passed, no more than a step reads records."""
-        for own in self.schedule.take(now, self.owner.settings.batch):
+        for own in self.schedule.take(now, self.context.settings.batch):
             active = self.find(rows.other_side(own), "", "")
             if not active.exists:
                 if active.tombstone is None:
@@ -164,7 +164,7 @@ class Partition:
     def wake(self) -> None:
         """Give a turn to every endpoint with something due: a parked message, or a deadline of its own."""
         self.parking.drain(self.find)
-        now = self.owner.now
+        now = self.context.now
         if self.next_deadline() > now:
             return
         for active in self.pop_due(now):
@@ -174,7 +174,7 @@ class Partition:
                 self.work.fall_due(active)
             else:
                 self.look_in_time(active)
-            if self.owner.budget.is_read():
+            if self.context.budget.is_read():
                 return  # the deadlines that are left are still there
 
     def is_open(self, own: bytes) -> bool:
@@ -197,8 +197,8 @@ class Partition:
             InputLost: topics were re-created, the row is gone or rows are damaged; a human must look.
             StateUpgradeError: newer code wrote state here.
         """
-        ids = self.owner.log.topic_ids()
-        queue_id, commands_id = ids[self.owner.topics.queue], ids[self.owner.topics.commands]
+        ids = self.context.connection.topic_ids()
+        queue_id, commands_id = ids[self.context.topics.queue], ids[self.context.topics.commands]
         row = self.outbox.read(rows.PARTITION)
         if row is None and committed is not None and committed > 0:
             raise InputLost(
@@ -207,13 +207,13 @@ class Partition:
         if row is not None:
             self.progress.restore(self.outbox.decoded(rows.PARTITION, decode_partition, row))
             self._check(queue_id, commands_id)
-            self.owner.clock.heard(self.progress.row.queue_time)
+            self.context.clock.heard(self.progress.row.queue_time)
         fresh = row is None
-        self.progress.belongs_to(queue_id, commands_id, ids[self.owner.topics.state])
-        ends = self.owner.log.queue_end(self.number), self.owner.log.commands_end(self.number)
-        self.progress.open(*ends, self.owner.clock.now())
+        self.progress.belongs_to(queue_id, commands_id, ids[self.context.topics.state])
+        ends = self.context.connection.queue_end(self.number), self.context.connection.commands_end(self.number)
+        self.progress.open(*ends, self.context.clock.now())
         if self.progress.row.unclean_starts:
-            suspicion = Suspicion(self.progress.row, self.owner.stage, self.owner.settings.deaths)
+            suspicion = Suspicion(self.progress.row, self.context.stage, self.context.settings.deaths)
             self.work.doubt(suspicion)
         else:
             self.progress.trust()
@@ -230,15 +230,15 @@ class Partition:
         ):
             if mine != theirs:
                 raise InputLost(self.number, f"the {what} topic was re-created: it is not the one the state belongs to")
-        if self.progress.row.state_version > self.owner.service.state.version:
+        if self.progress.row.state_version > self.context.service.state.version:
             raise StateUpgradeError(
-                f"service {self.owner.name!r}: stored state has version {self.progress.row.state_version}, this code "
-                f"{self.owner.service.state.version}"
+                f"service {self.context.name!r}: stored state has version {self.progress.row.state_version}, this code "
+                f"{self.context.service.state.version}"
             )
 
     def _check_declared(self, contract: str, initiator: bool) -> None:
-        service = self.owner.service
-        if (contract, initiator) not in self.owner.sides and not service.temporary:
+        service = self.context.service
+        if (contract, initiator) not in self.context.sides and not service.temporary:
             verb = "initiate" if initiator else "accept"
             raise DeclarationError(
                 f"service {service.name!r} has open dialogs under contract {contract!r}, which it does not {verb} any "
@@ -268,7 +268,7 @@ class Partition:
     def read_to(self) -> int:
         """Offset of the queue up to which everything was read, markers at its end included."""
         position = self.progress.row.queue
-        return position if self.input.is_behind else max(position, self.owner.log.queue_read_to(self.number))
+        return position if self.input.is_behind else max(position, self.context.connection.queue_read_to(self.number))
 
     def has_handled_the_past(self) -> bool:
         """True when everything from before the partition was opened is handled: records, rows, commands and deadlines."""
@@ -279,7 +279,7 @@ class Partition:
             and self.next_deadline() > self.progress.opened_at
             and self.read_to() >= self.progress.row.bound
             and not self.input.is_behind
-            and max(self.progress.row.commands, self.owner.log.commands_read_to(self.number))
+            and max(self.progress.row.commands, self.context.connection.commands_read_to(self.number))
             >= self.progress.commands_bound
             and not self.parking.keeps_suspicion
         )

@@ -73,4 +73,4 @@ def prepare_settling(partition: Partition, command: Command) -> Effect:
 
 
 def _name(partition: Partition, source: Source) -> str:
-    return letter_of(partition.owner.name, source.topic.lower(), partition.number, source.offset)
+    return letter_of(partition.context.name, source.topic.lower(), partition.number, source.offset)

@@ -31,18 +31,18 @@ NOT_A_RECORDS = (LogError, StateUpgradeError, DeclarationError)
 
 def failed(partition: Partition, item: Item | None, failure: BaseException) -> None:
     """Note a failure of a lane's own code: its record is at fault, unless it cannot be."""
-    owner = partition.owner
+    context = partition.context
     if partition.gone:
         return
     if isinstance(failure, Exception) and not isinstance(failure, NOT_A_RECORDS):
-        owner.breakdowns.blame(partition.number, "" if item is None else item.name, failure)
+        context.breakdowns.blame(partition.number, "" if item is None else item.name, failure)
     else:
-        owner.breakdowns.fail(failure, partition.number)
+        context.breakdowns.fail(failure, partition.number)
 
 
 def condemned(partition: Partition, item: Item) -> Condemned | None:
     """Say whether an item is not to be carried out, because our code failed with it before."""
-    breakdowns, key = partition.owner.breakdowns, (partition.number, item.name)
+    breakdowns, key = partition.context.breakdowns, (partition.number, item.name)
     found = breakdowns.condemned.get(key)
     if found is None:
         return None
@@ -67,7 +67,7 @@ def set_aside(partition: Partition, item: Item, found: Condemned) -> None:
         partition.letters.dead_letter(item, letters.COMMAND_REFUSED, failure=found.failure)
         partition.letters.event(CommandRefused(uuid_text(item.command.command_id), 0, why))
         return
-    partition.owner.counts.count_set_aside()
+    partition.context.counts.count_set_aside()
     partition.letters.dead_letter(item, letters.SET_ASIDE, failure=found.failure)
     partition.letters.event(SetAside(item.topic, item.offset, f"carrying it out failed: {why}"))
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from conversations.errors import DestinationFailed, LogError
 from conversations.ports import Produced
 from conversations.worker import departure
-from conversations.worker.owner import Owner
+from conversations.worker.context import Context
 from conversations.worker.partition import Partition
 from conversations.worker.undelivered import Failed
 
@@ -16,32 +16,32 @@ log = logging.getLogger("conversations.worker")
 
 
 def take_out(
-    owner: Owner, partitions: Sequence[Partition], outs: Sequence[Produced], error: DestinationFailed
+    context: Context, partitions: Sequence[Partition], outs: Sequence[Produced], error: DestinationFailed
 ) -> dict[int, str]:
     """Take records that cannot be written out of this transaction and the next; return the partitions that cannot go on, and why.
 
     Raises:
         LogError: a topic of the service's own takes nothing: without it there is no work.
     """
-    own = {topic: why for topic, why in error.topics.items() if topic in owner.topics.needed}
+    own = {topic: why for topic, why in error.topics.items() if topic in context.topics.needed}
     if own:
         raise LogError(f"the service's own topics refuse records: {'; '.join(f'{t}: {why}' for t, why in own.items())}")
     aside: dict[int, str] = {}
     for place, refused in error.records.items():
         topic, number, _, value, _ = outs[place]
-        if topic in {owner.topics.state, owner.topics.dead_letter}:
+        if topic in {context.topics.state, context.topics.dead_letter}:
             aside[number] = (
                 f"{topic} does not take a record of {len(value or b'')} bytes ({refused.why}): raise its "
                 "max.message.bytes, as 'conversations apply' does, and start again"
             )
     log.warning("records are refused, keeping them: %s", error)
     failed = Failed(error.topics, error.forbidden, {id(outs[place]): found for place, found in error.records.items()})
-    with owner.lock:
+    with context.lock:
         for topic in error.topics:
-            if not topic.startswith(owner.topics.retry_prefix):
-                owner.destinations.block(topic, owner.now)
+            if not topic.startswith(context.topics.retry_prefix):
+                context.destinations.block(topic, context.now)
         for partition in partitions:
             if partition.number not in aside:
                 departure.withdraw(partition, failed)
-        owner.topics.forget_retries(error.topics.keys())
+        context.topics.forget_retries(error.topics.keys())
     return aside

@@ -13,8 +13,8 @@ from conversations.protocol import events, rows
 from conversations.protocol.partition_row import decode_partition
 from conversations.units import SECOND
 from conversations.worker import intake
+from conversations.worker.context import Context
 from conversations.worker.membership import OUTAGE
-from conversations.worker.owner import Owner
 from conversations.worker.partition import Partition
 
 log = logging.getLogger("conversations.worker")
@@ -26,8 +26,8 @@ SLICE = 5_000
 class Restoring:
     """A partition whose state is being copied; begins again when Kafka was away meanwhile."""
 
-    def __init__(self, number: int, owner: Owner, stores: Stores, scheduler: Scheduler) -> None:
-        self._number, self._owner, self._stores, self._scheduler = number, owner, stores, scheduler
+    def __init__(self, number: int, context: Context, stores: Stores, scheduler: Scheduler) -> None:
+        self._number, self._context, self._stores, self._scheduler = number, context, stores, scheduler
         self.partition: Partition | None = None
         """Known from the first answer of Kafka on."""
         self._restore: Restore | None = None
@@ -77,11 +77,11 @@ class Restoring:
         restore.close()
         self.committed = restore.committed or 0
         self._check_fresh(partition, restore)
-        with self._owner.lock:
+        with self._context.lock:
             self.positions = partition.open(restore.committed)
             intake.restore_waiting(partition)
             if self._damage:
-                name = self._owner.name
+                name = self._context.name
                 log.error("partition %d of %s was restored from its topic alone: %s", self._number, name, self._damage)
                 partition.outbox.produce(partition.letters.event_record(events.CopyDamaged(self._damage)))
         return partition
@@ -94,7 +94,7 @@ class Restoring:
         queue = partition.outbox.decoded(rows.PARTITION, decode_partition, row).queue
         if queue < self.committed:
             raise StaleAnswer(
-                f"partition {self._number} of {self._owner.name} was restored up to offset {queue} of its queue, and "
+                f"partition {self._number} of {self._context.name} was restored up to offset {queue} of its queue, and "
                 f"{self.committed} is committed: a broker that is cut off from the others has answered"
             )
 
@@ -102,7 +102,7 @@ class Restoring:
         """Give up on answers that are no leader's of yesterday: a leader that was cut off is found out within a minute."""
         now = time.monotonic()
         self._stale_since = self._stale_since or now
-        if now - self._stale_since >= self._owner.periods.stale_after / SECOND:
+        if now - self._stale_since >= self._context.periods.stale_after / SECOND:
             self.committed = self._restore.committed or 0 if self._restore is not None else 0
             raise InputLost(
                 self._number, f"acknowledged records are lost, or old ones were put back: {error}"
@@ -110,11 +110,11 @@ class Restoring:
 
     def _begun(self) -> tuple[Partition, Restore]:
         if self.partition is None or self._restore is None:
-            state_id = self._owner.log.topic_ids()[self._owner.topics.state]
+            state_id = self._context.connection.topic_ids()[self._context.topics.state]
             store = self._stores.open(self._number, state_id)
             self._damage = store.damage or self._damage
-            self.partition = Partition(self._number, self._owner, store, self._scheduler)
-            self._restore = self._owner.log.restore(self._number, store.checkpoint())
+            self.partition = Partition(self._number, self._context, store, self._scheduler)
+            self._restore = self._context.connection.restore(self._number, store.checkpoint())
             self._copied = False
         return self.partition, self._restore
 

@@ -45,7 +45,7 @@ def _hear_tick(partition: Partition) -> None:
     if heard <= partition.progress.row.queue_time:
         return
     try:
-        end = partition.owner.log.queue_end(partition.number)
+        end = partition.context.connection.queue_end(partition.number)
     except KafkaUnreachable:
         return  # another tick follows in an hour
     if end <= partition.read_to():
@@ -54,10 +54,10 @@ def _hear_tick(partition: Partition) -> None:
 
 def _tick(partition: Partition) -> None:
     """Ask for a tick on a queue that has been idle for long while tombstones wait for time to pass."""
-    owner, now = partition.owner, partition.owner.now
-    if not partition.schedule.wants_tick(now, partition.progress.row.queue_time, owner.periods.tick_after):
+    context, now = partition.context, partition.context.now
+    if not partition.schedule.wants_tick(now, partition.progress.row.queue_time, context.periods.tick_after):
         return
-    where = partition.number, owner.destinations.partitions(owner.name) or 1
-    command = to_partition(where, Tick(), owner.name, owner.new_conversation(), now)
-    record = owner.topics.commands, partition.number, command.key.encode(), encode_command(command), None
+    where = partition.number, context.destinations.partitions(context.name) or 1
+    command = to_partition(where, Tick(), context.name, context.new_conversation(), now)
+    record = context.topics.commands, partition.number, command.key.encode(), encode_command(command), None
     partition.outbox.produce(record)

@@ -23,18 +23,18 @@ def count(partition: Partition, failure: BaseException) -> None:
     stored = partition.outbox.store.get(rows.PARTITION)
     if stored is None or partition.gone or partition.outbox.flying is not None or isinstance(failure, StateDamaged):
         return
-    owner, row = partition.owner, decode_partition(stored)
+    context, row = partition.context, decode_partition(stored)
     partition.progress.restore(row)
     partition.progress.rolled_back()
-    limit, was_on = owner.settings.rollbacks, not row.off
+    limit, was_on = context.settings.rollbacks, not row.off
     records: list[Produced] = []
     if limit is not None and row.rollbacks >= limit and was_on:
         by = f"{row.rollbacks} rollbacks in a row"
         switch.note(partition, switch.ROLLBACKS, by, f"{type(failure).__name__}: {failure}")
         records.append(switch.disabled(partition))
-    records.append((owner.topics.state, partition.number, rows.PARTITION, encode_partition(row), None))
+    records.append((context.topics.state, partition.number, rows.PARTITION, encode_partition(row), None))
     try:
-        owner.log.commit(records, {partition.number: row.queue})
+        context.connection.commit(records, {partition.number: row.queue})
     except (LogError, Fenced, Interrupted, DestinationFailed) as error:
         log.warning("the rollback of partition %d was not counted: %s", partition.number, error)
         return

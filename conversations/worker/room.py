@@ -21,24 +21,24 @@ class Room:
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
-        self.body_limit = partition.owner.settings.limits.body_bytes
+        self.body_limit = partition.context.settings.limits.body_bytes
         self.delayed = partition.waiting.delayed.of
 
     @property
     def now(self) -> int:
         """Time of the step, microseconds since the epoch."""
-        return self._partition.owner.now
+        return self._partition.context.now
 
     @property
     def lifetime(self) -> int:
         """Of dialogs whose contract names none, microseconds."""
-        return self._partition.owner.periods.lifetime
+        return self._partition.context.periods.lifetime
 
     def new_party(self, opener: Party, to: str, contract: Contract, expires_at: int, related: bool) -> Active:
         """Make the initiator endpoint of a new dialog, unknown to anybody before the draft is applied."""
-        owner = self._partition.owner
-        with owner.lock:
-            conversation = owner.new_conversation()
+        context = self._partition.context
+        with context.lock:
+            conversation = context.new_conversation()
         beginner = opener.endpoint
         key = beginner.key if related else uuid_text(conversation)
         lane = _lane(opener)
@@ -46,51 +46,51 @@ class Room:
             conversation,
             initiator=True,
             contract=contract.name,
-            service=owner.name,
+            service=context.name,
             peer=to,
             key=key,
             peer_key=key,
             expires_at=expires_at,
         )
-        with owner.lock:
+        with context.lock:
             if related and self._partition.groups.is_full(lane):
                 raise LocalError(f"group {key[:80]!r} has {GROUP_MEMBERS} dialogs: no more can be remembered together")
         if related:
             endpoint.join_group_of(lane.name[0])
         active = Active(conversation + b"\1", lane if related else Lane(("", key)))
-        active.place(endpoint, owner.sides[contract.name, True])
+        active.place(endpoint, context.sides[contract.name, True])
         return active
 
     def is_clogged(self, party: Party) -> bool:
         """Say whether so much waits for the party's destination that no more is taken until that takes some."""
         partition, own = self._partition, party.identity
-        owner, delayed = partition.owner, partition.waiting.delayed
-        if delayed.of.get(own, 0) >= owner.settings.limits.dialog_bytes:
+        context, delayed = partition.context, partition.waiting.delayed
+        if delayed.of.get(own, 0) >= context.settings.limits.dialog_bytes:
             return True
-        destinations = owner.destinations
+        destinations = context.destinations
         blocked = own in delayed.of or destinations.topic(party.endpoint.peer) in destinations.blocked
-        return blocked and delayed.bytes >= owner.settings.limits.delayed_bytes
+        return blocked and delayed.bytes >= context.settings.limits.delayed_bytes
 
     def members(self, party: Party) -> list[Party]:
         """Endpoints of the party's group that are not closed."""
-        with self._partition.owner.lock:
+        with self._partition.context.lock:
             return [*self._partition.groups.members(_active(party))]
 
     def opener(self, party: Party) -> Party:
         """The endpoint that opened the group."""
-        with self._partition.owner.lock:
+        with self._partition.context.lock:
             return self._partition.groups.opener(_active(party))
 
     def load_state(self, party: Party) -> Any:
         """Decode the state of the party's group afresh."""
         partition = self._partition
-        with partition.owner.lock:
+        with partition.context.lock:
             group = partition.groups.of(_lane(party))
-        return partition.owner.service.state.decode(group.state, group.version)
+        return partition.context.service.state.decode(group.state, group.version)
 
     def initiates(self, contract: Contract) -> bool:
         """Say whether the service declares that it begins dialogs under this contract."""
-        return self._partition.owner.service.initiates.get(contract.name) is contract
+        return self._partition.context.service.initiates.get(contract.name) is contract
 
 
 def _active(party: Party) -> Active:

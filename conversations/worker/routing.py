@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from conversations.errors import StateDamaged
 from conversations.ports import Record
 from conversations.worker import intake
-from conversations.worker.owner import Owner
+from conversations.worker.context import Context
 from conversations.worker.partition import Partition
 from conversations.worker.suspicion import Suspicion
 
 
 def route(
-    owner: Owner,
+    context: Context,
     partitions: Mapping[int, Partition],
     records: Sequence[Record],
     damaged: Callable[[StateDamaged], None],
@@ -22,7 +22,7 @@ def route(
 
     ``damaged`` is told at once of a partition that must be set aside: the records of others are read and must be taken.
     """
-    careful, budget, queue = owner.breakdowns.careful, owner.budget, owner.topics.queue
+    careful, budget, queue = context.breakdowns.careful, context.budget, context.topics.queue
     begun: set[int] = set()
     left: list[Record] = []
     records = _unread_first(partitions.values(), records)
@@ -55,7 +55,7 @@ def _give(partition: Partition, record: Record) -> bool:
     """Have a record taken, or let it wait; False when it does not fit there any more."""
     suspicion = partition.work.suspicion
     if suspicion is not None and _is_suspect(partition, suspicion, record):
-        if partition.input.unread if record.topic() == partition.owner.topics.queue else suspicion.taking.commands:
+        if partition.input.unread if record.topic() == partition.context.topics.queue else suspicion.taking.commands:
             return _let_wait(partition, suspicion, record)  # behind others of its topic
         left = suspicion.left
         if why := suspicion.killed_untaken(record):
@@ -65,7 +65,7 @@ def _give(partition: Partition, record: Record) -> bool:
         else:
             _take(partition, record)
         suspicion.taken(record, waits=suspicion.left > left)
-    elif partition.input.paused and record.topic() == partition.owner.topics.queue:
+    elif partition.input.paused and record.topic() == partition.context.topics.queue:
         partition.input.keep(record)
     else:
         _take(partition, record)
@@ -73,7 +73,7 @@ def _give(partition: Partition, record: Record) -> bool:
 
 
 def _take(partition: Partition, record: Record) -> None:
-    if record.topic() != partition.owner.topics.queue:
+    if record.topic() != partition.context.topics.queue:
         intake.take_command(partition, record)
     else:
         intake.take(partition, record)
@@ -83,7 +83,7 @@ def _is_suspect(partition: Partition, suspicion: Suspicion, record: Record) -> b
     """Say whether a record is from before an unclean start, or behind one that is, or was when it was announced."""
     if suspicion.may_take(record):
         return True
-    if record.topic() != partition.owner.topics.queue:
+    if record.topic() != partition.context.topics.queue:
         return record.offset() < partition.progress.commands_bound or bool(suspicion.taking.commands)
     if partition.input.paused:
         return False
@@ -91,9 +91,9 @@ def _is_suspect(partition: Partition, suspicion: Suspicion, record: Record) -> b
 
 
 def _let_wait(partition: Partition, suspicion: Suspicion, record: Record) -> bool:
-    waiting = partition.input.unread if record.topic() == partition.owner.topics.queue else suspicion.taking.commands
+    waiting = partition.input.unread if record.topic() == partition.context.topics.queue else suspicion.taking.commands
     partition.input.leave()
-    if len(waiting) >= partition.owner.settings.batch:
+    if len(waiting) >= partition.context.settings.batch:
         return False
     waiting.append(record)
     return True
@@ -101,7 +101,7 @@ def _let_wait(partition: Partition, suspicion: Suspicion, record: Record) -> boo
 
 def _look_at_waiting(partition: Partition, suspicion: Suspicion) -> None:
     """Let the oldest waiting records be announced, and pause their input meanwhile: unread records stay in Kafka."""
-    taking, flows, log = suspicion.taking, not partition.input.paused, partition.owner.log
+    taking, flows, log = suspicion.taking, not partition.input.paused, partition.context.connection
     suspicion.invite_records(partition.input.unread if flows else (), taking.commands)
     holds = bool(partition.input.unread) and flows
     if taking.hold_queue(holds=holds):

@@ -22,7 +22,7 @@ def admit(partition: Partition, item: Arrival) -> bool:
     """Create the target endpoint a record asks for, or refuse it."""
     active, envelope = item.active, item.envelope
     name = envelope.prefix.from_service
-    if partition.owner.destinations.is_invented(name):
+    if partition.context.destinations.is_invented(name):
         # There is no queue to answer to, nobody to be told once only, and nothing that a tombstone would remember it for.
         _set_aside(partition, item, told(Rule.SENDER, repr(name)))
         return False
@@ -30,11 +30,11 @@ def admit(partition: Partition, item: Arrival) -> bool:
         _unheard(partition, item)
         return False
     prefix = envelope.prefix
-    side = partition.owner.sides.get((prefix.contract, False)) if prefix.from_initiator else None
+    side = partition.context.sides.get((prefix.contract, False)) if prefix.from_initiator else None
     if not prefix.from_initiator or item.log_time >= prefix.accept_until:
         _refuse(partition, item, codes.NOT_CONVERSING)
         return False
-    if 0 <= prefix.expires_at <= partition.owner.now:
+    if 0 <= prefix.expires_at <= partition.context.now:
         _refuse(partition, item, codes.LIFETIME)  # its sender has been told so, or is now
         return False
     if side is None:
@@ -47,7 +47,7 @@ def admit(partition: Partition, item: Arrival) -> bool:
         prefix.conversation_id,
         initiator=False,
         contract=prefix.contract,
-        service=partition.owner.name,
+        service=partition.context.name,
         peer=prefix.from_service,
         key=item.key.decode(),
         peer_key=prefix.reply_key,
@@ -56,7 +56,7 @@ def admit(partition: Partition, item: Arrival) -> bool:
     endpoint.may_start_until(prefix.accept_until)
     active.place(endpoint, side, prefix)
     partition.groups.join(active)
-    partition.owner.counts.count_accepted()
+    partition.context.counts.count_accepted()
     return True
 
 
@@ -73,7 +73,7 @@ def _unheard(partition: Partition, item: Arrival) -> None:
 
 
 def _set_aside(partition: Partition, item: Arrival, why: str) -> None:
-    partition.owner.counts.count_set_aside()
+    partition.context.counts.count_set_aside()
     partition.letters.dead_letter(item, letters.SET_ASIDE, why=why)
     partition.letters.event(SetAside(item.topic, item.offset, why))
 
@@ -88,8 +88,10 @@ def _refuse(partition: Partition, item: Arrival, code: Code) -> None:
 
 def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int, *, dead_lettered: int = 0) -> None:
     """Remember that there is no such dialog, as long as its first message could still begin one."""
-    owner = partition.owner
-    forget_at = max(envelope.prefix.accept_until, partition.progress.row.queue_time, owner.now) + owner.periods.grace
+    context = partition.context
+    forget_at = (
+        max(envelope.prefix.accept_until, partition.progress.row.queue_time, context.now) + context.periods.grace
+    )
     numbers = Inbound()
     if envelope.seq != NONE:
         numbers.late(envelope.seq, BEFORE_THE_FIRST)
@@ -109,8 +111,8 @@ def late(partition: Partition, item: Arrival) -> None:
     if tombstone is None or envelope.kind not in (Kind.MESSAGE, Kind.END):
         return
     numbers = Inbound(tombstone.accepted + 1, Spans(tombstone.missing))
-    if not numbers.late(envelope.seq, partition.owner.settings.limits.held_messages):
-        partition.owner.counts.count_duplicate()
+    if not numbers.late(envelope.seq, partition.context.settings.limits.held_messages):
+        partition.context.counts.count_duplicate()
         return
     tombstone.hear(numbers.accepted, numbers.missing)
     if envelope.kind is Kind.MESSAGE:
@@ -144,16 +146,16 @@ def _error(code: Code) -> Transmit:
 
 def _answer(partition: Partition, item: Arrival, prefix: Prefix, said: Transmit, ack: int = NONE) -> None:
     """Send a system ERROR, or an ACK, for a conversation that has no endpoint here."""
-    owner = partition.owner
-    count = owner.destinations.partitions(prefix.from_service)
+    context = partition.context
+    count = context.destinations.partitions(prefix.from_service)
     if count is None:
         partition.letters.event(Unanswerable(prefix.from_service, said.code))
         return
     answer = Envelope(
         Prefix(
-            prefix.conversation_id, not prefix.from_initiator, prefix.contract, owner.name, prefix.from_service,
+            prefix.conversation_id, not prefix.from_initiator, prefix.contract, context.name, prefix.from_service,
             item.key.decode(), False, 0, prefix.expires_at,
         ),
-        said.kind, NONE, ack, NONE, sent_at=owner.now, code=said.code, description=said.description,
+        said.kind, NONE, ack, NONE, sent_at=context.now, code=said.code, description=said.description,
     )  # fmt: skip
     partition.transmission.answer(prefix.from_service, count, prefix.reply_key.encode(), encode(answer))

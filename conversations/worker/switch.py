@@ -27,7 +27,7 @@ def turn_off(partition: Partition, cause: str, by: str, reason: str, command: st
         note(partition, cause, by, reason)
         partition.outbox.notify(lambda: tell(partition))
         log.error(
-            "queue of %s, partition %d, is off: %s: %s", partition.owner.name, partition.number, by, row.off_reason
+            "queue of %s, partition %d, is off: %s: %s", partition.context.name, partition.number, by, row.off_reason
         )
     partition.outbox.produce(disabled(partition, command))
 
@@ -45,7 +45,7 @@ def turn_on(partition: Partition, by: str, reason: str, command: str) -> None:
     row = partition.progress.row
     if row.off:
         partition.progress.turn_on()
-        partition.parking.release(partition.owner.now)
+        partition.parking.release(partition.context.now)
     partition.letters.event(events.QueueEnabled(by=by, reason=reason, command=command))
 
 
@@ -58,15 +58,15 @@ def hold_back(partition: Partition, item: Item, handler: bytes) -> None:
 def note(partition: Partition, cause: str, by: str, reason: str) -> None:
     """Write down that the queue is off, and why."""
     short_by, short_reason = by[: letters.TEXT_LIMIT], reason[: letters.TEXT_LIMIT]
-    partition.progress.turn_off(cause, short_by, short_reason, partition.owner.now)
+    partition.progress.turn_off(cause, short_by, short_reason, partition.context.now)
 
 
 def tell(partition: Partition) -> None:
     """Call the service's hook; its exceptions are only logged."""
-    hook, row = partition.owner.service.queue_disabled, partition.progress.row
+    hook, row = partition.context.service.queue_disabled, partition.progress.row
     if hook is None or not row.off:
         return
     try:
-        hook(QueueDisabled(partition.owner.name, partition.number, row.off, row.off_by, row.off_reason))
+        hook(QueueDisabled(partition.context.name, partition.number, row.off, row.off_by, row.off_reason))
     except Exception:
-        log.exception("on_queue_disabled of %s failed", partition.owner.name)
+        log.exception("on_queue_disabled of %s failed", partition.context.name)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from conversations.poison import PoisonPolicy, waits
-from conversations.ports import Log
+from conversations.ports import Connection
 from conversations.protocol.topics import (
     COMMANDS,
     DEAD_LETTER,
@@ -53,7 +53,7 @@ class OwnTopics:
         """Topics without which there is no work."""
         return {self.state, self.commands, self.dead_letter}
 
-    def look_for_retries(self, connection: Log, policies: Sequence[PoisonPolicy]) -> None:
+    def look_for_retries(self, connection: Connection, policies: Sequence[PoisonPolicy]) -> None:
         """Find out which retry topics there are; without one the waits of policies are only in the state."""
         named = {
             retry_topic(self._namespace, self._service, delay_name(delay)): delay // timedelta(microseconds=1)

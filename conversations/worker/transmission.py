@@ -27,8 +27,8 @@ from conversations.protocol.envelope import HEADER_NAME, decode, encode, header_
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import partition_of
 from conversations.worker.active import Active, Endpoints
+from conversations.worker.context import Context
 from conversations.worker.outbox import Outbox
-from conversations.worker.owner import Owner
 from conversations.worker.waiting import Waiting
 
 
@@ -45,10 +45,10 @@ class Refusal(NamedTuple):
 class Transmission:
     """Sends the envelopes of one partition, and keeps an envelope while its destination takes no records."""
 
-    __slots__ = ("_endpoints", "_outbox", "_owner", "_waiting", "refused")
+    __slots__ = ("_context", "_endpoints", "_outbox", "_waiting", "refused")
 
-    def __init__(self, owner: Owner, outbox: Outbox, waiting: Waiting, endpoints: Endpoints) -> None:
-        self._owner = owner
+    def __init__(self, context: Context, outbox: Outbox, waiting: Waiting, endpoints: Endpoints) -> None:
+        self._context = context
         self._outbox = outbox
         self._waiting = waiting
         self._endpoints = endpoints
@@ -57,8 +57,8 @@ class Transmission:
 
     def begin(self, active: Active) -> None:
         """The first message of a dialog goes out now: until when it may begin the peer's endpoint counts from here."""
-        endpoint, now = active.endpoint, self._owner.now
-        endpoint.may_start_until(now + min(self._owner.periods.start_within, endpoint.expires_at - now))
+        endpoint, now = active.endpoint, self._context.now
+        endpoint.may_start_until(now + min(self._context.periods.start_within, endpoint.expires_at - now))
         active.forget_encoded()
 
     def transmit(self, active: Active, value: bytes) -> None:
@@ -66,8 +66,8 @@ class Transmission:
         if active.out_partition < 0 and not self._route(active):
             self.delay(active.identity, active.out_topic, active.out_key, value)
             return
-        if self._owner.destinations.blocked or self._waiting.delayed.of:
-            blocked = active.out_topic in self._owner.destinations.blocked
+        if self._context.destinations.blocked or self._waiting.delayed.of:
+            blocked = active.out_topic in self._context.destinations.blocked
             if blocked or active.identity in self._waiting.delayed.of:
                 self.delay(active.identity, active.out_topic, active.out_key, value)
                 return
@@ -76,20 +76,20 @@ class Transmission:
 
     def _route(self, active: Active) -> bool:
         """Find the partition of the peer's queue; False while nobody knows it."""
-        destinations, endpoint = self._owner.destinations, active.endpoint
+        destinations, endpoint = self._context.destinations, active.endpoint
         active.route(destinations.topic(endpoint.peer))
         if active.out_topic in destinations.blocked:
             return False
         count = destinations.partitions(endpoint.peer)
         if count is None:
-            destinations.block(active.out_topic, self._owner.now)
+            destinations.block(active.out_topic, self._context.now)
             return False
         active.route(active.out_topic, partition_of(endpoint.peer_key.encode(), count))
         return True
 
     def answer(self, service: str, count: int, key: bytes, value: bytes) -> None:
         """Append an envelope for a conversation that has no endpoint here; nothing waits for its delivery."""
-        topic = self._owner.destinations.topic(service)
+        topic = self._context.destinations.topic(service)
         headers = [(HEADER_NAME, header_of(value, tail_start(value)))]
         self._outbox.produce((topic, partition_of(key, count), key, value, headers))
 
@@ -114,10 +114,10 @@ class Transmission:
 
     def release(self) -> None:
         """Transmit the delayed envelopes of destinations that may be tried again; only these are looked at."""
-        delayed, blocked = self._waiting.delayed, self._owner.destinations.blocked
+        delayed, blocked = self._waiting.delayed, self._context.destinations.blocked
         for topic in [topic for topic in delayed.to if topic not in blocked]:
             waiting = delayed.to.pop(topic)
-            while waiting and topic not in blocked and not self._owner.budget.is_read():
+            while waiting and topic not in blocked and not self._context.budget.is_read():
                 own = next(iter(waiting))
                 del waiting[own]
                 if own in delayed.of and own not in self.refused:  # else its turn comes in its lane
@@ -131,18 +131,18 @@ class Transmission:
             self._release_answers(own)
             return
         peer = active.endpoint.peer
-        active.route(self._owner.destinations.topic(peer), active.out_partition)
+        active.route(self._context.destinations.topic(peer), active.out_partition)
         count = self._taken_up(own, active.out_topic, peer)
         if count is not None:
             self._release(active, partition_of(active.out_key, count))
 
     def _taken_up(self, own: bytes, topic: str, service: str) -> int | None:
         """Return the partition count of a destination that may be tried; None when its envelopes have to wait on."""
-        destinations = self._owner.destinations
+        destinations = self._context.destinations
         if topic not in destinations.blocked:
             if (count := destinations.partitions(service)) is not None:
                 return count
-            destinations.block(topic, self._owner.now)
+            destinations.block(topic, self._context.now)
         self._waiting.delayed.wait(own, topic)
         return None
 

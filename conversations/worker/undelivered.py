@@ -36,17 +36,17 @@ class Failed:
 
 def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
     """Turn refused records into rows, letters or log lines; the rest of ``outs`` stays."""
-    kept, owner = [], partition.owner
+    kept, context = [], partition.context
     for out in outs:
         topic, _, key, value, _ = out
         refused = failed.records.get(id(out))
         if refused is None and topic not in failed.topics and not _is_behind(partition, out):
             kept.append(out)
-        elif topic == owner.topics.events:
+        elif topic == context.topics.events:
             log.warning("an event could not be published: %s", (value or b"").decode("utf-8", "backslashreplace"))
-        elif topic == owner.topics.commands:
+        elif topic == context.topics.commands:
             _refuse_command(partition, out, refused)
-        elif not topic.startswith(owner.topics.retry_prefix):  # a retry topic only shows rows of the state
+        elif not topic.startswith(context.topics.retry_prefix):  # a retry topic only shows rows of the state
             partition.transmission.delay(value[IDENTITY], topic, key, value)
             if refused is not None:
                 code = codes.TOO_LARGE if refused.too_large else codes.INVALID
@@ -57,8 +57,8 @@ def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
 
 
 def _is_overdue(partition: Partition, value: bytes) -> bool:
-    owner = partition.owner
-    return owner.now - decode(value).sent_at >= owner.periods.refused_after
+    context = partition.context
+    return context.now - decode(value).sent_at >= context.periods.refused_after
 
 
 def _refuse_command(partition: Partition, out: tuple[Any, ...], refused: RefusedRecord | None) -> None:

@@ -1,7 +1,7 @@
 """The worker: it lives in steps, and each step is one Kafka transaction.
 
 **Threads.** One thread polls: it alone talks to Kafka, opens partitions and closes steps. Handlers run on other threads (``Threads``). What they
-asked for is carried out under ``owner.lock``, between two handlers of a lane. ``stop``, ``ready`` and ``counts`` are for any thread.
+asked for is carried out under ``context.lock``, between two handlers of a lane. ``stop``, ``ready`` and ``counts`` are for any thread.
 
 **A step** is told in ``step``, top down. It has two rules that are easy to break:
 
@@ -54,7 +54,7 @@ from conversations.errors import (
 )
 from conversations.lanes import Mark, Scheduler, Threads
 from conversations.memory.clock import SystemClock
-from conversations.ports import Clock, Log, Record, Stores, Unanswered
+from conversations.ports import Clock, Connection, Record, Stores, Unanswered
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import DEFAULT_NAMESPACE
 from conversations.service import Service
@@ -69,9 +69,9 @@ from conversations.worker import (
     undelivered,
 )
 from conversations.worker.assignment import Assignment
+from conversations.worker.context import Context
 from conversations.worker.counts import Counts
 from conversations.worker.membership import Membership, Phase
-from conversations.worker.owner import Owner
 from conversations.worker.partition import Partition
 from conversations.worker.readiness import Readiness
 
@@ -99,7 +99,7 @@ class Worker:
 
     Args:
         service: what to run; checked for completeness at once.
-        open_log: makes a connection to the service's topics; called again after an outcome in doubt.
+        connect: makes a connection to the service's topics; called again after an outcome in doubt.
         stores: where local copies of state live.
         settings: batch size, patience, limits.
 
@@ -110,7 +110,7 @@ class Worker:
     def __init__(
         self,
         service: Service[Any],
-        open_log: Callable[[], Log],
+        connect: Callable[[], Connection],
         stores: Stores,
         *,
         settings: WorkerSettings | None = None,
@@ -121,13 +121,13 @@ class Worker:
     ) -> None:
         sides = service.check()
         settings = settings or WorkerSettings()
-        self._open_log = open_log
-        self.owner = Owner(
-            service, sides, open_log(), clock or SystemClock(),
+        self._open_log = connect
+        self.context = Context(
+            service, sides, connect(), clock or SystemClock(),
             settings=settings, namespace=namespace, random=random or SystemRandom(),
         )  # fmt: skip
         self.scheduler = scheduler or Threads(settings.concurrency, service.name)
-        self.assignment = Assignment(self.owner, stores, self.scheduler)
+        self.assignment = Assignment(self.context, stores, self.scheduler)
         self._phase = Phase.STEPPING
         self._membership = Membership()
         self.stopping, self._stop_by = threading.Event(), float("inf")
@@ -136,7 +136,7 @@ class Worker:
     @property
     def settings(self) -> WorkerSettings:
         """Batch size, patience, limits."""
-        return self.owner.settings
+        return self.context.settings
 
     @property
     def ready(self) -> threading.Event:
@@ -151,7 +151,7 @@ class Worker:
     @property
     def counts(self) -> Counts:
         """Counts since the start."""
-        return self.owner.counts
+        return self.context.counts
 
     @property
     def joined(self) -> bool:
@@ -191,7 +191,7 @@ class Worker:
 
     def close(self) -> None:
         """Give the partitions back cleanly; harmless when done already."""
-        self.owner.log.close()
+        self.context.connection.close()
         self.scheduler.close()
 
     def step(self, timeout: float = 0.0) -> int:
@@ -209,13 +209,13 @@ class Worker:
             self.assignment.keep(records)  # opening commits, which may lose partitions, read on, or fail
             self._advance_restores()
             records = self.assignment.take_backlog()
-            with self.owner.lock:
+            with self.context.lock:
                 # Route: one time for everything in this step, and no more than the step's budget takes on.
-                self.owner.begin_step()
-                if self.owner.budget.begin() and any(partition.work.ready for partition in self.partitions.values()):
+                self.context.begin_step()
+                if self.context.budget.begin() and any(partition.work.ready for partition in self.partitions.values()):
                     self._put_back(records)  # what the last step took on and did not get to goes first
                 else:
-                    self._put_back(routing.route(self.owner, self.partitions, records, self._set_damaged_aside))
+                    self._put_back(routing.route(self.context, self.partitions, records, self._set_damaged_aside))
                     self._wake()
                 mark = self._start()
             # Run: quick handlers are done when the wait is over. Slow ones go on beside the next steps.
@@ -240,11 +240,11 @@ class Worker:
 
         At the first start an unreachable Kafka is an error, as its address may be wrong. Later it is an outage, which the worker outlives.
         """
-        self.owner.begin_step()
+        self.context.begin_step()
         began = time.monotonic()
         try:
-            self.owner.log.join(self)
-            self.owner.topics.look_for_retries(self.owner.log, self.owner.service.poison)
+            self.context.connection.join(self)
+            self.context.topics.look_for_retries(self.context.connection, self.context.service.poison)
         except KafkaUnreachable as error:
             if not self._membership.was_joined and not isinstance(error, KafkaNotReady):
                 raise
@@ -277,13 +277,13 @@ class Worker:
         elif self.busy():
             timeout = min(timeout, BUSY)
         soonest = min((p.next_deadline() for p in self.partitions.values()), default=NEVER)
-        timeout = max(0.0, min(timeout, (soonest - self.owner.clock.now()) / 1_000_000))
+        timeout = max(0.0, min(timeout, (soonest - self.context.clock.now()) / 1_000_000))
         try:
-            read = self.owner.hear(self.owner.log.poll(timeout, limit, self.settings.limits.step_bytes))
+            read = self.context.hear(self.context.connection.poll(timeout, limit, self.settings.limits.step_bytes))
             self.assignment.keep(read)  # not in one line: polling may lose partitions, and their records with them
         except InputLost as error:
             self._set_partition_aside(error.partition, error.why)
-        self.readiness.hear(self.owner.log.unanswered())
+        self.readiness.hear(self.context.connection.unanswered())
         return self.assignment.take_backlog()
 
     def _put_back(self, records: Sequence[Record]) -> None:
@@ -296,9 +296,9 @@ class Worker:
 
         Destinations come first: what they take again goes out before anything that is said in this step.
         """
-        owner = self.owner
-        owner.destinations.try_again(owner.now)
-        probes.wake(owner.brakes, self.partitions.values(), owner.now)
+        context = self.context
+        context.destinations.try_again(context.now)
+        probes.wake(context.brakes, self.partitions.values(), context.now)
         for partition in self.partitions.values():
             partition.wake()
             if partition.transmission.refused:
@@ -330,13 +330,13 @@ class Worker:
         Endpoints leave memory behind a commit only: until their rows are committed and landed, memory is the only place that has them.
         """
         chosen = [p for p in (partitions or self.partitions.values()) if not p.gone]
-        with self.owner.lock:
+        with self.context.lock:
             self._raise_failure()  # what its lane did until then is half done: nothing of it is committed
             flying = [partition for partition in chosen if closing.collect(partition)]
-            self.owner.budget.collected()
+            self.context.budget.collected()
         if flying:
             self._commit_flying(flying)
-        with self.owner.lock:
+        with self.context.lock:
             room = self.settings.limits.cached_endpoints // max(1, len(self.partitions))
             for partition in chosen:
                 partition.make_room(room, committed=partition in flying)
@@ -344,10 +344,10 @@ class Worker:
 
     def _raise_failure(self) -> None:
         """Raise a failure of a lane's own code for which no record is to blame: the worker ends."""
-        if self.owner.breakdowns.failure is not None:
-            if (partition := self.partitions.get(self.owner.breakdowns.failed_in)) is not None:
-                rollbacks.count(partition, self.owner.breakdowns.failure)
-            raise self.owner.breakdowns.failure
+        if self.context.breakdowns.failure is not None:
+            if (partition := self.partitions.get(self.context.breakdowns.failed_in)) is not None:
+                rollbacks.count(partition, self.context.breakdowns.failure)
+            raise self.context.breakdowns.failure
 
     def _commit_flying(self, flying: list[Partition]) -> None:
         """Commit the flights that have departed, land them, and call their notices without the lock.
@@ -364,8 +364,8 @@ class Worker:
         finally:
             self._phase = before
             self.readiness.end()
-        self.owner.counts.count_commit()
-        with self.owner.lock:
+        self.context.counts.count_commit()
+        with self.context.lock:
             notices = [notice for p in flying for notice in departure.landed(p, checkpoints.get(p.number))]
             for partition in flying:
                 departure.pace(partition)
@@ -377,7 +377,7 @@ class Worker:
 
         The record that is to blame is remembered here, and set aside when it comes again.
         """
-        for number in self.owner.breakdowns.take_broken():
+        for number in self.context.breakdowns.take_broken():
             if number in self.partitions:
                 self.assignment.build_anew(number)
                 self.readiness.look(works=False)
@@ -394,17 +394,17 @@ class Worker:
             outs = [out for flight in flights.values() for out in flight.outs]
             offsets = {number: flight.queue for number, flight in flights.items()}
             try:
-                return flying, self.owner.commit(outs, offsets)
+                return flying, self.context.commit(outs, offsets)
             except Fenced:
                 if self._phase is Phase.GIVING_BACK:
                     raise  # the partitions are lost already
-                self.owner.counts.count_fenced()
+                self.context.counts.count_fenced()
                 fences += 1
-                read = self.owner.log.poll(FENCED_PAUSE if fences > FENCES_AT_ONCE else 0, 1)
+                read = self.context.connection.poll(FENCED_PAUSE if fences > FENCES_AT_ONCE else 0, 1)
                 self.assignment.keep(read)  # not in one line: polling may lose partitions, and their records with them
             except DestinationFailed as error:
-                for number, why in refusals.take_out(self.owner, list(self.partitions.values()), outs, error).items():
-                    self.owner.log.drop(number)
+                for number, why in refusals.take_out(self.context, list(self.partitions.values()), outs, error).items():
+                    self.context.connection.drop(number)
                     self.assignment.set_aside(self.partitions[number], why)
             except Interrupted as error:
                 interrupted += 1
@@ -424,11 +424,11 @@ class Worker:
     def revoked(self, partitions: Sequence[int]) -> None:
         """Wait a moment for running handlers, commit what is finished, mark clean, let go; rows keep what still runs."""
         owned = self.assignment.owned(partitions)
-        if self._phase is Phase.STEPPING and self.owner.breakdowns.failure is None:
+        if self._phase is Phase.STEPPING and self.context.breakdowns.failure is None:
             deadline = time.monotonic() + self.settings.revocation.total_seconds()
             for partition in owned:
                 dispatch.drain(partition, deadline)
-                with self.owner.lock:
+                with self.context.lock:
                     partition.progress.give_back()
             self._phase = Phase.GIVING_BACK
             try:
@@ -441,8 +441,8 @@ class Worker:
 
     def lost(self, partitions: Sequence[int]) -> None:
         """Forget partitions that belong to somebody else; nothing of them is committed, and results that still come are refused."""
-        with self.owner.lock:
-            self.owner.breakdowns.forget(list(partitions))
+        with self.context.lock:
+            self.context.breakdowns.forget(list(partitions))
         self.assignment.forget(partitions)
 
     def _advance_restores(self) -> None:
@@ -461,7 +461,7 @@ class Worker:
 
         Its input is wrong, and not its rows: the topic was made anew, or records are gone that were not read.
         """
-        self.owner.log.drop(number)
+        self.context.connection.drop(number)
         if (partition := self.partitions.get(number)) is not None:
             self._commit([partition])
             self.assignment.set_aside(partition, why)
@@ -471,10 +471,10 @@ class Worker:
 
         What the step did of it is in memory alone, and goes with it. The other partitions of the step are committed by the next one.
         """
-        self.owner.log.drop(error.partition)
-        with self.owner.lock:
-            if self.owner.breakdowns.failure is error:
-                self.owner.breakdowns.forgive()
+        self.context.connection.drop(error.partition)
+        with self.context.lock:
+            if self.context.breakdowns.failure is error:
+                self.context.breakdowns.forgive()
         if error.of_a_copy:
             self.assignment.build_anew(error.partition)
             self.readiness.look(works=False)
@@ -497,7 +497,7 @@ class Worker:
         """
         self._membership.leave()
         try:
-            self.owner.log.close()
+            self.context.connection.close()
         except LogError as failure:
             log.warning("closing the old connection failed: %s", failure)
-        self.owner.reconnect(self._open_log())
+        self.context.reconnect(self._open_log())

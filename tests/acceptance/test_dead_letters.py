@@ -13,14 +13,14 @@ from conversations.kafka.follow import Follower
 from conversations_ops.operate.parked import parked_messages
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
 from tests.acceptance.support.command_line import Running
-from tests.acceptance.support.operator import Desk
+from tests.acceptance.support.operator import Terminal
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.timeout(240)]
 
 
 @pytest.fixture
-def desk(kafka: Kafka, tmp_path: Path) -> Iterator[Desk]:
+def terminal(kafka: Kafka, tmp_path: Path) -> Iterator[Terminal]:
     """The fragile service runs, and six dialogs of it wait for a decision behind their second entry."""
     apply(kafka, [asker.declaration(), fragile.declaration()], 2, 1)
     with Running(kafka, tmp_path, "fragile:fragile", "fragile:asker"), Client(asker, kafka) as client:
@@ -29,80 +29,80 @@ def desk(kafka: Kafka, tmp_path: Path) -> Iterator[Desk]:
                 for entry in ("1", text, "10", "0"):
                     dialog.send(Entry(text=entry))
         until(lambda: sum(it.behind for it in parked_messages(kafka, "fragile")) == 12)
-        yield Desk(kafka, tmp_path)
+        yield Terminal(kafka, tmp_path)
 
 
 def by_body(letters: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {json.loads(letter["body"])["text"]: letter for letter in letters}
 
 
-def test_the_operators_day(desk: Desk) -> None:
-    code, told = desk("dead-letters", "list")
+def test_the_operators_day(terminal: Terminal) -> None:
+    code, told = terminal("dead-letters", "list")
     assert code == 1, "something waits for a person"
     letters = by_body(told["letters"])
     assert sorted(letters) == ["five", "four", "one", "three", "two"]
     assert {(it["number"], it["behind"], it["attempts"], it["what"]) for it in letters.values()} == {(1, 2, 1, "Entry")}
-    with Follower(desk.kafka, [f"{desk.kafka.namespace}.fragile.retry.1h"]) as follower:
+    with Follower(terminal.kafka, [f"{terminal.kafka.namespace}.fragile.retry.1h"]) as follower:
         assert [b"later" in (record.value() or b"") for record in follower.to_the_end(30)] == [True]
-    (waits,) = desk("retries", "list")[1]["retries"]
+    (waits,) = terminal("retries", "list")[1]["retries"]
     assert (json.loads(waits["body"]), waits["held"]) == ({"text": "later"}, False)
 
     one, two, three, four, five = (letters[name]["letter"] for name in ("one", "two", "three", "four", "five"))
-    code, shown = desk("dead-letters", "show", one)
+    code, shown = terminal("dead-letters", "show", one)
     assert (code, shown["conversation"]) == (0, letters["one"]["conversation"])
     assert "ValueError" in shown["failure"]
 
     why = ("--reason", "INC-4711")
-    code, told = desk("dead-letters", "skip", one, "--dry-run")
+    code, told = terminal("dead-letters", "skip", one, "--dry-run")
     assert (code, told["done"], told["behind"]) == (0, False, 2)
-    assert len(desk.letters()) == 5, "a dry run changes nothing"
+    assert len(terminal.letters()) == 5, "a dry run changes nothing"
 
-    mended = desk.out / "mended.json"
+    mended = terminal.out / "mended.json"
     mended.write_text('{"text": "100"}')
-    wrong = desk.out / "wrong.json"
+    wrong = terminal.out / "wrong.json"
     wrong.write_text('{"text": 100}')
-    assert desk("dead-letters", "skip", one, *why)[0] == 0
-    code, told = desk("dead-letters", "edit", two, "--body", str(wrong), *why)
+    assert terminal("dead-letters", "skip", one, *why)[0] == 0
+    code, told = terminal("dead-letters", "edit", two, "--body", str(wrong), *why)
     assert code == 1
     assert "text" in told["error"]
-    assert desk("dead-letters", "edit", two, "--body", str(mended), *why)[0] == 0
-    assert desk("dead-letters", "end", three, "--code", "42", "--description", "No.", *why)[0] == 0
-    assert desk("dead-letters", "retry", four, *why)[0] == 0
-    until(lambda: by_body(desk.letters()).get("four", {}).get("attempts") == 2)
+    assert terminal("dead-letters", "edit", two, "--body", str(mended), *why)[0] == 0
+    assert terminal("dead-letters", "end", three, "--code", "42", "--description", "No.", *why)[0] == 0
+    assert terminal("dead-letters", "retry", four, *why)[0] == 0
+    until(lambda: by_body(terminal.letters()).get("four", {}).get("attempts") == 2)
 
-    left = by_body(desk.letters())
+    left = by_body(terminal.letters())
     assert sorted(left) == ["five", "four"], "skipped, mended, ended; one failed again, one was not touched"
-    code, told = desk("dead-letters", "retry", one, *why)
+    code, told = terminal("dead-letters", "retry", one, *why)
     assert code == 2
     assert "does not wait" in told["error"]
-    assert desk("dead-letters", "show", "nobody.queue-0-0")[0] == 2
-    assert desk("dead-letters", "list", "nobody")[0] == 2
+    assert terminal("dead-letters", "show", "nobody.queue-0-0")[0] == 2
+    assert terminal("dead-letters", "list", "nobody")[0] == 2
     assert five in {letter["letter"] for letter in left.values()}
 
 
-def test_what_an_operator_reads(desk: Desk) -> None:
-    listed = desk.text("dead-letters", "list", "fragile")
+def test_what_an_operator_reads(terminal: Terminal) -> None:
+    listed = terminal.text("dead-letters", "list", "fragile")
     assert listed.count("you decide") == 5
-    assert "\x1b" not in desk.text("retries", "list"), "a text from outside steers no terminal"
-    letter = desk.letters()[0]["letter"]
-    shown = desk.text("dead-letters", "show", letter)
+    assert "\x1b" not in terminal.text("retries", "list"), "a text from outside steers no terminal"
+    letter = terminal.letters()[0]["letter"]
+    shown = terminal.text("dead-letters", "show", letter)
     assert f"conversations dead-letters retry {letter}" in shown
     assert '{"text":' in shown
-    assert "--reason" in desk.text("dead-letters", "retry", letter)
+    assert "--reason" in terminal.text("dead-letters", "retry", letter)
 
 
 def test_nobody_is_there_to_decide(kafka: Kafka, tmp_path: Path) -> None:
     """The command is kept: it takes effect when the service runs again."""
     apply(kafka, [asker.declaration(), fragile.declaration()], 2, 1)
-    desk = Desk(kafka, tmp_path)
-    assert desk("dead-letters", "list") == (0, {"letters": []})
+    terminal = Terminal(kafka, tmp_path)
+    assert terminal("dead-letters", "list") == (0, {"letters": []})
     with Client(asker, kafka) as client, client.begin_dialog("fragile", SUMS) as dialog:
         dialog.send(Entry(text="one"))
         dialog.send(Entry(text="0"))
     with Running(kafka, tmp_path, "fragile:fragile", "fragile:asker"):
         until(lambda: len(parked_messages(kafka, "fragile")) == 1)
-    (letter,) = desk.letters()
-    code, told = desk("dead-letters", "skip", letter["letter"], "--reason", "INC-1", "--wait", "1")
+    (letter,) = terminal.letters()
+    code, told = terminal("dead-letters", "skip", letter["letter"], "--reason", "INC-1", "--wait", "1")
     assert code == 1
     assert "is it running?" in told["error"]
     with Running(kafka, tmp_path, "fragile:fragile", "fragile:asker"):

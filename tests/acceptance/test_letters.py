@@ -14,7 +14,7 @@ from conversations_ops.operate.open_letters import open_letters
 from conversations_ops.operate.parked import parked_messages
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
 from tests.acceptance.support.command_line import Running
-from tests.acceptance.support.operator import Desk
+from tests.acceptance.support.operator import Terminal
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -22,7 +22,7 @@ WHY = ("--reason", "INC-4711")
 
 
 @pytest.fixture
-def desk(kafka: Kafka, tmp_path: Path) -> Iterator[Desk]:
+def terminal(kafka: Kafka, tmp_path: Path) -> Iterator[Terminal]:
     """The fragile service runs, and two dialogs were ended behind their second entry: six letters are open."""
     apply(kafka, [asker.declaration(), fragile.declaration()], 2, 1)
     with Running(kafka, tmp_path, "fragile:fragile", "fragile:asker"), Client(asker, kafka) as client:
@@ -31,10 +31,10 @@ def desk(kafka: Kafka, tmp_path: Path) -> Iterator[Desk]:
                 for entry in ("1", text, "10", "0"):
                     dialog.send(Entry(text=entry))
         until(lambda: sum(it.behind for it in parked_messages(kafka, "fragile")) == 4)
-        desk = Desk(kafka, tmp_path)
+        terminal = Terminal(kafka, tmp_path)
         for it in parked_messages(kafka, "fragile"):
-            assert desk("dead-letters", "end", it.letter, *WHY)[0] == 0
-        yield desk
+            assert terminal("dead-letters", "end", it.letter, *WHY)[0] == 0
+        yield terminal
 
 
 def produce(kafka: Kafka, topic: str, value: bytes, headers: list[tuple[str, str | bytes | None]]) -> None:
@@ -43,38 +43,38 @@ def produce(kafka: Kafka, topic: str, value: bytes, headers: list[tuple[str, str
     assert producer.flush(10) == 0
 
 
-def test_letters_are_discarded_or_sent_again_on_a_new_dialog(desk: Desk) -> None:
-    kafka = desk.kafka
-    assert desk("dead-letters", "list") == (0, {"letters": []})
-    code, told = desk("dead-letters", "list", "fragile", "--detached")
+def test_letters_are_discarded_or_sent_again_on_a_new_dialog(terminal: Terminal) -> None:
+    kafka = terminal.kafka
+    assert terminal("dead-letters", "list") == (0, {"letters": []})
+    code, told = terminal("dead-letters", "list", "fragile", "--detached")
     assert code == 1
     letters = {json.loads(it["body"])["text"]: it for it in told["letters"]}
     assert len(told["letters"]) == 6
     one, two = letters["one"], letters["two"]
     assert one["reason"] == "parked-at-end"
-    assert "parked-at-end" in desk.text("dead-letters", "list", "--detached")
+    assert "parked-at-end" in terminal.text("dead-letters", "list", "--detached")
 
-    code, told = desk("dead-letters", "resubmit", one["letter"], "--dry-run")
+    code, told = terminal("dead-letters", "resubmit", one["letter"], "--dry-run")
     assert (code, told["done"], len(told["letters"])) == (0, False, 3)
-    (desk.out / "mended").touch()
-    code, told = desk("dead-letters", "resubmit", one["letter"], *WHY)
+    (terminal.out / "mended").touch()
+    code, told = terminal("dead-letters", "resubmit", one["letter"], *WHY)
     assert (code, told["service"], len(told["letters"])) == (0, "asker", 3)
     assert told["dialog"] != one["conversation"]
     left = open_letters(kafka, "fragile")
     assert {it.conversation for it in left} == {two["conversation"]}
     assert parked_messages(kafka, "fragile") == [], "its second entry is understood now"
-    code, told = desk("dead-letters", "resubmit", one["letter"], *WHY)
+    code, told = terminal("dead-letters", "resubmit", one["letter"], *WHY)
     assert code == 2
     assert "is not open" in told["error"]
 
-    code, told = desk("dead-letters", "discard", *(it.letter for it in left), *WHY)
+    code, told = terminal("dead-letters", "discard", *(it.letter for it in left), *WHY)
     assert (code, len(told["letters"])) == (0, 3)
-    assert desk("dead-letters", "list", "--detached") == (0, {"letters": []})
-    assert desk("dead-letters", "discard", two["letter"], *WHY)[0] == 2
+    assert terminal("dead-letters", "list", "--detached") == (0, {"letters": []})
+    assert terminal("dead-letters", "discard", two["letter"], *WHY)[0] == 2
 
 
-def test_letters_that_are_of_no_dialog(desk: Desk) -> None:
-    kafka = desk.kafka
+def test_letters_that_are_of_no_dialog(terminal: Terminal) -> None:
+    kafka = terminal.kafka
     topic = service_topic(kafka.namespace, "fragile", DEAD_LETTER)
     produce(kafka, topic, b"spring", [("kafka_dlt-original-topic", b"orders")])
     produce(kafka, topic, b"connect", [("__dlq.errors.topic", b"orders")])
@@ -88,14 +88,14 @@ def test_letters_that_are_of_no_dialog(desk: Desk) -> None:
     garbage = found[b"garbage"]
     assert (garbage.reason, garbage.topic) == ("set-aside", "commands")
     for verb in ("discard", "resubmit"):
-        code, told = desk("dead-letters", verb, found[b"spring"].letter, *WHY)
+        code, told = terminal("dead-letters", verb, found[b"spring"].letter, *WHY)
         assert code == 2
         assert "Spring Kafka" in told["error"]
-    code, told = desk("dead-letters", "resubmit", garbage.letter, *WHY)
+    code, told = terminal("dead-letters", "resubmit", garbage.letter, *WHY)
     assert code == 2
     assert "discarded" in told["error"]
-    assert desk("dead-letters", "discard", garbage.letter, *WHY)[0] == 0
-    assert desk("dead-letters", "discard", "fragile.queue-0-99999", *WHY)[0] == 2
-    assert desk("dead-letters", "discard", "nobody.queue-0-1", *WHY)[0] == 2
-    other = Desk(Kafka(kafka.bootstrap, namespace="elsewhere"), desk.out)
+    assert terminal("dead-letters", "discard", garbage.letter, *WHY)[0] == 0
+    assert terminal("dead-letters", "discard", "fragile.queue-0-99999", *WHY)[0] == 2
+    assert terminal("dead-letters", "discard", "nobody.queue-0-1", *WHY)[0] == 2
+    other = Terminal(Kafka(kafka.bootstrap, namespace="elsewhere"), terminal.out)
     assert other("dead-letters", "discard", garbage.letter, *WHY)[0] != 0, "a letter of another namespace"

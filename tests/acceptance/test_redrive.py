@@ -13,7 +13,7 @@ from conversations.protocol.topics import events_topic
 from conversations_ops.operate.parked import parked_messages
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
 from tests.acceptance.support.command_line import Running
-from tests.acceptance.support.operator import Desk
+from tests.acceptance.support.operator import Terminal
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -21,7 +21,7 @@ WHY = ("--reason", "INC-4711")
 
 
 @pytest.fixture
-def desk(kafka: Kafka, tmp_path: Path) -> Iterator[Desk]:
+def terminal(kafka: Kafka, tmp_path: Path) -> Iterator[Terminal]:
     """The fragile service runs; eight dialogs of it wait behind "one" and two behind "six", which nobody mends."""
     apply(kafka, [asker.declaration(), fragile.declaration()], 2, 1)
     with Running(kafka, tmp_path, "fragile:fragile", "fragile:asker"), Client(asker, kafka) as client:
@@ -31,7 +31,7 @@ def desk(kafka: Kafka, tmp_path: Path) -> Iterator[Desk]:
         for _ in range(2):
             begin(client, "six")
         until(lambda: sum(it.behind for it in parked_messages(kafka, "fragile")) == 20)
-        yield Desk(kafka, tmp_path)
+        yield Terminal(kafka, tmp_path)
 
 
 def begin(client: Client, text: str) -> None:
@@ -46,29 +46,29 @@ def told(kafka: Kafka, name: str) -> list[dict[str, object]]:
     return [event for event in found if event["event"] == name]
 
 
-def test_a_redrive_tries_a_few_first_and_leaves_later_letters_alone(desk: Desk) -> None:
-    kafka, file = desk.kafka, str(desk.out / "rd.json")
-    code, groups = desk("dead-letters", "list", "--by", "exception")
+def test_a_redrive_tries_a_few_first_and_leaves_later_letters_alone(terminal: Terminal) -> None:
+    kafka, file = terminal.kafka, str(terminal.out / "rd.json")
+    code, groups = terminal("dead-letters", "list", "--by", "exception")
     assert code == 1
     assert [(it["name"], it["letters"], it["behind"]) for it in groups["groups"]] == [("ValueError", 10, 20)]
-    assert "ValueError" in desk.text("dead-letters", "list", "--by", "type")
+    assert "ValueError" in terminal.text("dead-letters", "list", "--by", "type")
 
-    code, made = desk(
+    code, made = terminal(
         "redrive", "plan", "--service", "fragile", "--exception", "ValueError", "--canary", "2", "-o", file
     )
     assert (code, made["letters"], made["behind"]) == (0, 10, 20)
-    assert desk("redrive", "start", file, "--dry-run")[1]["done"] is False
-    code, ended = desk("redrive", "start", file, *WHY)
+    assert terminal("redrive", "start", file, "--dry-run")[1]["done"] is False
+    code, ended = terminal("redrive", "start", file, *WHY)
     assert (code, ended["end"]) == (1, "canary failed")
     assert ended["outcomes"]["came back"] == 1
     assert ended["outcomes"]["open"] == 9
-    assert desk("redrive", "start", file, *WHY)[0] == 2, "it was started: resume"
+    assert terminal("redrive", "start", file, *WHY)[0] == 2, "it was started: resume"
 
-    (desk.out / "mended").touch()
+    (terminal.out / "mended").touch()
     with Client(asker, kafka) as client:
         begin(client, "six")
     until(lambda: len(parked_messages(kafka, "fragile")) == 11)
-    code, ended = desk("redrive", "resume", file, *WHY)
+    code, ended = terminal("redrive", "resume", file, *WHY)
     assert code == 1
     assert ended["outcomes"]["handled"] == 7, ended
     assert ended["outcomes"]["came back"] == 3, "the first, and those nobody mended"
@@ -76,54 +76,54 @@ def test_a_redrive_tries_a_few_first_and_leaves_later_letters_alone(desk: Desk) 
     assert sorted(json.loads(it.body)["text"] for it in left) == ["one", "six", "six", "six"]
     assert sorted(it.returns for it in left) == [0, 1, 1, 1]
 
-    code, made = desk("redrive", "plan", "--max-returns", "1", "-o", file)
+    code, made = terminal("redrive", "plan", "--max-returns", "1", "-o", file)
     assert (made["letters"], made["left_out"]) == (1, 3)
-    assert desk("dead-letters", "skip", next(it.letter for it in left if not it.returns), *WHY)[0] == 0
-    code, ended = desk("redrive", "start", file, *WHY)
+    assert terminal("dead-letters", "skip", next(it.letter for it in left if not it.returns), *WHY)[0] == 0
+    code, ended = terminal("redrive", "start", file, *WHY)
     assert (code, ended["outcomes"]["changed"]) == (0, 1), "somebody decided meanwhile"
-    code, seen = desk("redrive", "watch", ended["redrive"])
+    code, seen = terminal("redrive", "watch", ended["redrive"])
     assert (code, seen["end"]) == (0, "done")
     assert {event["reason"] for event in told(kafka, "RESOLVED")} == {"INC-4711"}
     assert len(told(kafka, "REDRIVE_STARTED")) == 3
 
 
-def test_a_redrive_is_stopped_from_elsewhere_and_goes_on(desk: Desk) -> None:
-    kafka, file = desk.kafka, desk.out / "rd.json"
-    (desk.out / "mended").touch()
-    made = desk("redrive", "plan", "--until", "2100-01-01T00:00:00", "--canary", "1", "--rate", "0.2", "-o", str(file))[
-        1
-    ]
-    running = desk.start("redrive", "start", str(file), *WHY)
+def test_a_redrive_is_stopped_from_elsewhere_and_goes_on(terminal: Terminal) -> None:
+    kafka, file = terminal.kafka, terminal.out / "rd.json"
+    (terminal.out / "mended").touch()
+    made = terminal(
+        "redrive", "plan", "--until", "2100-01-01T00:00:00", "--canary", "1", "--rate", "0.2", "-o", str(file)
+    )[1]
+    running = terminal.start("redrive", "start", str(file), *WHY)
     until(lambda: told(kafka, "REDRIVE_PROGRESS") or running.poll() is not None)
-    assert desk("redrive", "stop", made["redrive"], *WHY)[0] == 0
+    assert terminal("redrive", "stop", made["redrive"], *WHY)[0] == 0
     out, _ = running.communicate(timeout=60)
     assert running.returncode == 1
     first = json.loads(out)
     assert first["end"] == "stopped"
     assert 1 <= first["outcomes"]["handled"] < 8
-    assert desk("redrive", "stop", made["redrive"], *WHY)[0] == 1, "it does not run"
+    assert terminal("redrive", "stop", made["redrive"], *WHY)[0] == 1, "it does not run"
     plan = json.loads(file.read_text())
     plan["care"]["rate"] = 100
     file.write_text(json.dumps(plan))
-    code, ended = desk("redrive", "resume", str(file), *WHY)
+    code, ended = terminal("redrive", "resume", str(file), *WHY)
     assert (code, ended["end"], ended["outcomes"]["handled"], ended["outcomes"]["came back"]) == (1, "done", 8, 2)
 
 
 def test_what_an_operator_may_get_wrong(kafka: Kafka, tmp_path: Path) -> None:
     apply(kafka, [asker.declaration(), fragile.declaration()], 2, 1)
-    desk = Desk(kafka, tmp_path)
+    terminal = Terminal(kafka, tmp_path)
     file = tmp_path / "rd.json"
-    assert desk("redrive", "plan", "--service", "nobody")[0] == 2
-    code, made = desk("redrive", "plan", "-o", str(file))
+    assert terminal("redrive", "plan", "--service", "nobody")[0] == 2
+    code, made = terminal("redrive", "plan", "-o", str(file))
     assert (code, made["letters"], made["plan"]) == (0, 0, None)
     assert not file.exists()
-    assert "no time" in desk.text("redrive", "plan", "--since", "yesterday")
+    assert "no time" in terminal.text("redrive", "plan", "--since", "yesterday")
     for name in ("start", "resume"):
-        assert desk("redrive", name, str(file), *WHY)[0] == 2
+        assert terminal("redrive", name, str(file), *WHY)[0] == 2
     for text in ("", "[]", "{}", '{"version": 2}', '{"version": 1, "letters": [1]}'):
         file.write_text(text)
-        code, answer = desk("redrive", "start", str(file), *WHY)
+        code, answer = terminal("redrive", "start", str(file), *WHY)
         assert code == 2, text
         assert "plan" in answer["error"]
-    assert desk("redrive", "watch", "rd-nobody")[0] == 2
-    assert desk("redrive", "stop", "rd-nobody", *WHY)[0] == 1
+    assert terminal("redrive", "watch", "rd-nobody")[0] == 2
+    assert terminal("redrive", "stop", "rd-nobody", *WHY)[0] == 1

@@ -108,24 +108,27 @@ def test_a_file_an_option_and_a_target_say_how_a_worker_works(kafka: Kafka, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", ["sink", "source"])
+@pytest.mark.parametrize("killed", ["sink", "source"])
 def test_a_killed_worker_loses_nothing_repeats_nothing_and_keeps_its_slot(
-    kafka: Kafka, counted: Client, tmp_path: Path, victim: str
+    kafka: Kafka, counted: Client, tmp_path: Path, killed: str
 ) -> None:
     with (
         Running(kafka, tmp_path, "counting:source", "--workers", "2", "--slot", "left") as source,
         Running(kafka, tmp_path, "counting:sink", "--workers", "2", "--slot", "right") as sink,
     ):
-        run = {"source": source, "sink": sink}[victim]
-        slots = {"source": ["left-1", "left-2"], "sink": ["right-1", "right-2"]}[victim]
+        run = {"source": source, "sink": sink}[killed]
+        slots = {"source": ["left-1", "left-2"], "sink": ["right-1", "right-2"]}[killed]
         source.ready()
         sink.ready()
         before = run.workers()
         assert sorted(before) == slots
         ids = count_up(counted, 30)
-        name = {"source": "echoes", "sink": "numbers"}[victim]
+        name = {"source": "echoes", "sink": "numbers"}[killed]
         target = str(before[slots[0]]["pid"])
-        until(lambda: sum(line[2] == target for line in written(tmp_path, name)) > 100, "the victim is at work")
+        until(
+            lambda: sum(line[2] == target for line in written(tmp_path, name)) > 100,
+            "the service to be killed is at work",
+        )
         os.kill(int(target), signal.SIGKILL)
         ids += count_up(counted, 30)
         until(lambda: not run.is_well(), "the page tells of the death")
@@ -139,7 +142,7 @@ def test_a_killed_worker_loses_nothing_repeats_nothing_and_keeps_its_slot(
         until(lambda: len(totals(tmp_path)) >= len(ids), "every dialog is counted to its end")
         assert totals(tmp_path) == complete(ids)
         assert written(tmp_path, "disorder") == []
-        unharmed = {"source": "numbers", "sink": "echoes"}[victim]
+        unharmed = {"source": "numbers", "sink": "echoes"}[killed]
         assert by_dialog(written(tmp_path, unharmed)) == {name: list(range(LENGTH)) for name in ids}
 
 

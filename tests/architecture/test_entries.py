@@ -19,7 +19,7 @@ from conversations import Dialog, Service, WorkerSettings
 from conversations.lanes import Inline
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
-from conversations.memory.log import MemoryLog
+from conversations.memory.connection import MemoryConnection
 from conversations.ports import Out
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
@@ -63,7 +63,7 @@ def test_one_envelope_enters_few_functions() -> None:
 
     worker = Worker(
         service,
-        lambda: MemoryLog(broker, our_loop.ANSWERING),
+        lambda: MemoryConnection(broker, our_loop.ANSWERING),
         MemoryStores(),
         settings=WorkerSettings(batch=BATCH),
         scheduler=Inline(),

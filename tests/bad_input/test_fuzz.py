@@ -73,12 +73,12 @@ def test_a_worker_takes_any_stream_of_records_between_healthy_ones(number: int) 
     with Simulation(shop(), web(), partitions=PARTITIONS, raise_failures=False) as sim:
         place = Memory(sim)
         healthy = [stranger(place.now(), Random(f"{number} healthy {n}")) for n in range(3)]
-        victims = [stranger(place.now(), Random(f"{number} victim {n}")) for n in range(8)]
-        place.throw("web", COMMANDS, [begin(one) for one in healthy + victims])
+        others = [stranger(place.now(), Random(f"{number} other {n}")) for n in range(8)]
+        place.throw("web", COMMANDS, [begin(one) for one in healthy + others])
         sim.run()
-        place.throw("web", COMMANDS, [order(one, n) for one in victims[:4] for n in (1, 2, 3)])
+        place.throw("web", COMMANDS, [order(one, n) for one in others[:4] for n in (1, 2, 3)])
         sim.run()
-        own = {one.conversation.bytes for one in victims}
+        own = {one.conversation.bytes for one in others}
         queue = [
             r for r in place.read(place.topic("shop", QUEUE)) if decode(r.value() or b"").prefix.conversation_id in own
         ]

@@ -186,30 +186,30 @@ class Fleet:
 
     def kill(self) -> None:
         """SIGKILL a process that runs, chosen at random."""
-        victims = [process for process in self.processes if process.running and not process.frozen]
-        if victims and not self._held:
-            self.kill_one(self._random.choice(victims))
+        able = [process for process in self.processes if process.running and not process.frozen]
+        if able and not self._held:
+            self.kill_one(self._random.choice(able))
 
-    def kill_one(self, victim: Process) -> None:
+    def kill_one(self, chosen: Process) -> None:
         """SIGKILL a process, if it runs."""
-        if victim.running and not victim.killed:
-            victim.killed = True
-            victim.signal(signal.SIGKILL)
+        if chosen.running and not chosen.killed:
+            chosen.killed = True
+            chosen.signal(signal.SIGKILL)
             self.counts["killed"] += 1
 
     def freeze(self, service: str) -> Process | None:
         """SIGSTOP a process of a service that owns partitions, chosen at random; None when there is none just now."""
-        victims = [
+        able = [
             process
             for process in self.processes
             if process.service == service and process.status.get("partitions") and process.running
             and not (process.killed or process.stopping or process.frozen)
         ]  # fmt: skip
-        if not victims:
+        if not able:
             return None
-        victim = self._random.choice(victims)
-        self.freeze_one(victim)
-        return victim
+        chosen = self._random.choice(able)
+        self.freeze_one(chosen)
+        return chosen
 
     def freeze_one(self, process: Process) -> None:
         """SIGSTOP a process, if it runs."""

@@ -232,8 +232,8 @@ class Chaos:
             del self._due[0]
 
     def _freeze(self, service: str) -> bool:
-        if self._frozen is None and (victim := self.fleet.freeze(service)) is not None:
-            self._frozen = victim, time.monotonic() + FROZEN
+        if self._frozen is None and (process := self.fleet.freeze(service)) is not None:
+            self._frozen = process, time.monotonic() + FROZEN
             return True
         return False
 

@@ -8,13 +8,13 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from conversations.config import Kafka
 from conversations.kafka.admin import apply
-from conversations.kafka.log import KafkaLog
-from conversations.ports import Log, Stores
+from conversations.kafka.connection import KafkaConnection
+from conversations.ports import Connection, Stores
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import service_topic
 from conversations.stores.rocksdb import RocksStores
 from tests.bad_input.support import raw_headers
-from tests.contracts.log_contract import PARTITIONS, LogContract, Member, StoreContract, World
+from tests.contracts.connection_contract import PARTITIONS, ConnectionContract, Member, StoreContract, World
 
 
 class KafkaWorld(World):
@@ -22,12 +22,12 @@ class KafkaWorld(World):
         self.kafka = kafka
         apply(kafka, [ServiceDeclaration("orders"), ServiceDeclaration("billing")], PARTITIONS, 1)
 
-    def open_log(self, service: str = "orders") -> Log:
-        return KafkaLog(self.kafka, service)
+    def connect(self, service: str = "orders") -> Connection:
+        return KafkaConnection(self.kafka, service)
 
-    def open_mortal_log(self) -> Log:
+    def connect_mortal(self) -> Connection:
         settings = {"max.poll.interval.ms": 4000}
-        return KafkaLog(Kafka(self.kafka.bootstrap, namespace=self.kafka.namespace, settings=settings), "orders")
+        return KafkaConnection(Kafka(self.kafka.bootstrap, namespace=self.kafka.namespace, settings=settings), "orders")
 
     def give_up_on(self, member: Member) -> None:
         """Time does: the heir waits for it."""
@@ -66,7 +66,7 @@ class KafkaWorld(World):
 
 
 @pytest.mark.kafka
-class TestKafkaLog(LogContract):
+class TestKafkaConnection(ConnectionContract):
     @pytest.fixture
     def world(self, kafka_bootstrap: str) -> World:
         return KafkaWorld(Kafka(kafka_bootstrap, namespace=f"c{uuid.uuid4().hex[:8]}"))

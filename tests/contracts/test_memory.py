@@ -4,14 +4,14 @@ import pytest
 
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import ManualClock
-from conversations.memory.log import MemoryLog
-from conversations.ports import Log, Out, Stores
+from conversations.memory.connection import MemoryConnection
+from conversations.ports import Connection, Out, Stores
 from conversations.protocol.topics import service_topic
 from conversations.stores.memory import MemoryStores
 from conversations.testing.broker import FaultyBroker
+from conversations.testing.connection import FaultyConnection
 from conversations.testing.faults import Chance
-from conversations.testing.log import FaultyLog
-from tests.contracts.log_contract import PARTITIONS, START, LogContract, Member, StoreContract, World
+from tests.contracts.connection_contract import PARTITIONS, START, ConnectionContract, Member, StoreContract, World
 
 
 class MemoryWorld(World):
@@ -20,15 +20,15 @@ class MemoryWorld(World):
         for service in ("orders", "billing"):
             broker.create_service(service, PARTITIONS)
 
-    def open_log(self, service: str = "orders") -> Log:
-        return MemoryLog(self.broker, service)
+    def connect(self, service: str = "orders") -> Connection:
+        return MemoryConnection(self.broker, service)
 
-    def open_mortal_log(self) -> Log:
-        return self.open_log()
+    def connect_mortal(self) -> Connection:
+        return self.connect()
 
     def give_up_on(self, member: Member) -> None:
-        assert isinstance(member.log, MemoryLog)
-        self.broker.groups["orders"].release(member.log)
+        assert isinstance(member.connection, MemoryConnection)
+        self.broker.groups["orders"].release(member.connection)
 
     def append(self, kind: str, partition: int, *values: bytes) -> None:
         for value in values:
@@ -53,17 +53,17 @@ class FaultyWorld(MemoryWorld):
         super().__init__(broker)
         self.faulty = broker
 
-    def open_log(self, service: str = "orders") -> Log:
-        return FaultyLog(self.faulty, service)
+    def connect(self, service: str = "orders") -> Connection:
+        return FaultyConnection(self.faulty, service)
 
 
-class TestMemoryLog(LogContract):
+class TestMemoryConnection(ConnectionContract):
     @pytest.fixture
     def world(self) -> World:
         return MemoryWorld(MemoryBroker(ManualClock(1_000_000)))
 
 
-class TestFaultyLogWithoutFaults(LogContract):
+class TestFaultyConnectionWithoutFaults(ConnectionContract):
     @pytest.fixture
     def world(self) -> World:
         return FaultyWorld(FaultyBroker(ManualClock(1_000_000), Chance(None)))
@@ -81,6 +81,6 @@ def test_an_aborted_transaction_leaves_a_hole() -> None:
     for value in (b"1", b"aborted", b"3"):
         world.broker.append(Out(world.topic("queue"), 0, b"k", value), visible=value != b"aborted")
     member = world.member().owns()
-    member.log.open(0, START)
+    member.connection.open(0, START)
     member.awaits(b"1", b"3")
     assert [record.offset() for record in member.got] == [0, 2]

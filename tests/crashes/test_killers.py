@@ -11,48 +11,48 @@ import pytest
 
 from conversations import Contract, Dialog, Service, WorkerSettings
 from conversations.errors import InDoubt
-from conversations.memory.log import MemoryLog
+from conversations.memory.connection import MemoryConnection
 from conversations.ports import Produced
 from conversations.protocol.command import Send
 from conversations.protocol.topics import events_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import dead_letters, visible
-from tests.crashes.support.mortal_workers import House, Job, die, until
+from tests.crashes.support.mortal_workers import Job, MortalService, die, until
 from tests.simulation.support.services import ECHO, Heard, Say
 
 BOTH = Contract("Both", sent_by_initiator=[Say, Heard])
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
-    made = House()
+def mortal() -> Iterator[MortalService]:
+    made = MortalService()
     yield made
     made.let_go.set()
 
 
-def send_many(house: House, killer: int, of: int) -> None:
+def send_many(mortal: MortalService, killer: int, of: int) -> None:
     for number in range(of):
-        house.send(Job(n=number, stuck=number == killer))
+        mortal.send(Job(n=number, stuck=number == killer))
 
 
-def send_row(house: House) -> None:
+def send_row(mortal: MortalService) -> None:
     """The killer waits as a row, behind which others wait."""
-    house.send(Job(n=3, stuck=True), Job(n=4))
+    mortal.send(Job(n=3, stuck=True), Job(n=4))
     for number in range(3):
-        house.send(Job(n=number))
-    worker = house.worker()
-    until(house.begun.is_set, worker)
+        mortal.send(Job(n=number))
+    worker = mortal.worker()
+    until(mortal.begun.is_set, worker)
     until(lambda: any(p.waiting.bytes for p in worker.partitions.values()) and not worker.step(), worker)
     worker.close()
 
 
-def live_and_die(house: House, settled: Callable[[], Any], look: Callable[[], None] = lambda: None) -> int:
+def live_and_die(mortal: MortalService, settled: Callable[[], Any], look: Callable[[], None] = lambda: None) -> int:
     """Run workers that die when a stuck handler begins, until one lives to see all settled; return how many died."""
     for deaths in range(20):
-        house.begun.clear()
-        worker = house.worker()
-        until(lambda: house.begun.is_set() or settled(), worker)
-        if not house.begun.is_set():
+        mortal.begun.clear()
+        worker = mortal.worker()
+        until(lambda: mortal.begun.is_set() or settled(), worker)
+        if not mortal.begun.is_set():
             worker.close()
             return deaths
         look()
@@ -61,106 +61,108 @@ def live_and_die(house: House, settled: Callable[[], Any], look: Callable[[], No
 
 
 @pytest.mark.parametrize("of", [1, 5, 200])
-def test_a_message_that_kills_is_given_up_on_after_its_deaths(house: House, of: int) -> None:
-    send_many(house, of // 2, of)
-    deaths = live_and_die(house, lambda: dead_letters(house.broker, "slow") and len(set(house.handled)) == of - 1)
-    (letter,) = dead_letters(house.broker, "slow")
+def test_a_message_that_kills_is_given_up_on_after_its_deaths(mortal: MortalService, of: int) -> None:
+    send_many(mortal, of // 2, of)
+    deaths = live_and_die(mortal, lambda: dead_letters(mortal.broker, "slow") and len(set(mortal.handled)) == of - 1)
+    (letter,) = dead_letters(mortal.broker, "slow")
     assert letter.exception == "conversations.errors.ProcessDied"
     assert letter.code == 500
     assert deaths <= WorkerSettings().deaths + 2, (
         "one that nobody expected, one among others, and those it is charged with"
     )
-    assert set(house.handled) == set(range(of)) - {of // 2}
-    assert all(row.announced for row in house.rows_seen[1:]), "committed before the handler began"
-    worker = house.opened()
-    until(lambda: house.row().unclean_starts == 0 and not house.row().deaths, worker)
+    assert set(mortal.handled) == set(range(of)) - {of // 2}
+    assert all(row.announced for row in mortal.rows_seen[1:]), "committed before the handler began"
+    worker = mortal.opened()
+    until(lambda: mortal.row().unclean_starts == 0 and not mortal.row().deaths, worker)
     worker.close()
 
 
-def test_a_row_that_kills_is_given_up_on_too(house: House) -> None:
-    send_row(house)
-    live_and_die(house, lambda: len(dead_letters(house.broker, "slow")) == 2)
-    assert [(it.sequence, it.reason) for it in dead_letters(house.broker, "slow")] == [
+def test_a_row_that_kills_is_given_up_on_too(mortal: MortalService) -> None:
+    send_row(mortal)
+    live_and_die(mortal, lambda: len(dead_letters(mortal.broker, "slow")) == 2)
+    assert [(it.sequence, it.reason) for it in dead_letters(mortal.broker, "slow")] == [
         (0, "handler-failed"), (1, "after-end"),
     ]  # fmt: skip
 
 
-def test_two_that_kill_are_both_found(house: House) -> None:
+def test_two_that_kill_are_both_found(mortal: MortalService) -> None:
     for number in range(30):
-        house.send(Job(n=number, stuck=number in (7, 19)))
-    live_and_die(house, lambda: len(dead_letters(house.broker, "slow")) == 2 and len(set(house.handled)) == 28)
-    assert set(house.handled) == set(range(30)) - {7, 19}
+        mortal.send(Job(n=number, stuck=number in (7, 19)))
+    live_and_die(mortal, lambda: len(dead_letters(mortal.broker, "slow")) == 2 and len(set(mortal.handled)) == 28)
+    assert set(mortal.handled) == set(range(30)) - {7, 19}
 
 
-def test_a_timer_that_kills_is_given_up_on(house: House) -> None:
-    house.send(Job(n=1, timer=True))
-    events = events_topic(house.broker.namespace)
-    live_and_die(house, lambda: any(b"GAVE_UP" in (it.value() or b"") for it in visible(house.broker, events)))
-    worker = house.opened()
-    until(lambda: house.row().unclean_starts == 0, worker)
+def test_a_timer_that_kills_is_given_up_on(mortal: MortalService) -> None:
+    mortal.send(Job(n=1, timer=True))
+    events = events_topic(mortal.broker.namespace)
+    live_and_die(mortal, lambda: any(b"GAVE_UP" in (it.value() or b"") for it in visible(mortal.broker, events)))
+    worker = mortal.opened()
+    until(lambda: mortal.row().unclean_starts == 0, worker)
     worker.close()
 
 
 def test_the_innocent_of_another_partition_are_not_charged() -> None:
     """What runs alone has every suspect partition of the process wait, or it would be there whenever the killer is."""
-    house = House(2)
-    send_many(house, 20, 40)
+    mortal = MortalService(2)
+    send_many(mortal, 20, 40)
     alone: list[int] = []
 
     def look() -> None:
-        found = [row for row in (house.row(0), house.row(1)) if row.announced]
+        found = [row for row in (mortal.row(0), mortal.row(1)) if row.announced]
         if any(row.alone for row in found):
             alone.append(sum(len(row.announced) for row in found))
 
-    live_and_die(house, lambda: dead_letters(house.broker, "slow") and len(set(house.handled)) == 39, look)
+    live_and_die(mortal, lambda: dead_letters(mortal.broker, "slow") and len(set(mortal.handled)) == 39, look)
     assert alone == [1] * WorkerSettings().deaths
-    assert len(dead_letters(house.broker, "slow")) == 1
-    house.let_go.set()
+    assert len(dead_letters(mortal.broker, "slow")) == 1
+    mortal.let_go.set()
 
 
 def test_a_handler_that_returns_while_a_commit_is_under_way_has_had_its_turn(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    mortal: MortalService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house.send(Job(n=0, stuck=True))
+    mortal.send(Job(n=0, stuck=True))
     for _ in range(2):
-        house.begun.clear()
-        worker = house.worker()
-        until(house.begun.is_set, worker)
+        mortal.begun.clear()
+        worker = mortal.worker()
+        until(mortal.begun.is_set, worker)
         die(worker)
-    house.begun.clear()
-    worker = house.worker()
-    until(house.begun.is_set, worker)
+    mortal.begun.clear()
+    worker = mortal.worker()
+    until(mortal.begun.is_set, worker)
     (run,) = worker.partitions[0].work.runs
-    commit = worker.owner.log.commit
+    commit = worker.context.connection.commit
 
     def slowly(outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
-        house.let_go.set()
+        mortal.let_go.set()
         until(lambda: run.done)
         return commit(outs, offsets)
 
-    monkeypatch.setattr(worker.owner.log, "commit", slowly)
-    house.send(Job(n=1))
-    until(lambda: house.row().unclean_starts == 0 and 1 in house.handled, worker)
+    monkeypatch.setattr(worker.context.connection, "commit", slowly)
+    mortal.send(Job(n=1))
+    until(lambda: mortal.row().unclean_starts == 0 and 1 in mortal.handled, worker)
     worker.close()
 
 
-def test_a_process_that_lives_has_not_died_of_anything(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_lives_has_not_died_of_anything(mortal: MortalService, monkeypatch: pytest.MonkeyPatch) -> None:
     """It forgets everything when a commit is in doubt, and takes its partitions up again, unclean."""
-    house.let_go.set()
-    house.send(Job(n=0))
-    worker = house.worker()
+    mortal.let_go.set()
+    mortal.send(Job(n=0))
+    worker = mortal.worker()
     doubts: list[int] = []
-    real = MemoryLog.commit
+    real = MemoryConnection.commit
 
-    def doubtful(log: MemoryLog, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
-        if log.service == "slow" and len(house.handled) > len(doubts) and len(doubts) < 8:
+    def doubtful(
+        connection: MemoryConnection, outs: Sequence[Produced], offsets: Mapping[int, int]
+    ) -> Mapping[int, int]:
+        if connection.service == "slow" and len(mortal.handled) > len(doubts) and len(doubts) < 8:
             doubts.append(1)
             raise InDoubt("it took too long")
-        return real(log, outs, offsets)
+        return real(connection, outs, offsets)
 
-    monkeypatch.setattr(MemoryLog, "commit", doubtful)
-    until(lambda: len(house.handled) == 9 and house.row().unclean_starts == 0, worker)
-    assert dead_letters(house.broker, "slow") == []
+    monkeypatch.setattr(MemoryConnection, "commit", doubtful)
+    until(lambda: len(mortal.handled) == 9 and mortal.row().unclean_starts == 0, worker)
+    assert dead_letters(mortal.broker, "slow") == []
     worker.close()
 
 

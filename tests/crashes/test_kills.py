@@ -39,7 +39,7 @@ class Scene:
         self.orders = out / "orders"
         self.orders.mkdir()
         self.counter = counter()
-        self.started: list[Victim] = []
+        self.started: list[MortalProcess] = []
         self.sent: dict[str, int] = {}
         """How many numbers went into each dialog."""
         apply(kafka, [self.counter.declaration(), echoer(out).declaration()], partitions, 1)
@@ -51,10 +51,10 @@ class Scene:
     def is_done(self, point: str) -> bool:
         return (self.orders / f"{point}.done").exists()
 
-    def victim(self, slot: str = "one", *, batch: int = 5_000) -> Victim:
-        victim = Victim(self, slot, batch)
-        self.started.append(victim)
-        return victim
+    def mortal(self, slot: str = "one", *, batch: int = 5_000) -> MortalProcess:
+        mortal = MortalProcess(self, slot, batch)
+        self.started.append(mortal)
+        return mortal
 
     def count(self, client: Client, dialogs: int, numbers: int) -> None:
         """Send numbers in new dialogs."""
@@ -119,7 +119,7 @@ class Scene:
         assert self.records("echoer", DEAD_LETTER) == self.records("counter", DEAD_LETTER) == []
 
 
-class Victim:
+class MortalProcess:
     """One life of a worker process."""
 
     def __init__(self, scene: Scene, slot: str, batch: int) -> None:
@@ -172,8 +172,8 @@ def _scene(bootstrap: str, out: Path, partitions: int) -> Iterator[Scene]:
         with Crew([worker], made.kafka):
             yield made
     finally:
-        for victim in made.started:
-            victim.kill()
+        for mortal in made.started:
+            mortal.kill()
 
 
 @pytest.fixture
@@ -188,8 +188,8 @@ def client(scene: Scene) -> Iterator[Client]:
 def test_killed_while_its_handler_runs(scene: Scene, client: Client) -> None:
     scene.order("kill-7")
     scene.count(client, 10, 20)
-    scene.victim(batch=20).dies()
-    scene.victim()
+    scene.mortal(batch=20).dies()
+    scene.mortal()
     scene.check()
 
 
@@ -197,12 +197,12 @@ def test_killed_while_its_handler_runs(scene: Scene, client: Client) -> None:
 def test_killed_around_a_commit(scene: Scene, client: Client, moment: str) -> None:
     """Before anything is produced, with the transaction open, committed and not known, and not applied to the local copy."""
     scene.count(client, 10, 10)
-    with scene.victim(batch=20) as first:
+    with scene.mortal(batch=20) as first:
         until(scene.is_complete, "a local copy with something in it")
         scene.order(moment)
         scene.go_on(client, 10)
         first.dies()
-    scene.victim()
+    scene.mortal()
     scene.check()
 
 
@@ -210,25 +210,25 @@ def test_killed_around_a_commit(scene: Scene, client: Client, moment: str) -> No
 def test_killed_while_it_takes_its_partition_up(scene: Scene, client: Client, moment: str) -> None:
     """It begins from nothing, between two slices of its state; and around the transaction that marks the start."""
     scene.count(client, 30, 3)
-    with scene.victim("first"):
+    with scene.mortal("first"):
         until(scene.is_complete, "a state to be restored")
     scene.go_on(client, 3)
     scene.order(moment)
-    scene.victim("second").dies()
-    scene.victim("second")
+    scene.mortal("second").dies()
+    scene.mortal("second")
     scene.check()
 
 
 @pytest.mark.parametrize("moment", ["revoking-before", "revoking-open", "revoking-after", "revoked"])
 def test_killed_while_it_gives_its_partitions_back(scene: Scene, client: Client, moment: str) -> None:
     scene.count(client, 10, 10)
-    first = scene.victim(batch=20)
+    first = scene.mortal(batch=20)
     until(scene.is_complete, "at work")
     scene.order(moment)
     scene.go_on(client, 20)
     first.process.terminate()
     first.dies()
-    scene.victim()
+    scene.mortal()
     scene.check()
 
 
@@ -236,7 +236,7 @@ def test_killed_with_rows_that_wait(scene: Scene, client: Client) -> None:
     """Its handler does not return, so all of its dialog waits; the next process handles it in order."""
     scene.order("stop-3")
     scene.count(client, 3, 50)
-    first = scene.victim()
+    first = scene.mortal()
 
     def waiting() -> int:
         return sum(key[:1] == rows.WAITING for _, key in scene.state("echoer"))
@@ -246,7 +246,7 @@ def test_killed_with_rows_that_wait(scene: Scene, client: Client) -> None:
     first.kill()
     (scene.orders / "stop-3").unlink()
     scene.go_on(client, 5)
-    scene.victim()
+    scene.mortal()
     scene.check()
     until(lambda: waiting() == 0, "no row is left")
 
@@ -259,16 +259,16 @@ def test_deaths_in_quick_succession_are_counted_until_all_from_before_is_settled
     counted = []
     for _ in range(3):
         scene.order("kill-1")
-        scene.victim().dies()
+        scene.mortal().dies()
         (row,) = scene.partition_rows().values()
         counted.append((row.unclean_starts, row.clean))
     assert counted == [(0, False), (1, False), (2, False)]
-    last = scene.victim()
+    last = scene.mortal()
     scene.check()
     until(lambda: scene.partition_rows()[0].unclean_starts == 0, "the bound is passed")
     last.stop()
     assert scene.partition_rows()[0].clean
-    with scene.victim():
+    with scene.mortal():
         until(lambda: not scene.partition_rows()[0].clean, "the start is committed")
         assert scene.partition_rows()[0].unclean_starts == 0
 
@@ -279,17 +279,17 @@ def test_of_two_workers_one_dies_and_only_its_partition_is_suspect_where_it_goes
     scene = wide_scene
     for point in ("kill-1", "stop-2"):
         scene.order(point)
-    left, right = scene.victim("left"), scene.victim("right")
+    left, right = scene.mortal("left"), scene.mortal("right")
     until(lambda: "is open" in left.log.read_text() and "is open" in right.log.read_text(), "both work")
     with Client(scene.counter, scene.kafka) as client:
         scene.count(client, 8, 5)
     until(lambda: scene.is_done("kill-1"), "one of them dies")
     until(lambda: sorted(row.unclean_starts for row in scene.partition_rows().values()) == [0, 1], "taken over")
-    assert [victim.process.poll() for victim in (left, right)].count(None) == 1
+    assert [mortal.process.poll() for mortal in (left, right)].count(None) == 1
     (scene.orders / "stop-2").unlink()
-    for victim in (left, right):
-        victim.kill()
-    scene.victim("third")
+    for mortal in (left, right):
+        mortal.kill()
+    scene.mortal("third")
     scene.check()
     until(lambda: not any(row.unclean_starts for row in scene.partition_rows().values()), "all is settled")
 
@@ -312,15 +312,15 @@ def test_a_record_that_ends_every_process_that_takes_it_is_set_aside(
     deaths = 0
     while not scene.is_complete() or not scene.records("echoer", DEAD_LETTER):
         assert deaths <= 5
-        with scene.victim() as victim:
+        with scene.mortal() as mortal:
             until(
                 lambda: (
-                    victim.process.poll() is not None or (scene.is_complete() and scene.records("echoer", DEAD_LETTER))
+                    mortal.process.poll() is not None or (scene.is_complete() and scene.records("echoer", DEAD_LETTER))
                 ),
                 "it dies, or everything is handled",
                 pause=0.5,
             )
-            deaths += victim.process.poll() is not None
+            deaths += mortal.process.poll() is not None
     assert 2 <= deaths <= 5
     (letter,) = scene.records("echoer", DEAD_LETTER)
     assert b'"n":500' in (letter[2] or b"").replace(b" ", b"")

@@ -53,4 +53,4 @@ def test_names_that_nobody_has_are_not_remembered_for_ever(monkeypatch: pytest.M
         sim.advance(timedelta(hours=6))
         place.throw("shop", QUEUE, [invented(place, 40)])
         sim.run()
-        assert len(sim.worker("shop").owner.destinations._waits) <= 10
+        assert len(sim.worker("shop").context.destinations._waits) <= 10

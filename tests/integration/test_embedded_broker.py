@@ -139,13 +139,13 @@ def test_a_corrupted_jar_is_repaired_before_the_broker_starts(tmp_path: Path, mo
     (tmp_path / "jars").mkdir()
     for jar in source:
         (tmp_path / "jars" / jar.name).hardlink_to(jar)
-    victim = tmp_path / "jars" / next(jar.name for jar in source if jar.name.startswith("slf4j-api"))
-    right = victim.read_bytes()
-    victim.unlink()
-    victim.write_bytes(right[: len(right) // 2])
+    damaged = tmp_path / "jars" / next(jar.name for jar in source if jar.name.startswith("slf4j-api"))
+    right = damaged.read_bytes()
+    damaged.unlink()
+    damaged.write_bytes(right[: len(right) // 2])
     with EmbeddedBroker() as broker:
         assert serves(broker.bootstrap)
-    assert victim.read_bytes() == right
+    assert damaged.read_bytes() == right
 
 
 @pytest.fixture

@@ -391,7 +391,7 @@ MUTATIONS = (
     ),
     Mutation(
         "212-a-cluster-without-a-controller-is-away",
-        "tests/integration/kafka/test_log.py::test_joining_while_requests_time_out_tells_whether_a_broker_is_there",
+        "tests/integration/kafka/test_connection.py::test_joining_while_requests_time_out_tells_whether_a_broker_is_there",
     ),
     Mutation(
         "211-an-open-transaction-ends-a-worker",

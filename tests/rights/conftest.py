@@ -1,11 +1,11 @@
-"""One guarded broker for the session, and a clerk's house on it for every test."""
+"""One guarded broker for the session, and a restricted service on it for every test."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from tests.rights.support.authorizing_kafka import GuardedBroker
-from tests.rights.support.restricted_service import GuardedHouse
+from tests.rights.support.restricted_service import RestrictedService
 
 
 @pytest.fixture(scope="session")
@@ -16,8 +16,8 @@ def guarded_broker() -> Iterator[GuardedBroker]:
 
 
 @pytest.fixture
-def house(guarded_broker: GuardedBroker) -> Iterator[GuardedHouse]:
+def restricted(guarded_broker: GuardedBroker) -> Iterator[RestrictedService]:
     """The clerk, who has every right it needs and no other."""
-    house = GuardedHouse(guarded_broker)
-    yield house
-    house.close()
+    restricted = RestrictedService(guarded_broker)
+    yield restricted
+    restricted.close()

@@ -9,7 +9,7 @@ from conversations.protocol import codes, letters
 from conversations.protocol.envelope import Kind, decode
 from conversations.worker import Worker
 from tests.rights.support.authorizing_kafka import Right
-from tests.rights.support.restricted_service import OWN, GuardedHouse
+from tests.rights.support.restricted_service import OWN, RestrictedService
 from tests.rules.support.stepped_service import SECOND, AheadClock, Asking, until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -37,37 +37,37 @@ def failure_of(worker: Worker) -> str:
     return until(stepped)
 
 
-def test_the_least_rights_are_enough(house: GuardedHouse) -> None:
-    worker = house.open(house.guarded_worker())
-    dialog, other = Asking(house), Asking(house, service="other")
+def test_the_least_rights_are_enough(restricted: RestrictedService) -> None:
+    worker = restricted.open(restricted.guarded_worker())
+    dialog, other = Asking(restricted), Asking(restricted, service="other")
     dialog.ask(1, 2)
     other.ask(3)
-    house.answered(worker, 1, 2)
-    until(lambda: (worker.step(0.05), house.answers("other", end=False) == [3])[1])
+    restricted.answered(worker, 1, 2)
+    until(lambda: (worker.step(0.05), restricted.answers("other", end=False) == [3])[1])
 
 
 @pytest.mark.parametrize("place", range(PLACES))
-def test_a_right_of_its_own_that_is_missing_at_the_start_is_named(house: GuardedHouse, place: int) -> None:
-    right = house.own[place]
-    house.lose(right)
-    failure = failure_of(house.guarded_worker())
-    expected = right if right[2] != house.own[6][2] else ("DESCRIBE", "TOPIC", right[2])
+def test_a_right_of_its_own_that_is_missing_at_the_start_is_named(restricted: RestrictedService, place: int) -> None:
+    right = restricted.own[place]
+    restricted.lose(right)
+    failure = failure_of(restricted.guarded_worker())
+    expected = right if right[2] != restricted.own[6][2] else ("DESCRIBE", "TOPIC", right[2])
     assert named(expected) in failure
     assert "is missing" in failure
 
 
 @pytest.mark.parametrize("place", [0, 1, 4, 5, 7])
-def test_a_right_of_its_own_that_goes_while_it_runs_is_named(house: GuardedHouse, place: int) -> None:
+def test_a_right_of_its_own_that_goes_while_it_runs_is_named(restricted: RestrictedService, place: int) -> None:
     """It ends with an error that says so, instead of trying for ever."""
-    worker = house.open(house.guarded_worker())
-    dialog = Asking(house)
+    worker = restricted.open(restricted.guarded_worker())
+    dialog = Asking(restricted)
     dialog.ask(1)
-    house.answered(worker, 1)
-    right = house.own[place]
-    house.lose(right)
+    restricted.answered(worker, 1)
+    right = restricted.own[place]
+    restricted.lose(right)
     if place == 5:
         value = b"nothing of ours"
-        house.append("queue", 0, (b"k", value, []))
+        restricted.append("queue", 0, (b"k", value, []))
     else:
         dialog.ask(2)
     failure = failure_of(worker)
@@ -75,60 +75,62 @@ def test_a_right_of_its_own_that_goes_while_it_runs_is_named(house: GuardedHouse
     assert "is missing" in failure
 
 
-def test_no_work_needs_the_right_to_write_events(house: GuardedHouse, caplog: pytest.LogCaptureFixture) -> None:
-    house.lose(house.events_right)
-    worker = house.open(house.guarded_worker())
-    house.append("queue", 0, (b"k", b"nothing of ours", []))
-    dialog = Asking(house)
+def test_no_work_needs_the_right_to_write_events(
+    restricted: RestrictedService, caplog: pytest.LogCaptureFixture
+) -> None:
+    restricted.lose(restricted.events_right)
+    worker = restricted.open(restricted.guarded_worker())
+    restricted.append("queue", 0, (b"k", b"nothing of ours", []))
+    dialog = Asking(restricted)
     dialog.ask(1, 2)
-    house.answered(worker, 1, 2)
-    assert f"{named(house.events_right)} is missing" in caplog.text
+    restricted.answered(worker, 1, 2)
+    assert f"{named(restricted.events_right)} is missing" in caplog.text
     assert '"event": "SET_ASIDE"' in caplog.text
 
 
 @pytest.mark.parametrize("shown", [True, False])
 def test_a_peer_that_may_not_be_written_to_waits_and_stops_nobody(
-    house: GuardedHouse, caplog: pytest.LogCaptureFixture, *, shown: bool
+    restricted: RestrictedService, caplog: pytest.LogCaptureFixture, *, shown: bool
 ) -> None:
     """Anybody can send a first message in the name of a service that this one has no right on."""
-    _, kind, name = house.right_to("other")
-    house.lose(house.right_to("other"))
+    _, kind, name = restricted.right_to("other")
+    restricted.lose(restricted.right_to("other"))
     if shown:
-        house.broker.grant("clerk", [("DESCRIBE", kind, name)])
+        restricted.broker.grant("clerk", [("DESCRIBE", kind, name)])
     clock = AheadClock()
-    worker = house.open(house.guarded_worker(clock=clock))
-    good, bad = Asking(house), Asking(house, service="other")
+    worker = restricted.open(restricted.guarded_worker(clock=clock))
+    good, bad = Asking(restricted), Asking(restricted, service="other")
     bad.ask(1, 2)
     good.ask(3, 4)
-    house.answered(worker, 3, 4)
+    restricted.answered(worker, 3, 4)
     assert f"WRITE on topic {name} is missing" in caplog.text
     assert worker.partitions[0].waiting.delayed
-    house.broker.grant("clerk", [house.right_to("other")])
+    restricted.broker.grant("clerk", [restricted.right_to("other")])
     clock.ahead += 70 * SECOND
     until(lambda: (worker.step(0.05), not worker.partitions[0].waiting.delayed)[1])
-    assert house.answers("other") == [1, 2]
+    assert restricted.answers("other") == [1, 2]
     good.ask(5)
-    house.answered(worker, 3, 4, 5)
+    restricted.answered(worker, 3, 4, 5)
 
 
-def test_a_right_to_a_peer_that_goes_while_it_runs_breaks_its_dialogs_in_the_end(house: GuardedHouse) -> None:
+def test_a_right_to_a_peer_that_goes_while_it_runs_breaks_its_dialogs_in_the_end(restricted: RestrictedService) -> None:
     periods = Periods(refused_after=6 * SECOND)
-    worker = house.open(house.guarded_worker(settings=WorkerSettings(periods=periods)))
-    good, bad = Asking(house), Asking(house, service="other")
+    worker = restricted.open(restricted.guarded_worker(settings=WorkerSettings(periods=periods)))
+    good, bad = Asking(restricted), Asking(restricted, service="other")
     bad.ask(1)
-    until(lambda: (worker.step(0.05), house.answers("other", end=False) == [1])[1])
-    house.lose(house.right_to("other"))
+    until(lambda: (worker.step(0.05), restricted.answers("other", end=False) == [1])[1])
+    restricted.lose(restricted.right_to("other"))
     bad.ask(2)
     good.ask(3)
-    house.answered(worker, 3)
+    restricted.answered(worker, 3)
     until(lambda: (worker.step(0.05), worker.partitions[0].waiting.delayed)[1])
     good.ask(4)
-    until(lambda: (worker.step(0.05), house.events("UNDELIVERABLE"))[1])
-    (event,) = house.events("UNDELIVERABLE")
+    until(lambda: (worker.step(0.05), restricted.events("UNDELIVERABLE"))[1])
+    (event,) = restricted.events("UNDELIVERABLE")
     assert event["code"] == codes.NOT_PERMITTED.number
-    assert f"{named(house.right_to('other'))} is missing" in event["why"]
-    (letter,) = house.read(house.topic("dead-letter"))
+    assert f"{named(restricted.right_to('other'))} is missing" in event["why"]
+    (letter,) = restricted.read(restricted.topic("dead-letter"))
     kept = decode(letter.value() or b"")
     assert (kept.kind, kept.prefix.conversation_id) == (Kind.MESSAGE, bad.id)
     assert dict(letter.headers() or ())[letters.REASON] == letters.UNDELIVERABLE.encode()
-    house.answered(worker, 3, 4)
+    restricted.answered(worker, 3, 4)

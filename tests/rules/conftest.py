@@ -1,26 +1,26 @@
-"""A clerk's house of its own for every test, with one partition; and a log without a worker."""
+"""A stepped clerk for every test, and a connection without a worker."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from tests.integration.kafka.conftest import kafka, member
-from tests.rules.support.stepped_service import House
+from tests.rules.support.stepped_service import SteppedService
 
-__all__ = ["house", "kafka", "member", "wide_house"]
+__all__ = ["kafka", "member", "stepped", "wide"]
 
 
 @pytest.fixture
-def house(kafka_bootstrap: str) -> Iterator[House]:
+def stepped(kafka_bootstrap: str) -> Iterator[SteppedService]:
     """The clerk with one partition."""
-    house = House(kafka_bootstrap)
-    yield house
-    house.close()
+    stepped = SteppedService(kafka_bootstrap)
+    yield stepped
+    stepped.close()
 
 
 @pytest.fixture
-def wide_house(kafka_bootstrap: str) -> Iterator[House]:
+def wide(kafka_bootstrap: str) -> Iterator[SteppedService]:
     """The clerk with two partitions."""
-    house = House(kafka_bootstrap, 2)
-    yield house
-    house.close()
+    stepped = SteppedService(kafka_bootstrap, 2)
+    yield stepped
+    stepped.close()

@@ -13,12 +13,14 @@ from conversations.kafka import clients, transactions
 from conversations.kafka.follow import Follower
 from conversations.ports import Positions
 from tests.integration.kafka.members import PARTITIONS, START, Member, topic, until
-from tests.rules.support.stepped_service import Asking, House
+from tests.rules.support.stepped_service import Asking, SteppedService
 
 pytestmark = pytest.mark.kafka
 
 
-def test_no_record_is_under_way_when_the_offsets_are_sent(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_record_is_under_way_when_the_offsets_are_sent(
+    stepped: SteppedService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Offsets that come while the coordinator still adds partitions are put off, a tenth of a second each time."""
     under_way: list[int] = []
 
@@ -28,22 +30,22 @@ def test_no_record_is_under_way_when_the_offsets_are_sent(house: House, monkeypa
             super().send_offsets_to_transaction(*arguments)
 
     monkeypatch.setattr(clients, "Producer", Watched)
-    worker = house.open(house.worker())
-    Asking(house).ask(1, 2, 3)
-    house.answered(worker, 1, 2, 3)
+    worker = stepped.open(stepped.worker())
+    Asking(stepped).ask(1, 2, 3)
+    stepped.answered(worker, 1, 2, 3)
     assert len(under_way) > 1
     assert set(under_way) == {0}
 
 
 USES: list[Callable[[Member], object]] = [
-    lambda member: member.log.poll(0, 1),
-    lambda member: member.log.commit([], {0: 0}),
-    lambda member: member.log.open(0, Positions(None, None)),
-    lambda member: member.log.pause(0),
-    lambda member: member.log.resume(0),
-    lambda member: member.log.drop(0),
-    lambda member: member.log.queue_read_to(0),
-    lambda member: member.log.close(),
+    lambda member: member.connection.poll(0, 1),
+    lambda member: member.connection.commit([], {0: 0}),
+    lambda member: member.connection.open(0, Positions(None, None)),
+    lambda member: member.connection.pause(0),
+    lambda member: member.connection.resume(0),
+    lambda member: member.connection.drop(0),
+    lambda member: member.connection.queue_read_to(0),
+    lambda member: member.connection.close(),
 ]
 
 
@@ -61,67 +63,67 @@ def test_a_second_thread_may_not_touch_the_consumer(member: Member) -> None:
     thread = Thread(target=use)
     thread.start()
     thread.join()
-    assert refused == ["only the thread that joined may use the log"] * len(USES)
+    assert refused == ["only the thread that joined may use the connection"] * len(USES)
     assert member.owned == set(range(PARTITIONS))
 
 
 def test_a_revoked_partition_takes_its_commands_along(kafka: Kafka, member: Member) -> None:
     """The group's callbacks list the queue alone: the old owner would go on reading the rest."""
     for partition in range(PARTITIONS):
-        member.log.open(partition, START)
-    inputs = member.log._inputs
+        member.connection.open(partition, START)
+    inputs = member.connection._inputs
     assert inputs is not None
     assert len(inputs._consumer.assignment()) == 2 * PARTITIONS
     second = Member(kafka).join()
     until(lambda: (member.poll(), second.poll(), len(second.owned) == 2)[2])
     kept = {(where.topic, where.partition) for where in inputs._consumer.assignment()}
-    second.log.close()
+    second.connection.close()
     assert kept == {(topic(kafka, kind), p) for kind in ("queue", "commands") for p in member.owned}
 
 
 # -- transactions left open -----------------------------------------------------------------------------------------
 
 
-def orphan(house: House, slot: str | None) -> None:
+def orphan(stepped: SteppedService, slot: str | None) -> None:
     """Leave a transaction open that has written to the asker's queue, as a process does that is killed."""
-    log = house.log(slot)
-    log.join(Member(house.kafka, "clerk"))
-    assert log._transactions is not None
-    assert log._inputs is not None
-    producer = log._transactions._alive()
+    connection = stepped.connection(slot)
+    connection.join(Member(stepped.kafka, "clerk"))
+    assert connection._transactions is not None
+    assert connection._inputs is not None
+    producer = connection._transactions._alive()
     producer.begin_transaction()
-    producer.produce(house.topic("queue", "asker"), b"never", b"k", 0)
+    producer.produce(stepped.topic("queue", "asker"), b"never", b"k", 0)
     assert producer.flush(10) == 0
-    log._inputs.close()
+    connection._inputs.close()
 
 
-def append_behind(house: House) -> None:
+def append_behind(stepped: SteppedService) -> None:
     """Append a record of another sender behind the open transaction, and see that nobody can read it."""
-    name = house.topic("queue", "asker")
-    house.append_to(name, 0, (b"k", b"of another sender", []))
-    with Follower(house.kafka, [name]) as follower, pytest.raises(LogError, match="not read"):
+    name = stepped.topic("queue", "asker")
+    stepped.append_to(name, 0, (b"k", b"of another sender", []))
+    with Follower(stepped.kafka, [name]) as follower, pytest.raises(LogError, match="not read"):
         follower.to_the_end(1)
 
 
-def is_visible(house: House) -> bool:
-    values = [record.value() for record in house.read(house.topic("queue", "asker"), end=False)]
+def is_visible(stepped: SteppedService) -> bool:
+    values = [record.value() for record in stepped.read(stepped.topic("queue", "asker"), end=False)]
     return values == [b"of another sender"]
 
 
 def test_a_restart_in_the_same_slot_ends_what_its_predecessor_left_open(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    stepped: SteppedService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It hides the records of *other* senders: they must not wait for its time-out."""
     with monkeypatch.context() as patient:
         patient.setitem(transactions.SAFE, "transaction.timeout.ms", 300_000)
-        orphan(house, "0")
-    append_behind(house)
-    house.log("0").join(Member(house.kafka, "clerk"))
-    until(lambda: is_visible(house), seconds=20)
+        orphan(stepped, "0")
+    append_behind(stepped)
+    stepped.connection("0").join(Member(stepped.kafka, "clerk"))
+    until(lambda: is_visible(stepped), seconds=20)
 
 
-def test_a_transaction_nobody_ends_hides_other_senders_for_seconds(house: House) -> None:
+def test_a_transaction_nobody_ends_hides_other_senders_for_seconds(stepped: SteppedService) -> None:
     """Nobody comes back in its slot, so the broker ends it: after ten seconds, not after Kafka's minute."""
-    orphan(house, None)
-    append_behind(house)
-    until(lambda: is_visible(house), seconds=30)
+    orphan(stepped, None)
+    append_behind(stepped)
+    until(lambda: is_visible(stepped), seconds=30)

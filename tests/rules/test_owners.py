@@ -10,15 +10,15 @@ import pytest
 from conversations import Dialog, WorkerSettings
 from conversations.errors import Fenced, LogError
 from conversations.kafka import transactions
-from conversations.kafka.log import KafkaLog
+from conversations.kafka.connection import KafkaConnection
 from conversations.ports import ANY_SIZE, Produced, Record
 from conversations.stores.rocksdb import RocksStores
-from tests.rules.support.stepped_service import MORTAL, Answer, Ask, Asking, House, Tally, answer, until
+from tests.rules.support.stepped_service import MORTAL, Answer, Ask, Asking, SteppedService, Tally, answer, until
 
 pytestmark = pytest.mark.kafka
 
 
-class LastWords(KafkaLog):
+class LastWords(KafkaConnection):
     """The log of a process that ends as soon as it is told that it owns its partitions no more."""
 
     fenced = False
@@ -36,7 +36,7 @@ class LastWords(KafkaLog):
         return super().poll(timeout, limit, size)
 
 
-def test_a_timer_that_fires_for_an_owner_of_yesterday_is_not_committed(house: House) -> None:
+def test_a_timer_that_fires_for_an_owner_of_yesterday_is_not_committed(stepped: SteppedService) -> None:
     """The step read nothing, so only the fence of an unmoved position can refuse it."""
 
     def set_timer(ask: Ask, dialog: Dialog[Tally]) -> None:
@@ -44,39 +44,41 @@ def test_a_timer_that_fires_for_an_owner_of_yesterday_is_not_committed(house: Ho
         answer(ask, dialog)
 
     def fire(dialog: Dialog[Tally]) -> None:
-        house.open(heir)
+        stepped.open(heir)
         dialog.send(Answer(n=99))
 
-    zombie = house.open(house.worker(house.service(set_timer, fire), kafka=MORTAL, log=LastWords, inline=True))
-    heir = house.worker()
-    dialog = Asking(house)
+    zombie = stepped.open(
+        stepped.worker(stepped.service(set_timer, fire), kafka=MORTAL, connection=LastWords, inline=True)
+    )
+    heir = stepped.worker()
+    dialog = Asking(stepped)
     dialog.ask(1)
-    house.answered(zombie, 1)
+    stepped.answered(zombie, 1)
     with pytest.raises(LogError, match="the process ended"):
-        until(lambda: (zombie.step(0.05), 99 in house.answers(end=False))[1])
+        until(lambda: (zombie.step(0.05), 99 in stepped.answers(end=False))[1])
     dialog.ask(2)
-    house.answered(heir, 1, 2)
+    stepped.answered(heir, 1, 2)
 
 
-def test_a_step_from_before_the_partition_came_back_is_not_committed_after(house: House) -> None:
+def test_a_step_from_before_the_partition_came_back_is_not_committed_after(stepped: SteppedService) -> None:
     """Between losing it and owning it again somebody else has read the same message, and answered it."""
 
     def lose_and_regain(ask: Ask, dialog: Dialog[Tally]) -> None:
         if ask.n == 1:
-            house.answered(house.open(heir), 1)
+            stepped.answered(stepped.open(heir), 1)
             heir.close()
         answer(ask, dialog)
 
-    worker = house.open(house.worker(house.service(lose_and_regain), kafka=MORTAL, inline=True))
-    heir = house.worker()
-    dialog = Asking(house)
+    worker = stepped.open(stepped.worker(stepped.service(lose_and_regain), kafka=MORTAL, inline=True))
+    heir = stepped.worker()
+    dialog = Asking(stepped)
     dialog.ask(1)
     until(lambda: (worker.step(0.05), worker.counts.fenced)[1])
     dialog.ask(2)
-    house.answered(worker, 1, 2)
+    stepped.answered(worker, 1, 2)
 
 
-def test_what_a_lane_finishes_after_the_partition_came_back_is_refused(house: House, tmp_path: Path) -> None:
+def test_what_a_lane_finishes_after_the_partition_came_back_is_refused(stepped: SteppedService, tmp_path: Path) -> None:
     """The handler began under an earlier assignment; the message is somebody else's, and was handled."""
     begun, let_go = Event(), Event()
 
@@ -86,46 +88,48 @@ def test_what_a_lane_finishes_after_the_partition_came_back_is_refused(house: Ho
             assert let_go.wait(60)
         answer(ask, dialog)
 
-    worker = house.open(house.worker(house.service(slow), kafka=MORTAL, stores=RocksStores(tmp_path)))
-    dialog = Asking(house)
+    worker = stepped.open(stepped.worker(stepped.service(slow), kafka=MORTAL, stores=RocksStores(tmp_path)))
+    dialog = Asking(stepped)
     dialog.ask(1)
     until(lambda: (worker.step(0.05), begun.is_set())[1])
     first = worker.partitions[0]
     until(lambda: (worker.step(0.05), first.work.slow)[1])
     (run,) = first.work.slow.values()
-    heir = house.open(house.worker())
-    house.answered(heir, 1)
+    heir = stepped.open(stepped.worker())
+    stepped.answered(heir, 1)
     heir.close()
     until(lambda: (worker.step(0.05), first.gone and 0 in worker.partitions)[1])
     let_go.set()
     until(lambda: run.done and not worker.scheduler._orphans)  # type: ignore[attr-defined]  # of threads
     dialog.ask(2)
-    house.answered(worker, 1, 2)
+    stepped.answered(worker, 1, 2)
     assert worker.counts.handled == 1, "the first run counts no more"
 
 
-def test_a_commit_that_timed_out_is_never_committed_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_timed_out_is_never_committed_again(
+    stepped: SteppedService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nearly always it took effect: only the topics know, so everything in memory is forgotten and read anew."""
-    worker = house.open(house.worker(settings=WorkerSettings(slot="1")))
-    dialog = Asking(house)
+    worker = stepped.open(stepped.worker(settings=WorkerSettings(slot="1")))
+    dialog = Asking(stepped)
     asked, rejoined = 0, 0
 
     def settled() -> bool:
         worker.step(0.05)
-        return worker.owner.log is not log or asked in house.answers(end=False)
+        return worker.context.connection is not connection or asked in stepped.answers(end=False)
 
     while rejoined < 2:
-        log, asked = worker.owner.log, asked + 1
+        connection, asked = worker.context.connection, asked + 1
         dialog.ask(asked)
         with monkeypatch.context() as hurried:
             hurried.setattr(transactions, "COMMIT_PATIENCE", 0.001)
             until(settled)
-        rejoined += worker.owner.log is not log
-        house.answered(worker, *range(1, asked + 1))
+        rejoined += worker.context.connection is not connection
+        stepped.answered(worker, *range(1, asked + 1))
 
 
 def test_a_slow_handler_costs_neither_the_partition_nor_the_transaction(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    stepped: SteppedService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It runs longer than a transaction may last and longer than the polling thread may stay away."""
     monkeypatch.setitem(transactions.SAFE, "transaction.timeout.ms", 6000)
@@ -137,12 +141,12 @@ def test_a_slow_handler_costs_neither_the_partition_nor_the_transaction(
         if ask.n == 1:
             let_go.wait(9)
 
-    worker = house.open(house.worker(house.service(slow), kafka={"max.poll.interval.ms": 6500}))
+    worker = stepped.open(stepped.worker(stepped.service(slow), kafka={"max.poll.interval.ms": 6500}))
     partition = worker.partitions[0]
-    Asking(house).ask(1)
-    other = Asking(house)
+    Asking(stepped).ask(1)
+    other = Asking(stepped)
     other.ask(2, 3)
-    house.answered(worker, 2, 3)
-    house.answered(worker, 2, 3, 1)
+    stepped.answered(worker, 2, 3)
+    stepped.answered(worker, 2, 3, 1)
     assert worker.counts.fenced == 0
     assert worker.partitions[0] is partition

@@ -191,7 +191,7 @@ def test_only_what_may_be_sent_again_is_looked_at() -> None:
         where.throw("shop", QUEUE, [asking(sim, "web", 99)])
         sim.run()
         sim.broker.topics[where.topic("web", QUEUE)] = topics["web"]
-        sim.worker("shop").owner.destinations.blocked[where.topic("gone", QUEUE)] += 600_000_000
+        sim.worker("shop").context.destinations.blocked[where.topic("gone", QUEUE)] += 600_000_000
         with counted(Transmission._release_dialog) as calls:
             sim.advance(timedelta(minutes=2))
         assert [e.kind for e in where.sent("web") if e.kind is Kind.MESSAGE] == [Kind.MESSAGE]

@@ -47,18 +47,18 @@ def said(sim: Simulation, peer: str) -> list[str]:
 def test_a_peer_cannot_pull_another_ones_dialog_into_its_group(restart: bool) -> None:
     """Its key is the id of the other's dialog, as of a correlation id that was passed on."""
     with Simulation(company(), partitions=1) as sim:
-        victim = sim.peer("web").begin_dialog("shop", ECHO)
-        victim.send(Say(text="mine"))
+        owned = sim.peer("web").begin_dialog("shop", ECHO)
+        owned.send(Say(text="mine"))
         sim.run()
         if restart:
             sim.crash("shop")
         sim.peer("stranger")
         own = records.drawn(sim)
-        prefix = replace(records.first_of(sim, own, "shop", "Echo"), reply_key=victim.id)
+        prefix = replace(records.first_of(sim, own, "shop", "Echo"), reply_key=owned.id)
         records.post(sim, records.message(prefix, 0, "Say", EMPTY))
         sim.run()
         assert said(sim, "stranger") == [f"x {own} {own}"]
-        assert victim.received() == [Say(text=f"mine {victim.id} {victim.id}")]
+        assert owned.received() == [Say(text=f"mine {owned.id} {owned.id}")]
 
 
 @pytest.mark.parametrize("restart", [False, True])

@@ -199,12 +199,12 @@ def test_a_tick_does_not_count_while_the_queue_is_unread() -> None:
         dialog.send(Add(amount=1))
         dialog.end()
         sim.run()
-        log = sim._runners["counter"][0].log
-        log.pause(0)
+        connection = sim._runners["counter"][0].connection
+        connection.pause(0)
         records.replay(sim, "counter")
         sim.advance(timedelta(hours=5))
         assert len(rows_of(sim, "counter", rows.ENDPOINT)) == 1
-        log.resume(0)
+        connection.resume(0)
         sim.run()
         assert [entry.number for entry in sim.broker.ledger.handled if entry.service == "counter"] == [0]
         assert sim.dead_letters("counter") == []

@@ -32,7 +32,7 @@ def test_an_owner_that_waits_for_one_queue_does_not_overtake_what_waits_for_anot
         assert all([key for key in table if key.startswith(rows.DELAYED)] for table in state_of(sim.broker, "counter"))
         sim.broker.topics["conv.web.queue"] = queues["web"]
         gone = sim._runners["counter"].pop(owners[0])
-        gone.log.vanish()
+        gone.connection.vanish()
         sim.run()
         assert sim.worker("counter").partitions.keys() == {0, 1}
         web.send(Add(amount=10))
@@ -63,7 +63,7 @@ def test_what_one_partition_learns_of_a_queue_does_not_reorder_the_dialogs_of_an
         dialogs[1].send(Add(amount=10))
         sim._runners["web"][0].step()
         queue = sim.broker.topics.pop("conv.web.queue")
-        runner.log._give_up([0])
+        runner.connection._give_up([0])
         sim.run()
         sim.broker.topics["conv.web.queue"] = queue
         sim.advance(timedelta(minutes=2))

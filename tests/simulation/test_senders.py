@@ -9,7 +9,7 @@ import pytest
 
 from conversations.config import WorkerSettings
 from conversations.errors import KafkaUnreachable
-from conversations.memory.log import MemoryLog
+from conversations.memory.connection import MemoryConnection
 from conversations.protocol import letters, rows
 from conversations.protocol.envelope import Kind
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
@@ -45,7 +45,7 @@ def test_invented_senders_leave_their_bytes_and_nothing_else(place: Memory) -> N
     """No dialog, no tombstone, no envelope that waits for ever; the catalog is looked at once for all of a step."""
     healthy = known(place, 999)
     before, accepted = kinds_of_rows(place), place.sim.worker("shop").counts.accepted
-    with counted(MemoryLog.look_at_catalog) as looks:
+    with counted(MemoryConnection.look_at_catalog) as looks:
         place.throw("shop", QUEUE, [first_of(place, f"nobody-{number}", number) for number in range(100)])
         place.throw("shop", QUEUE, [first_of(place, "nobody-1", number) for number in range(100, 200)])
         place.throw("web", COMMANDS, [order(healthy, 1)])
@@ -60,7 +60,7 @@ def test_invented_senders_leave_their_bytes_and_nothing_else(place: Memory) -> N
     assert place.sim.worker("shop").counts.accepted == accepted
     assert kinds_of_rows(place) - before == {rows.LETTER}
     assert receipts(place, healthy) == [0, 1]
-    with counted(Transmission.release) as released, counted(MemoryLog.look_at_catalog) as looks:
+    with counted(Transmission.release) as released, counted(MemoryConnection.look_at_catalog) as looks:
         place.sim.advance(timedelta(hours=1))
     assert released[0] == looks[0] == 0
     bounds.check_at_rest(place.sim.worker("shop"))
@@ -92,13 +92,13 @@ def test_what_is_refused_may_be_given_back_once_its_sender_is_there(place: Memor
 def test_while_the_catalog_cannot_be_read_nobody_is_refused(place: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be for good; what such a dialog says waits until the catalog is there."""
 
-    def fails(_log: MemoryLog) -> None:
+    def fails(_log: MemoryConnection) -> None:
         raise KafkaUnreachable("memory", "no broker answers")
 
     known(place, 999)
-    place.sim.worker("shop").owner.log.partitions("new")
+    place.sim.worker("shop").context.connection.partitions("new")
     with monkeypatch.context() as patched:
-        patched.setattr(MemoryLog, "look_at_catalog", fails)
+        patched.setattr(MemoryConnection, "look_at_catalog", fails)
         place.sim.broker.create_service("new", 1)
         place.throw("shop", QUEUE, [first_of(place, "new", 1)])
         place.sim.run()

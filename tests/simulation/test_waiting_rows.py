@@ -130,7 +130,7 @@ def test_rows_in_front_of_all_others_do_not_replace_those_of_an_earlier_owner(sh
     for name in "ab":
         worker = shop.worker()
         _comes_to_the_front(shop, worker, name)
-        worker.owner.log.vanish()  # type: ignore[attr-defined]  # the log in memory
+        worker.context.connection.vanish()  # type: ignore[attr-defined]  # the log in memory
     assert [key < FRONT for key in _waiting(shop)] == [True, True, False, False]
     worker = shop.worker()
     shop.gates.open_all()

@@ -99,7 +99,7 @@ def test_a_handler_that_returns_while_it_is_given_up_on_does_not_take_effect_twi
     boss, worker = shop.worker(shop.boss), shop.worker()
     shop.ask(Patient(name="late"), Task(name="behind", stuck=True))
     until(lambda: shop.gates.entered("late") and any(p.work.slow for p in worker.partitions.values()), boss, worker)
-    with worker.owner.lock:
+    with worker.context.lock:
         runs = [run for partition in worker.partitions.values() for run in partition.work.slow.values()]
         asked = [(run, run.call) for run in runs if run.call is not None and not run.done]
         shop.gates.open("late")

@@ -198,9 +198,9 @@ class Soak:
             return
         able = [it for it in self.fleet.processes if it.running and it.status.get("joined") and not it.stopping]
         if able:
-            victim = self._random.choice(able)
-            victim.stopping = True
-            victim.signal(signal.SIGTERM)
+            stopped = self._random.choice(able)
+            stopped.stopping = True
+            stopped.signal(signal.SIGTERM)
             self.fleet.counts["restarted in order"] += 1
 
     def _silence(self) -> None:

@@ -39,7 +39,7 @@ OTHER = Contract("Other", sent_by_initiator=[Ask])
 WEB = Service("web", initiates=[SALES], ignores=[Answer])
 
 
-class Desk:
+class Speaker:
     """A client whose commands can be read."""
 
     def __init__(self) -> None:
@@ -53,19 +53,19 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def speaker() -> Speaker:
+    return Speaker()
 
 
-def test_a_block_is_one_command(desk: Desk) -> None:
+def test_a_block_is_one_command(speaker: Speaker) -> None:
     """Begin, sends, timer and end take effect together or not at all."""
-    with desk.client.begin_dialog("shop", SALES) as dialog:
+    with speaker.client.begin_dialog("shop", SALES) as dialog:
         dialog.send(Ask(text="1"))
         dialog.set_timer(timedelta(seconds=2))
         dialog.cancel_timer()
         dialog.end()
-        assert desk.written() == []
-    (command,) = desk.written()
+        assert speaker.written() == []
+    (command,) = speaker.written()
     assert command.operations == (
         Begin("shop", "Sales", 7_200_000_000),
         Send("Ask", "application/json", b'{"text":"1"}'),
@@ -76,37 +76,37 @@ def test_a_block_is_one_command(desk: Desk) -> None:
     assert (command.issued_by, command.key, command.from_initiator) == ("web", dialog.id, True)
 
 
-def test_a_block_that_fails_writes_nothing(desk: Desk) -> None:
+def test_a_block_that_fails_writes_nothing(speaker: Speaker) -> None:
     """An exception inside is the end of it."""
 
     def speak() -> None:
-        with desk.client.begin_dialog("shop", SALES) as dialog:
+        with speaker.client.begin_dialog("shop", SALES) as dialog:
             dialog.send(Ask())
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         speak()
-    assert desk.written() == []
+    assert speaker.written() == []
 
 
-def test_an_async_block_is_the_same(desk: Desk) -> None:
+def test_an_async_block_is_the_same(speaker: Speaker) -> None:
     """One shell: ``async with`` writes what ``with`` writes."""
 
     async def speak() -> None:
-        async with desk.client, desk.client.begin_dialog("shop", SALES) as dialog:
+        async with speaker.client, speaker.client.begin_dialog("shop", SALES) as dialog:
             dialog.send(Ask())
 
     asyncio.run(speak())
-    assert [type(operation) for operation in desk.written()[0].operations] == [Begin, Send]
+    assert [type(operation) for operation in speaker.written()[0].operations] == [Begin, Send]
 
 
-def test_speaking_on_an_existing_dialog_needs_only_its_id(desk: Desk) -> None:
+def test_speaking_on_an_existing_dialog_needs_only_its_id(speaker: Speaker) -> None:
     """The handle tells the group too."""
-    with desk.client.begin_dialog("shop", SALES, group="customer-7") as dialog:
+    with speaker.client.begin_dialog("shop", SALES, group="customer-7") as dialog:
         pass
-    with desk.client.dialog(dialog.id) as again:
+    with speaker.client.dialog(dialog.id) as again:
         again.send(Ask(), key="once")
-    first, second = sorted(desk.written(), key=lambda command: len(command.operations[0].__slots__), reverse=True)
+    first, second = sorted(speaker.written(), key=lambda command: len(command.operations[0].__slots__), reverse=True)
     assert first.conversation_id == second.conversation_id
     assert first.key == second.key == "customer-7"
     assert second.idempotency_key == "once"
@@ -126,13 +126,13 @@ def test_on_an_existing_dialog_a_class_finds_the_message_type_that_names_it() ->
     assert send.message_type == "sales.Ask"
 
 
-def test_an_id_may_be_drawn_before(desk: Desk) -> None:
+def test_an_id_may_be_drawn_before(speaker: Speaker) -> None:
     """Beginning with it twice is the same request twice; its age can be read off."""
     drawn = Client.new_id()
     for _ in range(2):
-        with desk.client.begin_dialog("shop", SALES, id=drawn) as dialog:
+        with speaker.client.begin_dialog("shop", SALES, id=drawn) as dialog:
             assert dialog.id == drawn
-    first, second = desk.written()
+    first, second = speaker.written()
     assert first.conversation_id == second.conversation_id
     assert first.operations == second.operations
     assert first.command_id != second.command_id
@@ -141,26 +141,26 @@ def test_an_id_may_be_drawn_before(desk: Desk) -> None:
     assert abs(first.issued_at - age) < 10_000_000
 
 
-def test_an_empty_block_on_a_dialog_writes_nothing(desk: Desk) -> None:
+def test_an_empty_block_on_a_dialog_writes_nothing(speaker: Speaker) -> None:
     """There is nothing to say."""
-    with desk.client.dialog(Client.new_id()):
+    with speaker.client.dialog(Client.new_id()):
         pass
-    assert desk.written() == []
+    assert speaker.written() == []
 
 
-def test_an_error_drops_the_messages_of_its_block(desk: Desk) -> None:
+def test_an_error_drops_the_messages_of_its_block(speaker: Speaker) -> None:
     """As in a handler; the begin stays, or the error would have no dialog."""
-    with desk.client.begin_dialog("shop", SALES) as dialog:
+    with speaker.client.begin_dialog("shop", SALES) as dialog:
         dialog.send(Ask())
         dialog.end_with_error(3, "x" * 5000)
-    (command,) = desk.written()
+    (command,) = speaker.written()
     assert command.operations[1:] == (EndWithError(3, "x" * 3000),)
 
 
-def test_after_the_end_the_block_is_over(desk: Desk) -> None:
+def test_after_the_end_the_block_is_over(speaker: Speaker) -> None:
     """8429, 8427, 8458: nothing more is noted."""
     codes = []
-    with desk.client.begin_dialog("shop", SALES) as dialog:
+    with speaker.client.begin_dialog("shop", SALES) as dialog:
         dialog.end()
         verbs: list[Callable[[], object]] = [
             lambda: dialog.send(Ask()),
@@ -173,50 +173,50 @@ def test_after_the_end_the_block_is_over(desk: Desk) -> None:
                 verb()
             codes.append(refused.value.code)
     assert codes == [8429, 8427, 8427, 8458]
-    assert len(desk.written()[0].operations) == 2
+    assert len(speaker.written()[0].operations) == 2
 
 
-def test_what_the_contract_forbids_is_refused_before_anything_is_written(desk: Desk) -> None:
+def test_what_the_contract_forbids_is_refused_before_anything_is_written(speaker: Speaker) -> None:
     """Direction, type, size: the client knows its service's contracts, on new dialogs and on old ones."""
-    with desk.client.begin_dialog("shop", SALES) as dialog:
+    with speaker.client.begin_dialog("shop", SALES) as dialog:
         with pytest.raises(WrongDirection):
             dialog.send(Answer())
         with pytest.raises(NotInContract):
             dialog.send(3)
         with pytest.raises(BodyTooLarge):
             dialog.send(Ask(text="x" * 1_000_000))
-    with desk.client.dialog(Client.new_id()) as old, pytest.raises(NotInContract):
+    with speaker.client.dialog(Client.new_id()) as old, pytest.raises(NotInContract):
         old.send(Answer())
-    assert [type(operation) for operation in desk.written()[0].operations] == [Begin]
+    assert [type(operation) for operation in speaker.written()[0].operations] == [Begin]
 
 
-def test_a_contract_the_service_does_not_initiate_is_refused(desk: Desk) -> None:
+def test_a_contract_the_service_does_not_initiate_is_refused(speaker: Speaker) -> None:
     """8425."""
     with pytest.raises(UnknownContract) as refused:
-        desk.client.begin_dialog("shop", OTHER)
+        speaker.client.begin_dialog("shop", OTHER)
     assert refused.value.code == 8425
 
 
 @pytest.mark.parametrize("text", ["", "x", "b9c9c7a4-38a5-4ab5-8d1c-0b6a4a3f6f3e"])
-def test_an_id_of_another_kind_is_refused(desk: Desk, text: str) -> None:
+def test_an_id_of_another_kind_is_refused(speaker: Speaker, text: str) -> None:
     """Not a UUID, or one whose age cannot be read off."""
     with pytest.raises(LocalError) as refused:
-        desk.client.begin_dialog("shop", SALES, id=text)
+        speaker.client.begin_dialog("shop", SALES, id=text)
     assert refused.value.code == 8426
 
 
-def test_lifetimes_are_the_dialogs_the_contracts_or_unlimited(desk: Desk) -> None:
+def test_lifetimes_are_the_dialogs_the_contracts_or_unlimited(speaker: Speaker) -> None:
     """0 is refused, None in the contract is for ever."""
     forever = Contract("Forever", sent_by_initiator=[Ask], lifetime=None)
     client = LocalClient(
         Service("web", initiates=[SALES, forever], ignores=[Answer]),
         Kafka("memory"),
-        MemoryCommands(desk.broker, "web"),
+        MemoryCommands(speaker.broker, "web"),
     )
     for contract, lifetime in ((SALES, timedelta(seconds=1)), (SALES, None), (forever, None)):
         with client.begin_dialog("shop", contract, lifetime=lifetime):
             pass
-    begins = [command.operations[0] for command in desk.written()]
+    begins = [command.operations[0] for command in speaker.written()]
     assert sorted(begin.lifetime for begin in begins if isinstance(begin, Begin)) == [-1, 1_000_000, 7_200_000_000]
     with pytest.raises(LocalError) as refused:
         client.begin_dialog("shop", SALES, lifetime=timedelta(0))
@@ -249,11 +249,11 @@ def test_a_write_that_is_not_confirmed_says_so() -> None:
         asyncio.run(speak())
 
 
-def test_a_request_needs_a_worker_of_its_service_in_this_process(desk: Desk) -> None:
+def test_a_request_needs_a_worker_of_its_service_in_this_process(speaker: Speaker) -> None:
     """Its reply would arrive elsewhere."""
     with pytest.raises(NoWorkerHere, match="web"):
-        desk.client.request("shop", SALES, Ask(), reply=Answer, timeout=timedelta(seconds=1))
-    assert desk.written() == []
+        speaker.client.request("shop", SALES, Ask(), reply=Answer, timeout=timedelta(seconds=1))
+    assert speaker.written() == []
 
 
 def test_making_a_client_does_no_io() -> None:

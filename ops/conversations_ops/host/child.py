@@ -249,16 +249,16 @@ def _reported(worker: Worker, reports: Reports) -> Iterator[None]:
 
 def condition(worker: Worker) -> dict[str, Any]:
     """How a worker is, as plain data."""
-    owner, unanswered = worker.owner, worker.readiness.unanswered()
-    with owner.lock:
+    context, unanswered = worker.context, worker.readiness.unanswered()
+    with context.lock:
         partitions = [partition.lengths() for partition in list(worker.partitions.values())]
-        counts = dataclasses.asdict(owner.counts)
+        counts = dataclasses.asdict(context.counts)
     return {
         "joined": worker.joined,
         "stopping": worker.stopping.is_set(),
         "restoring": worker.restoring,
-        "clock_off_seconds": round(owner.clock.off / 1_000_000, 3),
-        "idle_seconds": max(0.0, (owner.clock.now() - owner.now) / 1_000_000),
+        "clock_off_seconds": round(context.clock.off / 1_000_000, 3),
+        "idle_seconds": max(0.0, (context.clock.now() - context.now) / 1_000_000),
         "partitions": partitions,
         "kafka": None
         if unanswered is None
@@ -267,7 +267,7 @@ def condition(worker: Worker) -> dict[str, Any]:
             "trying": unanswered[1],
             "unreachable": worker.readiness.is_unreachable(),
         },
-        "brake_on": owner.brakes.on,
+        "brake_on": context.brakes.on,
         "counts": counts,
     }
 

@@ -11,7 +11,7 @@ from conversations import Kafka
 from tests.acceptance.support.command_line import PROGRAM, conversations, environment
 
 
-class Desk:
+class Terminal:
     """An operator's terminal."""
 
     def __init__(self, kafka: Kafka, out: Path) -> None:

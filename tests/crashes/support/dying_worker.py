@@ -18,7 +18,7 @@ from typing import Any
 
 from conversations import Kafka, WorkerSettings
 from conversations.headers import read_headers
-from conversations.kafka.log import KafkaLog
+from conversations.kafka.connection import KafkaConnection
 from conversations.kafka.restore import KafkaRestore
 from conversations.ports import Listener, Produced, Restored
 from conversations.protocol import rows
@@ -27,7 +27,7 @@ from conversations.worker import Worker, intake
 from tests.crashes.support.counting_services import die_if_told, echoer
 
 
-class Mortal(KafkaLog):
+class Mortal(KafkaConnection):
     """Dies around commits, when told."""
 
     orders: Path
@@ -88,10 +88,10 @@ class Deadly:
             deadly._taken = deadly._taken or deadly._body in record.value().replace(b" ", b"")
             deadly._take(partition, record)
 
-        def commit(log: Mortal, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+        def commit(connection: Mortal, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
             if deadly._point == "commit" and deadly._taken:
                 deadly._end()
-            return deadly._commit(log, outs, offsets)
+            return deadly._commit(connection, outs, offsets)
 
         seams: list[tuple[Any, str, Any]] = [
             (intake, "read_headers", read),
@@ -110,17 +110,17 @@ def _work(outs: Sequence[Produced]) -> bool:
 class Leaving:
     """Tells the log when the worker gives partitions back."""
 
-    def __init__(self, listener: Listener, log: Mortal) -> None:
-        self._listener, self._log = listener, log
+    def __init__(self, listener: Listener, connection: Mortal) -> None:
+        self._listener, self._connection = listener, connection
 
     def assigned(self, partitions: Sequence[int]) -> None:
         self._listener.assigned(partitions)
 
     def revoked(self, partitions: Sequence[int]) -> None:
-        self._log._revoking = True
+        self._connection._revoking = True
         self._listener.revoked(partitions)
-        self._log._revoking = False
-        die_if_told(self._log.orders, "revoked")
+        self._connection._revoking = False
+        die_if_told(self._connection.orders, "revoked")
 
     def lost(self, partitions: Sequence[int]) -> None:
         self._listener.lost(partitions)
@@ -162,7 +162,7 @@ def main(bootstrap: str, namespace: str, slot: str, orders: str, state: str, bat
     """Run the echoer until SIGTERM."""
     kafka, told = Kafka(bootstrap, namespace=namespace), Path(orders)
 
-    def log() -> Mortal:
+    def connection() -> Mortal:
         made = Mortal(kafka, "echoer", slot=slot)
         made.orders = told
         return made
@@ -170,7 +170,7 @@ def main(bootstrap: str, namespace: str, slot: str, orders: str, state: str, bat
     stores = Stores(Path(state))
     stores.orders = told
     settings = WorkerSettings(batch=int(batch), slot=slot)
-    worker = Worker(echoer(told), log, stores, settings=settings, namespace=namespace)
+    worker = Worker(echoer(told), connection, stores, settings=settings, namespace=namespace)
 
     def stop(*_: Any) -> None:
         worker.stop()

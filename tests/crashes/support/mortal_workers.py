@@ -14,7 +14,7 @@ from conversations.config import Kafka
 from conversations.local import LocalClient, MemoryCommands
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
-from conversations.memory.log import MemoryLog
+from conversations.memory.connection import MemoryConnection
 from conversations.protocol import rows
 from conversations.protocol.partition_row import PartitionRow, decode_partition
 from conversations.stores.memory import MemoryStores
@@ -36,7 +36,7 @@ JOBS = Contract("Jobs", sent_by_initiator=[Job])
 until = partial(step_until, seconds=30)
 
 
-class House:
+class MortalService:
     """A sender that works, and a service whose handlers wait as long as they are told to."""
 
     def __init__(self, partitions: int = 1) -> None:
@@ -71,8 +71,8 @@ class House:
     def worker(self, service: Service | None = None, *, batch: int = 100) -> Worker:
         service = service or self.slow
         settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), batch=batch)
-        worker = Worker(service, lambda: MemoryLog(self.broker, service.name), MemoryStores(), settings=settings)
-        worker.owner.share(Stage(uuid4().hex))  # each is a process of its own, and dies
+        worker = Worker(service, lambda: MemoryConnection(self.broker, service.name), MemoryStores(), settings=settings)
+        worker.context.share(Stage(uuid4().hex))  # each is a process of its own, and dies
         return worker
 
     def opened(self, *, batch: int = 100) -> Worker:
@@ -104,6 +104,6 @@ class House:
 
 def die(worker: Worker) -> None:
     """End a worker as SIGKILL and its session's time-out do."""
-    log = worker.owner.log
-    assert isinstance(log, MemoryLog)
-    log.vanish()
+    connection = worker.context.connection
+    assert isinstance(connection, MemoryConnection)
+    connection.vanish()

@@ -34,7 +34,7 @@ def facts(worker: Worker) -> dict[str, Any]:
         "handled": worker.counts.handled,
         "busy": worker.busy(),
         "positions": {it.number: it.progress.row.queue for it in partitions},
-        "braked": worker.owner.brakes.on,
+        "braked": worker.context.brakes.on,
         "off": [it.number for it in partitions if it.progress.row.off],
         "paused": [it.number for it in partitions if it.input.paused],
         "kept": {

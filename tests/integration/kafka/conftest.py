@@ -26,4 +26,4 @@ def member(kafka: Kafka) -> Iterator[Member]:
     """The only member of the group of ``orders``; owns every partition, none open."""
     member = Member(kafka).join().owns(PARTITIONS)
     yield member
-    member.log.close()
+    member.connection.close()

@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
-from conversations.kafka.log import KafkaLog
+from conversations.kafka.connection import KafkaConnection
 from conversations.kafka.restore import KafkaRestore
 from conversations.ports import Out, Positions, Record
 from conversations.protocol.topics import service_topic
@@ -56,14 +56,14 @@ class Member:
 
     def __init__(self, kafka: Kafka, service: str = "orders", **options: Any) -> None:
         self.kafka = kafka
-        self.log = KafkaLog(kafka, service, **options)
+        self.connection = KafkaConnection(kafka, service, **options)
         self.owned: set[int] = set()
         self.told: list[tuple[str, list[int]]] = []
         self.got: list[Record] = []
         self.on_revoked: Callable[[Sequence[int]], object] = lambda _: None
 
     def join(self) -> "Member":
-        self.log.join(self)
+        self.connection.join(self)
         return self
 
     def assigned(self, partitions: Sequence[int]) -> None:
@@ -80,7 +80,7 @@ class Member:
         self.owned -= set(partitions)
 
     def poll(self, timeout: float = 0.05) -> Sequence[Record]:
-        records = self.log.poll(timeout, 1000)
+        records = self.connection.poll(timeout, 1000)
         self.got += records
         return records
 

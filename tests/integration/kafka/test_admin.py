@@ -11,7 +11,7 @@ from conversations.errors import DeclarationError, KafkaUnreachable, LogError
 from conversations.kafka.admin import apply
 from conversations.kafka.catalog import read_catalog
 from conversations.kafka.clients import describe_topics, make_admin
-from conversations.kafka.log import KafkaLog
+from conversations.kafka.connection import KafkaConnection
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import SERVICE_TOPICS
 
@@ -101,6 +101,6 @@ def test_a_service_that_would_share_its_topics_with_another_is_refused(
 
 
 def test_no_two_workers_of_two_services_have_one_transactional_id(empty: Kafka) -> None:
-    one, other = KafkaLog(empty, "orders", slot="web.eu-1"), KafkaLog(empty, "orders.web", slot="eu-1")
+    one, other = KafkaConnection(empty, "orders", slot="web.eu-1"), KafkaConnection(empty, "orders.web", slot="eu-1")
     assert one._transactional_id != other._transactional_id
-    assert KafkaLog(empty, "orders", slot="eu-1")._transactional_id == f"{empty.namespace}.orders.eu-1"
+    assert KafkaConnection(empty, "orders", slot="eu-1")._transactional_id == f"{empty.namespace}.orders.eu-1"

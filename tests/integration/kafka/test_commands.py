@@ -25,7 +25,7 @@ def test_a_confirmed_command_reaches_the_owner_of_its_key(kafka: Kafka, member: 
     commands = CommandProducer(kafka, "orders")
     commands.append(b"some key", b"value", [("trace", b"1")])
     partition = partition_of(b"some key", PARTITIONS)
-    member.log.open(partition, START)
+    member.connection.open(partition, START)
     member.awaits(b"value")
     (record,) = member.got
     assert (record.topic(), record.partition(), record.key()) == (topic(kafka, "commands"), partition, b"some key")

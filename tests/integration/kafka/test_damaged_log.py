@@ -44,10 +44,10 @@ def test_a_flipped_bit_in_a_log_segment_is_noticed_by_every_reader(tmp_path: Pat
             until(lambda: reader.read(10))
         reader.close()
         member = Member(kafka).join().owns(1)
-        member.log.open(0, Positions(0, 0))
+        member.connection.open(0, Positions(0, 0))
         with pytest.raises(InputLost):
             until(member.poll)
-        member.log.close()
+        member.connection.close()
 
 
 def flip_a_bit(data: Path, topic: str) -> None:

@@ -21,7 +21,7 @@ def test_a_partition_leaves_its_owner_only_once_the_owner_has_been_told(kafka: K
     go to work, and the owner could still commit.
     """
     owner, heir = Member(kafka, protocol=protocol), Member(kafka, protocol=protocol)
-    with closing(owner.log), closing(heir.log):
+    with closing(owner.connection), closing(heir.connection):
         owner.join().owns(PARTITIONS)
         heir.join()
         for partition in range(PARTITIONS):
@@ -29,5 +29,5 @@ def test_a_partition_leaves_its_owner_only_once_the_owner_has_been_told(kafka: K
             while monotonic() < deadline:
                 heir.poll()
                 assert not heir.owned, f"{heir.owned} are given away, their owner was told {owner.told}"
-            owner.log.open(partition, START)
+            owner.connection.open(partition, START)
         until(lambda: (owner.poll(), heir.poll(), heir.owned and not owner.owned & heir.owned)[2])

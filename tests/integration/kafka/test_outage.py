@@ -25,12 +25,12 @@ def commits(member: Member, outs: Callable[[], list[Out]]) -> None:
 
     def attempt() -> bool:
         try:
-            member.log.commit(outs(), {0: 1})
+            member.connection.commit(outs(), {0: 1})
         except (Interrupted, Fenced):
             member.poll()
             return False
         except InDoubt:
-            member.log.close()
+            member.connection.close()
             member.join().owns(1)
             return False
         return True
@@ -44,17 +44,17 @@ def test_a_worker_goes_on_after_its_broker_was_killed_and_came_back() -> None:
         kafka = Kafka(broker.bootstrap)
         apply(kafka, [ServiceDeclaration("orders")], 1, 1)
         member = Member(kafka).join().owns(1)
-        member.log.commit([member.state(b"a", b"1")], {0: 1})
+        member.connection.commit([member.state(b"a", b"1")], {0: 1})
         # Seen committed before the kill: a lone broker that dies between the promise of a commit and its markers may
         # skip the markers when it loads, because it does not know its topics yet, and the transaction is undone.
-        assert restored(member.log.restore(0, None)) == [(b"a", b"1")]
+        assert restored(member.connection.restore(0, None)) == [(b"a", b"1")]
         broker.kill()
         broker.restart()
         # The group's coordinator was out of the cluster: librdkafka may wait for it for ever, we may not.
         commits(member, lambda: [member.state(b"b", b"2")])
         member.owns(1)
-        assert restored(member.log.restore(0, None)) == [(b"a", b"1"), (b"b", b"2")]
-        member.log.close()
+        assert restored(member.connection.restore(0, None)) == [(b"a", b"1"), (b"b", b"2")]
+        member.connection.close()
 
 
 @pytest.mark.timeout(240)

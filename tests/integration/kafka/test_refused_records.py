@@ -37,7 +37,7 @@ def refused(member: Member, outs: Sequence[Out]) -> DestinationFailed:
     """Do as a worker does: a commit that was interrupted is made again."""
     for _ in range(3):
         try:
-            member.log.commit(outs, {0: 1})
+            member.connection.commit(outs, {0: 1})
         except Interrupted:
             continue
         except DestinationFailed as failed:
@@ -58,7 +58,7 @@ def test_the_one_record_that_is_too_large_for_its_topic_is_found(kafka: Kafka, m
     (place,) = failed.records
     assert (place, failed.topics) == (bad, {})
     assert (failed.records[bad].topic, failed.records[bad].too_large) == (small, True)
-    assert member.log.commit([*outs[:bad], *outs[bad + 1 :]], {0: 1})[0] > 0
+    assert member.connection.commit([*outs[:bad], *outs[bad + 1 :]], {0: 1})[0] > 0
     assert len(committed(kafka, small)) == count - 1
 
 
@@ -75,7 +75,7 @@ def test_records_that_are_too_large_only_together_are_all_appended(kafka: Kafka,
     small = limited(kafka, "together", **{"max.message.bytes": "100000"})
     drawn = Random(1)
     outs = [Out(small, 0, b"k", drawn.randbytes(9_000)) for _ in range(300)]
-    assert member.log.commit([*outs, member.state(b"a", b"1")], {0: 1})[0] > 0
+    assert member.connection.commit([*outs, member.state(b"a", b"1")], {0: 1})[0] > 0
     assert committed(kafka, small) == [out.value for out in outs]
 
 

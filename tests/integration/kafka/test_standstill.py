@@ -11,13 +11,13 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from conversations.kafka import standstill
-from conversations.kafka.log import KafkaLog
+from conversations.kafka.connection import KafkaConnection
 from conversations.kafka.offsets import list_offset
 from conversations.ports import Positions
 from conversations.protocol.topics import QUEUE
 from conversations.worker import Worker
 from tests.integration.kafka.members import PARTITIONS, Member, fill, topic
-from tests.rules.support.stepped_service import Asking, House, until
+from tests.rules.support.stepped_service import Asking, SteppedService, until
 
 pytestmark = pytest.mark.kafka
 
@@ -25,8 +25,8 @@ LOOKS = 4
 
 
 @pytest.fixture
-def house(kafka_bootstrap: str) -> Iterator[House]:
-    made = House(kafka_bootstrap)
+def stepped(kafka_bootstrap: str) -> Iterator[SteppedService]:
+    made = SteppedService(kafka_bootstrap)
     yield made
     made.close()
 
@@ -46,49 +46,51 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return topics
 
 
-def log_of(worker: Worker) -> KafkaLog:
-    assert isinstance(worker.owner.log, KafkaLog)
-    return worker.owner.log
+def log_of(worker: Worker) -> KafkaConnection:
+    assert isinstance(worker.context.connection, KafkaConnection)
+    return worker.context.connection
 
 
-def test_a_worker_that_gets_nothing_makes_another_connection_and_goes_on(house: House, asked: list[str]) -> None:
+def test_a_worker_that_gets_nothing_makes_another_connection_and_goes_on(
+    stepped: SteppedService, asked: list[str]
+) -> None:
     """As one does whose consumer is connected to nobody but a leader that is cut off; here it is held back without its knowledge."""
-    worker, asking = house.worker(), Asking(house)
+    worker, asking = stepped.worker(), Asking(stepped)
     asking.ask(1)
-    house.answered(house.open(worker), 1)
+    stepped.answered(stepped.open(worker), 1)
     inputs = log_of(worker)._inputs
     assert inputs is not None
-    inputs._consumer.pause([TopicPartition(house.topic(QUEUE), 0)])
+    inputs._consumer.pause([TopicPartition(stepped.topic(QUEUE), 0)])
     asking.ask(2, 3)
-    house.answered(worker, 1, 2, 3)
+    stepped.answered(worker, 1, 2, 3)
     assert log_of(worker)._inputs is not inputs
-    assert house.topic(QUEUE) in asked
+    assert stepped.topic(QUEUE) in asked
 
 
-def test_an_open_transaction_and_silence_are_waited_for(house: House, asked: list[str]) -> None:
-    worker, asking = house.open(house.worker()), Asking(house)
+def test_an_open_transaction_and_silence_are_waited_for(stepped: SteppedService, asked: list[str]) -> None:
+    worker, asking = stepped.open(stepped.worker()), Asking(stepped)
     inputs = log_of(worker)._inputs
-    producer = Producer({"bootstrap.servers": house.kafka.bootstrap, "transactional.id": house.kafka.namespace})
+    producer = Producer({"bootstrap.servers": stepped.kafka.bootstrap, "transactional.id": stepped.kafka.namespace})
     producer.init_transactions(20)
     producer.begin_transaction()
     key, value, headers = asking.record(1)
-    producer.produce(house.topic(QUEUE), value, key, 0, headers=list(headers))
+    producer.produce(stepped.topic(QUEUE), value, key, 0, headers=list(headers))
     assert producer.flush(20) == 0
-    until(lambda: (worker.step(0.05), asked.count(house.topic(QUEUE)) >= LOOKS)[1])
+    until(lambda: (worker.step(0.05), asked.count(stepped.topic(QUEUE)) >= LOOKS)[1])
     producer.commit_transaction(20)
-    house.answered(worker, 1)
+    stepped.answered(worker, 1)
     asked.clear()
-    until(lambda: (worker.step(0.05), asked.count(house.topic(QUEUE)) >= LOOKS)[1])
+    until(lambda: (worker.step(0.05), asked.count(stepped.topic(QUEUE)) >= LOOKS)[1])
     assert log_of(worker)._inputs is inputs
 
 
 def test_an_input_that_is_held_back_does_not_stand_still(member: Member, asked: list[str]) -> None:
-    kafka, log = member.kafka, member.log
+    kafka, connection = member.kafka, member.connection
     for partition in range(PARTITIONS):
-        log.open(partition, Positions(None, None))
-    log.pause(0)
+        connection.open(partition, Positions(None, None))
+    connection.pause(0)
     fill(kafka, topic(kafka, "queue"), [b"1"])
-    until(lambda: (log.poll(0.05, 10), asked.count(topic(kafka, "commands")) >= LOOKS * PARTITIONS)[1])
+    until(lambda: (connection.poll(0.05, 10), asked.count(topic(kafka, "commands")) >= LOOKS * PARTITIONS)[1])
     assert asked.count(topic(kafka, "queue")) < asked.count(topic(kafka, "commands"))
-    log.resume(0)
-    until(lambda: [it.value() for it in log.poll(0.05, 10)] == [b"1"])
+    connection.resume(0)
+    until(lambda: [it.value() for it in connection.poll(0.05, 10)] == [b"1"])

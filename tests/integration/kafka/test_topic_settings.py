@@ -19,7 +19,7 @@ from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.kafka.admin import apply, create_metrics_topic
 from conversations.kafka.clients import make_admin, make_producer
-from conversations.kafka.log import KafkaLog
+from conversations.kafka.connection import KafkaConnection
 from conversations.kafka.topic_settings import read_settings, wanted
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import SERVICE_TOPICS
@@ -106,9 +106,9 @@ def test_a_worker_does_not_start_on_unsafe_settings(
 ) -> None:
     name = topic(kafka, kind)
     alter(kafka, name, setting, value)
-    log = KafkaLog(kafka, "orders")
+    connection = KafkaConnection(kafka, "orders")
     with pytest.raises(LogError) as refused:
-        log.join(Member(kafka))
+        connection.join(Member(kafka))
     assert f"{name}: {setting} is {value} and must be {need}" in str(refused.value)
     assert "conversations apply" in str(refused.value)
 
@@ -118,7 +118,7 @@ def test_what_is_only_unwise_is_a_warning(kafka: Kafka, caplog: pytest.LogCaptur
     alter(kafka, name, "compression.type", "producer")
     alter(kafka, name, "retention.bytes", "1000000000")
     with caplog.at_level(logging.WARNING, "conversations.kafka"):
-        Member(kafka).join().log.close()
+        Member(kafka).join().connection.close()
     assert (
         f"{name}: compression.type is producer and must be uncompressed; 'conversations apply' sets it" in caplog.text
     )

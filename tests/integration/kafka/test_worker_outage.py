@@ -17,7 +17,7 @@ from conversations.config import Periods
 from conversations.crew import Crew
 from conversations.kafka import restore
 from conversations.kafka.admin import apply
-from conversations.kafka.log import KafkaLog
+from conversations.kafka.connection import KafkaConnection
 from conversations.protocol.topics import STATE, service_topic
 from conversations.stores.memory import MemoryStores
 from conversations.units import HOUR, SECOND
@@ -42,7 +42,7 @@ PINGS = Contract("Pings", sent_by_initiator=[Ping], sent_by_target=[Pong])
 until = partial(waiting.until, seconds=150)
 
 
-class Interruptible(KafkaLog):
+class Interruptible(KafkaConnection):
     """Calls somebody before it asks for the identities of the topics, which a worker does when it restores."""
 
     asked = staticmethod(lambda: None)
@@ -77,10 +77,12 @@ class Pair:
 
         apply(kafka, [self.caller.declaration(), self.answerer.declaration()], partitions, 1)
 
-    def worker(self, service: Service, log: type[KafkaLog] = KafkaLog, periods: Periods = PERIODS) -> Worker:
+    def worker(
+        self, service: Service, connection: type[KafkaConnection] = KafkaConnection, periods: Periods = PERIODS
+    ) -> Worker:
         settings = WorkerSettings(periods=periods)
         return Worker(
-            service, lambda: log(self.kafka, service.name, periods=periods), MemoryStores(), settings=settings
+            service, lambda: connection(self.kafka, service.name, periods=periods), MemoryStores(), settings=settings
         )
 
 

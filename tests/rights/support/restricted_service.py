@@ -1,13 +1,13 @@
-"""The clerk of the rules' tests on a broker that asks who one is; everybody else in the house may do everything."""
+"""The clerk of the rules' tests on a broker that asks who one is; everybody else may do everything."""
 
 from conversations import Kafka, WorkerSettings
-from conversations.kafka.log import KafkaLog
+from conversations.kafka.connection import KafkaConnection
 from conversations.memory.clock import SystemClock
 from conversations.protocol.topics import catalog_topic, events_topic
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 from tests.rights.support.authorizing_kafka import GuardedBroker, Right
-from tests.rules.support.stepped_service import House
+from tests.rules.support.stepped_service import SteppedService
 
 OWN = (
     ("READ", "TOPIC", "queue"),
@@ -19,8 +19,8 @@ OWN = (
 )
 
 
-class GuardedHouse(House):
-    """A house whose clerk logs in, with the least rights that a worker needs."""
+class RestrictedService(SteppedService):
+    """A clerk that logs in, with the least rights that a worker needs."""
 
     def __init__(self, broker: GuardedBroker) -> None:
         super().__init__(broker.bootstrap)
@@ -61,7 +61,7 @@ class GuardedHouse(House):
         """Make a worker that logs in as the clerk."""
         address = Kafka(self.broker.guarded, namespace=self.kafka.namespace, settings=GuardedBroker.login("clerk"))
         worker = Worker(
-            self.service(), lambda: KafkaLog(address, "clerk"), MemoryStores(), settings=settings or WorkerSettings(),
+            self.service(), lambda: KafkaConnection(address, "clerk"), MemoryStores(), settings=settings or WorkerSettings(),
             clock=clock, namespace=address.namespace,
         )  # fmt: skip
         self.workers.append(worker)

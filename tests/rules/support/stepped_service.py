@@ -16,8 +16,8 @@ from conversations import Contract, Dialog, Service, WorkerSettings
 from conversations.bodies import codec_of
 from conversations.config import Kafka
 from conversations.kafka.admin import apply
+from conversations.kafka.connection import KafkaConnection
 from conversations.kafka.follow import Follower
-from conversations.kafka.log import KafkaLog
 from conversations.lanes import Inline
 from conversations.memory.clock import SystemClock
 from conversations.ports import Record, Stores
@@ -70,7 +70,7 @@ class AheadClock(SystemClock):
         return super().now() + self.ahead
 
 
-class House:
+class SteppedService:
     """The service "clerk", who answers what "asker" and "other" ask; only the clerk's workers run."""
 
     def __init__(self, bootstrap: str, partitions: int = 1) -> None:
@@ -110,7 +110,7 @@ class House:
         kafka: Mapping[str, Any] | None = None,
         stores: Stores | None = None,
         clock: SystemClock | None = None,
-        log: type[KafkaLog] = KafkaLog,
+        connection: type[KafkaConnection] = KafkaConnection,
         inline: bool = False,
     ) -> Worker:
         """Make a worker of the clerk, as a process would; nothing is connected before its first step.
@@ -121,7 +121,7 @@ class House:
         address = Kafka(self.kafka.bootstrap, namespace=self.kafka.namespace, settings=kafka or {})
         worker = Worker(
             service or self.service(),
-            lambda: log(address, "clerk", slot=settings.slot),
+            lambda: connection(address, "clerk", slot=settings.slot),
             stores or MemoryStores(),
             settings=settings,
             clock=clock,
@@ -137,11 +137,11 @@ class House:
         until(lambda: (worker.step(0.05), worker.ready.is_set() and len(worker.partitions) == self.partitions)[1])
         return worker
 
-    def log(self, slot: str | None = None) -> KafkaLog:
+    def connection(self, slot: str | None = None) -> KafkaConnection:
         """Make a log of the clerk that no worker uses."""
-        log = KafkaLog(self.kafka, "clerk", slot=slot)
-        self._closing.callback(log.close)
-        return log
+        connection = KafkaConnection(self.kafka, "clerk", slot=slot)
+        self._closing.callback(connection.close)
+        return connection
 
     def close(self) -> None:
         """Close everything that was made, whatever else fails: a client left alone keeps its process from ending."""
@@ -194,11 +194,11 @@ class House:
 class Asking:
     """One dialog with the clerk, from its initiator's side, as bytes on the wire."""
 
-    def __init__(self, house: House, partition: int = 0, service: str = "asker") -> None:
-        self.house, self.home = house, partition
+    def __init__(self, stepped: SteppedService, partition: int = 0, service: str = "asker") -> None:
+        self.stepped, self.home = stepped, partition
         self.now = SystemClock().now()
         key = ""
-        while not key or partition_of(key.encode(), house.partitions) != partition:
+        while not key or partition_of(key.encode(), stepped.partitions) != partition:
             drawn = uuid7(self.now, int.from_bytes(token_bytes(9)))
             key = str(drawn)
             self.id = drawn.bytes
@@ -222,4 +222,4 @@ class Asking:
 
     def ask(self, *numbers: int) -> None:
         """Append messages to the partition they belong to."""
-        self.house.append("queue", self.home, *(self.record(n) for n in numbers))
+        self.stepped.append("queue", self.home, *(self.record(n) for n in numbers))

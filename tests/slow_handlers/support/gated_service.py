@@ -18,7 +18,7 @@ from conversations.config import Kafka
 from conversations.local import LocalClient, MemoryCommands
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import ManualClock
-from conversations.memory.log import MemoryLog
+from conversations.memory.connection import MemoryConnection
 from conversations.protocol import rows
 from conversations.protocol.partition_row import PartitionRow, decode_partition
 from conversations.stores.memory import MemoryStores
@@ -213,7 +213,11 @@ class Workshop:
         service: Service[Any] = given or self.shop
         settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), concurrency=concurrency)
         worker = Worker(
-            service, lambda: MemoryLog(self.broker, service.name), MemoryStores(), settings=settings, clock=self.clock
+            service,
+            lambda: MemoryConnection(self.broker, service.name),
+            MemoryStores(),
+            settings=settings,
+            clock=self.clock,
         )
         self.workers.append(worker)
         return worker

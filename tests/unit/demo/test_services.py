@@ -14,7 +14,7 @@ from conversations.lanes import Inline
 from conversations.local import LocalClient, MemoryCommands
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import ManualClock
-from conversations.memory.log import MemoryLog
+from conversations.memory.connection import MemoryConnection
 from conversations.memory.record import MemoryRecord
 from conversations.ports import Out
 from conversations.protocol.command import Action, encode_command
@@ -52,7 +52,11 @@ class World:
 
     def worker(self, service: Service[Any]) -> Worker:
         return Worker(
-            service, lambda: MemoryLog(self.broker, service.name), MemoryStores(), clock=self.clock, scheduler=Inline()
+            service,
+            lambda: MemoryConnection(self.broker, service.name),
+            MemoryStores(),
+            clock=self.clock,
+            scheduler=Inline(),
         )
 
     def send(self, flights: Sequence[Flight]) -> None:
@@ -139,7 +143,7 @@ def send_in_parts(world: World, flights: list[Flight]) -> None:
     asyncio.run(sender.send_all(lambda: sender.begun >= total // 2))
     world.run()
     world.duplicate()
-    world.workers[1].owner.log.vanish()  # type: ignore[attr-defined]  # the memory log's way to die
+    world.workers[1].context.connection.vanish()  # type: ignore[attr-defined]  # the memory log's way to die
     world.workers[1] = world.worker(SERVICES[1])
     asyncio.run(sender.send_all(lambda: False))
     world.mend(flights)

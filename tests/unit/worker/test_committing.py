@@ -9,7 +9,7 @@ from conversations.config import Periods
 from conversations.errors import Interrupted
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
-from conversations.memory.log import MemoryLog
+from conversations.memory.connection import MemoryConnection
 from conversations.ports import Produced
 from conversations.stores.memory import MemoryStores
 from conversations.units import SECOND
@@ -25,7 +25,7 @@ def test_a_worker_whose_commit_is_not_answered_is_not_ready() -> None:
     said: list[Any] = []
     ready: list[bool] = []
 
-    class Silent(MemoryLog):
+    class Silent(MemoryConnection):
         def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
             if len(said) < 2:
                 worker.ready.set()  # as it is of a worker that works

@@ -13,7 +13,7 @@ from conversations.config import Kafka
 from conversations.local import LocalClient, MemoryCommands
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
-from conversations.memory.log import MemoryLog
+from conversations.memory.connection import MemoryConnection
 from conversations.protocol import rows
 from conversations.protocol.partition_row import decode_partition
 from conversations.stores.memory import MemoryStores
@@ -27,7 +27,7 @@ class Job(BaseModel):
 JOBS = Contract("Jobs", sent_by_initiator=[Job])
 
 
-class House:
+class GatedService:
     """A sender and a worker whose only handler waits until it is let go."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class House:
 
     def worker(self, service: Service, revocation: timedelta = timedelta(seconds=30)) -> Worker:
         settings = WorkerSettings(patience=timedelta(0), revocation=revocation)
-        return Worker(service, lambda: MemoryLog(self.broker, service.name), MemoryStores(), settings=settings)
+        return Worker(service, lambda: MemoryConnection(self.broker, service.name), MemoryStores(), settings=settings)
 
     def client(self) -> Client:
         return LocalClient(self.sender, Kafka("memory"), MemoryCommands(self.broker, "sender"))
@@ -63,7 +63,7 @@ class House:
 
     def is_clean(self) -> bool:
         """Whether the partition's row says that it was given back in order."""
-        restored = MemoryLog(self.broker, "slow").restore(0, None).advance(1_000)
+        restored = MemoryConnection(self.broker, "slow").restore(0, None).advance(1_000)
         return decode_partition(dict(restored.rows)[rows.PARTITION] or b"").clean
 
 
@@ -76,40 +76,40 @@ def step_until(condition: Callable[[], bool], *workers: Worker) -> None:
 
 
 def test_a_partition_is_clean_when_its_slow_handler_finished_while_it_was_given_back() -> None:
-    house = House()
-    worker = house.worker(house.slow)
-    house.at_work(worker)
-    threading.Timer(0.05, house.let_go.set).start()
+    gated = GatedService()
+    worker = gated.worker(gated.slow)
+    gated.at_work(worker)
+    threading.Timer(0.05, gated.let_go.set).start()
     worker.close()
-    assert house.handled == [1]
-    assert house.is_clean()
-    successor = house.worker(house.slow)
+    assert gated.handled == [1]
+    assert gated.is_clean()
+    successor = gated.worker(gated.slow)
     step_until(lambda: bool(successor.partitions) and not successor.step(), successor)
     successor.close()
-    assert house.handled == [1], "its result was committed"
+    assert gated.handled == [1], "its result was committed"
 
 
 def test_a_partition_is_clean_although_its_handler_still_runs_and_its_message_is_handled_by_the_next_owner() -> None:
     """Nobody crashed; the row that waits brings the message back."""
-    house = House()
-    worker = house.worker(house.slow, timedelta(seconds=0.01))
-    house.at_work(worker)
+    gated = GatedService()
+    worker = gated.worker(gated.slow, timedelta(seconds=0.01))
+    gated.at_work(worker)
     worker.close()
-    assert house.is_clean()
-    house.let_go.set()
-    successor = house.worker(house.slow)
+    assert gated.is_clean()
+    gated.let_go.set()
+    successor = gated.worker(gated.slow)
     step_until(lambda: successor.counts.handled == 1, successor)
     successor.close()
 
 
 def test_what_was_read_of_a_partition_is_forgotten_with_it() -> None:
     """Its next owner reads it again; this worker too, should the partition come back before it was taken."""
-    house = House()
-    with house.client() as client, client.begin_dialog("slow", JOBS) as dialog:
+    gated = GatedService()
+    with gated.client() as client, client.begin_dialog("slow", JOBS) as dialog:
         dialog.send(Job(n=1))
-    sender, worker = house.worker(house.sender), house.worker(house.slow)
-    step_until(lambda: len(house.broker.queue("slow")[0]) > 0, sender)
-    (record, *_) = house.broker.queue("slow")[0]
+    sender, worker = gated.worker(gated.sender), gated.worker(gated.slow)
+    step_until(lambda: len(gated.broker.queue("slow")[0]) > 0, sender)
+    (record, *_) = gated.broker.queue("slow")[0]
     worker.assignment.keep([record])
     worker.lost([0])
     assert worker.assignment.backlog == []

@@ -6,7 +6,7 @@ from conversations import Service
 from conversations.errors import KafkaNotReady, KafkaUnreachable
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
-from conversations.memory.log import MemoryLog
+from conversations.memory.connection import MemoryConnection
 from conversations.ports import Listener
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker, membership
@@ -20,7 +20,7 @@ def worker(failure: KafkaUnreachable) -> Worker:
     broker.create_service("s", 1)
     left = [failure] * TRIES
 
-    class Starting(MemoryLog):
+    class Starting(MemoryConnection):
         def join(self, listener: Listener) -> None:
             if left:
                 raise left.pop()

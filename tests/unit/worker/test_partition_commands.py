@@ -11,7 +11,7 @@ from conversations import Service
 from conversations.lanes import Inline
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
-from conversations.memory.log import MemoryLog
+from conversations.memory.connection import MemoryConnection
 from conversations.protocol.command import Command, End, Switch, Tick, encode_command, to_partition
 from conversations.protocol.topics import COMMANDS
 from conversations.stores.memory import MemoryStores
@@ -32,7 +32,7 @@ def broker() -> MemoryBroker:
 
 @pytest.fixture
 def worker(broker: MemoryBroker) -> Iterator[Worker]:
-    worker = Worker(Service("desk"), lambda: MemoryLog(broker, "desk"), MemoryStores(), scheduler=Inline())
+    worker = Worker(Service("desk"), lambda: MemoryConnection(broker, "desk"), MemoryStores(), scheduler=Inline())
     yield worker
     worker.close()
 

@@ -13,7 +13,7 @@ from conversations.errors import DestinationFailed
 from conversations.local import LocalClient, MemoryCommands
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import ManualClock, SystemClock
-from conversations.memory.log import MemoryLog
+from conversations.memory.connection import MemoryConnection
 from conversations.ports import Produced
 from conversations.protocol.envelope import Kind, decode
 from conversations.stores.memory import MemoryStores
@@ -42,20 +42,20 @@ def until(condition: Callable[[], bool], *workers: Worker) -> None:
             worker.step(0.001)
 
 
-class RefusingLog(MemoryLog):
+class RefusingConnection(MemoryConnection):
     """A connection that meets a destination without room, once, while the handler of job 2 returns."""
 
-    def __init__(self, house: "House") -> None:
-        super().__init__(house.broker, "worker")
-        self._house = house
+    def __init__(self, overlapping: "OverlappingHandlers") -> None:
+        super().__init__(overlapping.broker, "worker")
+        self._overlapping = overlapping
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
-        house = self._house
-        if not house.refused and any(out[0] == house.queue and number_of(out) == 1 for out in outs):
-            house.refused = True
-            house.committing.set()
-            house.await_handled(3)
-            raise DestinationFailed({house.queue: "no room for a moment"})
+        overlapping = self._overlapping
+        if not overlapping.refused and any(out[0] == overlapping.queue and number_of(out) == 1 for out in outs):
+            overlapping.refused = True
+            overlapping.committing.set()
+            overlapping.await_handled(3)
+            raise DestinationFailed({overlapping.queue: "no room for a moment"})
         return super().commit(outs, offsets)
 
 
@@ -64,7 +64,7 @@ def number_of(out: Produced) -> int:
     return envelope.seq if envelope.kind is Kind.MESSAGE else -1
 
 
-class House:
+class OverlappingHandlers:
     """A worker whose handler of job 2 returns while the answer to job 1 is being committed."""
 
     queue = "conv.asker.queue"
@@ -83,8 +83,8 @@ class House:
             self.broker.create_service(name, 1)
         settings = WorkerSettings(patience=timedelta(seconds=0.05), revocation=timedelta(0))
         self.workers = [
-            Worker(self.asker, lambda: MemoryLog(self.broker, "asker"), MemoryStores(), clock=self.clock),
-            Worker(service, lambda: RefusingLog(self), MemoryStores(), settings=settings, clock=self.clock),
+            Worker(self.asker, lambda: MemoryConnection(self.broker, "asker"), MemoryStores(), clock=self.clock),
+            Worker(service, lambda: RefusingConnection(self), MemoryStores(), settings=settings, clock=self.clock),
         ]
 
     def take(self, done: Done, _dialog: Dialog) -> None:
@@ -105,19 +105,19 @@ class House:
 
 def test_what_is_said_while_a_commit_fails_does_not_overtake_what_was_refused() -> None:
     """The answer to job 2 is written after the transaction with the answer to job 1 was closed, and before it failed."""
-    house = House()
-    with LocalClient(house.asker, Kafka("memory"), MemoryCommands(house.broker, "asker")) as client:
+    overlapping = OverlappingHandlers()
+    with LocalClient(overlapping.asker, Kafka("memory"), MemoryCommands(overlapping.broker, "asker")) as client:
         with client.begin_dialog("worker", JOBS) as dialog:
             dialog.send(Job(n=0))
-        until(lambda: house.got == [0], *house.workers)
+        until(lambda: overlapping.got == [0], *overlapping.workers)
         with client.dialog(dialog.id) as more:
             more.send(Job(n=1))
             more.send(Job(n=2))
-        until(lambda: house.refused, *house.workers)
-        house.clock.advance(5 * SECOND)
-        until(lambda: len(house.got) == 3, *house.workers)
-    sent = [decode(record.value() or b"") for record in house.broker.queue("asker")[0] if record.visible]
+        until(lambda: overlapping.refused, *overlapping.workers)
+        overlapping.clock.advance(5 * SECOND)
+        until(lambda: len(overlapping.got) == 3, *overlapping.workers)
+    sent = [decode(record.value() or b"") for record in overlapping.broker.queue("asker")[0] if record.visible]
     assert [envelope.seq for envelope in sent if envelope.kind is Kind.MESSAGE] == [0, 1, 2]
-    assert house.got == [0, 1, 2]
-    for worker in house.workers:
+    assert overlapping.got == [0, 1, 2]
+    for worker in overlapping.workers:
         worker.close()

@@ -9,7 +9,7 @@ from conversations import Service, WorkerSettings
 from conversations.errors import Interrupted
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
-from conversations.memory.log import MemoryLog
+from conversations.memory.connection import MemoryConnection
 from conversations.ports import Produced
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
@@ -23,7 +23,7 @@ def test_a_worker_that_was_told_to_stop_does_not_try_to_commit_for_ever(monkeypa
     broker.create_service("s", 1)
     tries: list[int] = []
 
-    class CutOff(MemoryLog):
+    class CutOff(MemoryConnection):
         def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
             tries.append(len(outs))
             worker.stop()

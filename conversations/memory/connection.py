@@ -84,7 +84,7 @@ class _Input:
         return [record.delivered() for record in taken if record.visible]
 
 
-class MemoryLog:
+class MemoryConnection:
     """One worker's connection to the topics of its service, as strict as the one to Kafka.
 
     Only the thread that joined may poll, open, pause, commit and close, and nobody before it joined or after it closed.
@@ -116,7 +116,7 @@ class MemoryLog:
             RuntimeError: it joined already.
         """
         if self._listener is not None:
-            raise RuntimeError(f"the log of {self.service!r} has joined already: close it first")
+            raise RuntimeError(f"the connection of {self.service!r} has joined already: close it first")
         with self.broker.changed:
             if self.service not in self.broker.services:
                 raise LogError(f"topics are missing: those of {self.service}")
@@ -127,9 +127,9 @@ class MemoryLog:
     def _joined(self) -> Listener:
         listener = self._listener
         if listener is None:
-            raise LogError(f"the log of {self.service!r} is closed: join first")
+            raise LogError(f"the connection of {self.service!r} is closed: join first")
         if get_ident() != self._thread:
-            raise RuntimeError("only the thread that joined may use the log")
+            raise RuntimeError("only the thread that joined may use the connection")
         return listener
 
     def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
@@ -228,7 +228,7 @@ class MemoryLog:
         self._inputs.pop((partition, COMMANDS), None)
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
-        """Append and move offsets together; see ``ports.Log``."""
+        """Append and move offsets together; see ``ports.Connection``."""
         self._joined()
         done = self.broker.commit(self.service, self, outs, offsets)
         self._appended_at = self.broker.clock.now()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from conversations.errors import DestinationFailed, InDoubt, Interrupted
-from conversations.memory.log import MemoryLog, MemoryRestore
+from conversations.memory.connection import MemoryConnection, MemoryRestore
 from conversations.ports import ANY_SIZE, Listener, Out, Positions, Produced, Record, Restored
 from conversations.protocol.topics import QUEUE, STATE, service_topic
 from conversations.testing import noise
@@ -29,7 +29,7 @@ class SlowRestore(MemoryRestore):
         return super().advance(limit)
 
 
-class FaultyLog(MemoryLog):
+class FaultyConnection(MemoryConnection):
     """A connection of one worker.
 
     Args:

@@ -12,7 +12,7 @@ from typing import Any
 from conversations.config import Periods, WorkerSettings
 from conversations.handlers import Side
 from conversations.hosts import Watcher
-from conversations.ports import Clock, Log, Produced, Record
+from conversations.ports import Clock, Connection, Produced, Record
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7
 from conversations.service import Service
 from conversations.worker.brakes import Brakes
@@ -30,14 +30,14 @@ LOG_APPEND_TIME = 2
 """The kind of a record's time that its broker set."""
 
 
-class Owner:
+class Context:
     """Shared by the partitions of a worker; ``lock`` guards every endpoint, lane and flight."""
 
     def __init__(
         self,
         service: Service[Any],
         sides: dict[tuple[str, bool], Side],
-        connection: Log,
+        connection: Connection,
         clock: Clock,
         *,
         settings: WorkerSettings,
@@ -46,7 +46,7 @@ class Owner:
     ) -> None:
         self.service = service
         self.sides = sides
-        self.log = connection
+        self.connection = connection
         self.clock = LogClock(clock, settings.clock_off)
         self.settings = settings
         self.lock = threading.RLock()
@@ -93,15 +93,15 @@ class Owner:
             self.destinations.turn_back(back)
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> dict[int, int]:
-        """Commit, and learn how late it is at most; see ``ports.Log.commit``."""
+        """Commit, and learn how late it is at most; see ``ports.Connection.commit``."""
         since = self.clock.steady()
-        ends = dict(self.log.commit(outs, offsets))
-        self.clock.wrote(self.log.appended_at(), since)
+        ends = dict(self.connection.commit(outs, offsets))
+        self.clock.wrote(self.connection.appended_at(), since)
         return ends
 
-    def reconnect(self, connection: Log) -> None:
+    def reconnect(self, connection: Connection) -> None:
         """Go on over another connection: the old one is closed."""
-        self.log = connection
+        self.connection = connection
 
     def hear(self, records: Sequence[Record]) -> Sequence[Record]:
         """Learn the log time from the records that were read; return it."""
@@ -112,10 +112,10 @@ class Owner:
         return records
 
     def _count_partitions(self, service: str) -> int | None:
-        return self.log.partitions(service)
+        return self.connection.partitions(service)
 
     def _look_at_catalog(self) -> None:
-        self.log.look_at_catalog()
+        self.connection.look_at_catalog()
 
     def chance(self) -> float:
         """Draw a number from 0 to 1."""

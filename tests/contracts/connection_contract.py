@@ -1,4 +1,4 @@
-"""What a worker may expect of ``ports.Log`` and ``ports.Store``; every shell passes the same suite."""
+"""What a worker may expect of ``ports.Connection`` and ``ports.Store``; every shell passes the same suite."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -9,7 +9,7 @@ import pytest
 
 from conversations.errors import DestinationFailed, Fenced, InputLost, KafkaUnreachable, LogError
 from conversations.headers import read_headers
-from conversations.ports import Log, Out, Positions, Record, Restore, Store, Stores
+from conversations.ports import Connection, Out, Positions, Record, Restore, Store, Stores
 from tests.support import waiting
 
 PARTITIONS = 4
@@ -22,13 +22,13 @@ until = partial(waiting.until, seconds=PATIENCE, pause=0)
 class Member:
     """One worker's log, and a listener that keeps books."""
 
-    def __init__(self, log: Log) -> None:
-        self.log = log
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
         self.owned: set[int] = set()
         self.told: list[str] = []
         self.got: list[Record] = []
         self.on_revoked: Callable[[Sequence[int]], object] = lambda _: None
-        log.join(self)
+        connection.join(self)
 
     def assigned(self, partitions: Sequence[int]) -> None:
         self.owned |= set(partitions)
@@ -44,7 +44,7 @@ class Member:
         self.owned -= set(partitions)
 
     def poll(self, limit: int = 1000) -> Sequence[Record]:
-        records = self.log.poll(0.01, limit)
+        records = self.connection.poll(0.01, limit)
         assert len(records) <= limit
         self.got += records
         return records
@@ -85,11 +85,11 @@ class World(ABC):
     """A fresh namespace with the services "orders" and "billing"."""
 
     @abstractmethod
-    def open_log(self, service: str = "orders") -> Log:
+    def connect(self, service: str = "orders") -> Connection:
         """Make another connection to the topics of a service."""
 
     @abstractmethod
-    def open_mortal_log(self) -> Log:
+    def connect_mortal(self) -> Connection:
         """Make a connection whose member is soon given up on when it does not poll."""
 
     @abstractmethod
@@ -117,42 +117,42 @@ class World(ABC):
         """Name of a topic."""
 
     def member(self) -> Member:
-        return Member(self.open_log())
+        return Member(self.connect())
 
     def state(self, key: bytes, value: bytes | None, partition: int = 0) -> Out:
         return Out(self.topic("state"), partition, key, value)
 
 
-ONE_THREAD: dict[str, Callable[[Log], object]] = {
-    "poll": lambda log: log.poll(0, 1),
-    "open": lambda log: log.open(0, START),
-    "pause": lambda log: log.pause(0),
-    "resume": lambda log: log.resume(0),
-    "pause commands": lambda log: log.pause(0, commands=True),
-    "resume commands": lambda log: log.resume(0, commands=True),
-    "drop": lambda log: log.drop(0),
-    "commit": lambda log: log.commit([], {0: 0}),
-    "queue_read_to": lambda log: log.queue_read_to(0),
-    "commands_read_to": lambda log: log.commands_read_to(0),
+ONE_THREAD: dict[str, Callable[[Connection], object]] = {
+    "poll": lambda connection: connection.poll(0, 1),
+    "open": lambda connection: connection.open(0, START),
+    "pause": lambda connection: connection.pause(0),
+    "resume": lambda connection: connection.resume(0),
+    "pause commands": lambda connection: connection.pause(0, commands=True),
+    "resume commands": lambda connection: connection.resume(0, commands=True),
+    "drop": lambda connection: connection.drop(0),
+    "commit": lambda connection: connection.commit([], {0: 0}),
+    "queue_read_to": lambda connection: connection.queue_read_to(0),
+    "commands_read_to": lambda connection: connection.commands_read_to(0),
 }
 """What only the thread that joined may call, and nobody before it joined or after it closed."""
-ANY_THREAD: dict[str, Callable[[Log], object]] = {
-    "partitions": lambda log: log.partitions("billing"),
-    "look_at_catalog": lambda log: log.look_at_catalog(),
-    "topic_ids": lambda log: log.topic_ids(),
-    "existing": lambda log: log.existing([]),
-    "queue_end": lambda log: log.queue_end(0),
-    "commands_end": lambda log: log.commands_end(0),
+ANY_THREAD: dict[str, Callable[[Connection], object]] = {
+    "partitions": lambda connection: connection.partitions("billing"),
+    "look_at_catalog": lambda connection: connection.look_at_catalog(),
+    "topic_ids": lambda connection: connection.topic_ids(),
+    "existing": lambda connection: connection.existing([]),
+    "queue_end": lambda connection: connection.queue_end(0),
+    "commands_end": lambda connection: connection.commands_end(0),
 }
 """What asks for topics only."""
 
 
-def answered(name: str, log: Log) -> None:
+def answered(name: str, connection: Connection) -> None:
     """Ask until Kafka answers: a look at the catalog waits for two seconds only, however slow the machine is."""
 
     def asked() -> bool:
         try:
-            ANY_THREAD[name](log)
+            ANY_THREAD[name](connection)
         except KafkaUnreachable:
             return False
         return True
@@ -179,16 +179,16 @@ def elsewhere(call: Callable[[], object]) -> BaseException | None:
     return failure
 
 
-def _looked(log: Log) -> bool:
+def _looked(connection: Connection) -> bool:
     """Look at the catalog; a busy broker may not answer in the short time that a look has."""
     try:
-        log.look_at_catalog()
+        connection.look_at_catalog()
     except KafkaUnreachable:
         return False
     return True
 
 
-class LogContract:
+class ConnectionContract:
     """The laws of a log. A shell's test module subclasses it and supplies the fixture ``world``."""
 
     @pytest.fixture
@@ -199,32 +199,32 @@ class LogContract:
         """Partitions arrive through the listener, from inside poll."""
         assert member.owned == {0, 1, 2, 3}
         assert "revoked" not in member.told
-        member.log.close()
+        member.connection.close()
 
     def test_nothing_flows_before_the_partition_is_opened(self, world: World, member: Member) -> None:
         """A partition arrives with its inputs paused, so that its state can be restored first."""
         world.append("queue", 0, b"1")
         member.stays_quiet()
-        member.log.open(0, START)
+        member.connection.open(0, START)
         member.awaits(b"1")
-        member.log.close()
+        member.connection.close()
 
     def test_inputs_flow_from_the_positions_asked_for(self, world: World, member: Member) -> None:
         """A position is the offset of the next record; without one the topic is read from its start."""
         world.append("queue", 1, b"q0", b"q1", b"q2")
         world.append("commands", 1, b"c0", b"c1")
-        member.log.open(1, Positions(2, 1))
+        member.connection.open(1, Positions(2, 1))
         until(lambda: (member.poll(), len(member.got) >= 2)[1])
         assert sorted(member.values(), key=str) == [b"c1", b"q2"]
         assert {(record.topic(), record.offset()) for record in member.got} == {
             (world.topic("queue"), 2), (world.topic("commands"), 1),
         }  # fmt: skip
-        member.log.close()
+        member.connection.close()
 
     def test_a_record_brings_everything_a_worker_asks_for(self, world: World, member: Member) -> None:
         """Topic, partition, offset, key, value, and the time it was appended."""
         world.append("queue", 2, b"v")
-        member.log.open(2, START)
+        member.connection.open(2, START)
         member.awaits(b"v")
         (record,) = member.got
         assert (record.topic(), record.partition(), record.offset()) == (world.topic("queue"), 2, 0)
@@ -232,16 +232,16 @@ class LogContract:
         kind, at = record.timestamp()
         assert kind == 2, "not LogAppendTime"
         assert at > 0
-        member.log.close()
+        member.connection.close()
 
     def test_poll_returns_at_most_its_limit_and_loses_nothing(self, world: World, member: Member) -> None:
         """What is over the limit comes with the next poll, in order."""
         values = [b"%d" % n for n in range(10)]
         world.append("queue", 0, *values)
-        member.log.open(0, START)
+        member.connection.open(0, START)
         until(lambda: (member.poll(limit=3), len(member.got) >= 10)[1])
         assert member.values() == values
-        member.log.close()
+        member.connection.close()
 
     def test_a_commit_is_visible_as_a_whole(self, world: World, member: Member) -> None:
         """Outputs, state rows and positions of one step appear together."""
@@ -251,255 +251,259 @@ class LogContract:
             world.state(b"a", b"1"),
             world.state(b"b", b"2", 1),
         ]
-        ends = member.log.commit(outs, {0: 7, 1: 9})
+        ends = member.connection.commit(outs, {0: 7, 1: 9})
         assert ends.keys() == {0, 1}
         assert world.read("billing", "queue", 3) == [b"to billing"]
         assert world.read("orders", "dead-letter", 0) == [b"letter"]
         for partition, row, position in ((0, (b"a", b"1"), 7), (1, (b"b", b"2"), 9)):
-            restore = member.log.restore(partition, None)
+            restore = member.connection.restore(partition, None)
             assert restored(restore) == [row]
             assert restore.committed == position
-        member.log.close()
+        member.connection.close()
 
     def test_a_commit_without_offsets_is_a_bug(self, world: World, member: Member) -> None:
         """Nothing would fence it, so a member that lost its partitions could commit."""
         with pytest.raises(ValueError, match="offset"):
-            member.log.commit([world.state(b"a", b"1")], {})
-        member.log.close()
+            member.connection.commit([world.state(b"a", b"1")], {})
+        member.connection.close()
 
     def test_a_commit_of_offsets_alone_moves_them(self, member: Member) -> None:
         """Records that cause nothing are still read only once."""
-        assert dict(member.log.commit([], {2: 5})) == {}
-        restore = member.log.restore(2, None)
+        assert dict(member.connection.commit([], {2: 5})) == {}
+        restore = member.connection.restore(2, None)
         restored(restore)
         assert restore.committed == 5
-        member.log.close()
+        member.connection.close()
 
     def test_the_offset_a_commit_returns_is_where_the_next_restore_begins(self, world: World, member: Member) -> None:
         """A local copy with these rows applied is complete up to there."""
-        end = member.log.commit([world.state(b"a", b"1")], {0: 1})[0]
-        member.log.commit([world.state(b"b", b"2")], {0: 1})
-        assert restored(member.log.restore(0, end)) == [(b"b", b"2")]
-        member.log.close()
+        end = member.connection.commit([world.state(b"a", b"1")], {0: 1})[0]
+        member.connection.commit([world.state(b"b", b"2")], {0: 1})
+        assert restored(member.connection.restore(0, end)) == [(b"b", b"2")]
+        member.connection.close()
 
     def test_restore_sees_exactly_the_committed_rows_in_order(self, world: World, member: Member) -> None:
         """Slices of any size add up to every committed row; a deletion is a row without a value."""
         for number in range(5):
-            member.log.commit([world.state(b"%d" % number, b"v"), world.state(b"last", b"%d" % number)], {0: number})
-        member.log.commit([world.state(b"2", None)], {0: 5})
+            member.connection.commit(
+                [world.state(b"%d" % number, b"v"), world.state(b"last", b"%d" % number)], {0: number}
+            )
+        member.connection.commit([world.state(b"2", None)], {0: 5})
         with pytest.raises(DestinationFailed):
-            member.log.commit([world.state(b"never", b"v"), Out(world.topic("queue", "nobody"), 0, b"k", b"v")], {0: 6})
+            member.connection.commit(
+                [world.state(b"never", b"v"), Out(world.topic("queue", "nobody"), 0, b"k", b"v")], {0: 6}
+            )
         expected: list[tuple[bytes, bytes | None]] = []
         for number in range(5):
             expected += [(b"%d" % number, b"v"), (b"last", b"%d" % number)]
         for limit in (3, 1000):
-            assert restored(member.log.restore(0, None), limit) == [*expected, (b"2", None)]
-        member.log.close()
+            assert restored(member.connection.restore(0, None), limit) == [*expected, (b"2", None)]
+        member.connection.close()
 
     def test_restore_of_an_untouched_partition_is_empty(self, member: Member) -> None:
         """No rows, and no committed position."""
-        restore = member.log.restore(3, None)
+        restore = member.connection.restore(3, None)
         assert restored(restore) == []
         assert restore.committed is None
-        member.log.close()
+        member.connection.close()
 
     def test_a_failed_destination_is_named_and_the_rest_commits(self, world: World, member: Member) -> None:
         """One bad destination must not kill every dialog, and nothing of the failed attempt is seen."""
         good, bad = world.topic("queue", "billing"), world.topic("queue", "nobody")
         outs = [Out(good, 0, b"k", b"good"), Out(bad, 0, b"k", b"bad"), world.state(b"a", b"1")]
         with pytest.raises(DestinationFailed) as failed:
-            member.log.commit(outs, {0: 1})
+            member.connection.commit(outs, {0: 1})
         assert failed.value.topics.keys() == {bad}
         assert world.read("billing", "queue", 0) == []
-        member.log.commit([outs[0], outs[2]], {0: 1})
+        member.connection.commit([outs[0], outs[2]], {0: 1})
         assert world.read("billing", "queue", 0) == [b"good"]
-        assert restored(member.log.restore(0, None)) == [(b"a", b"1")]
-        member.log.close()
+        assert restored(member.connection.restore(0, None)) == [(b"a", b"1")]
+        member.connection.close()
 
     def test_a_member_that_was_given_up_on_cannot_commit(self, world: World) -> None:
         """Not even a step that moves no position; its next poll tells it what it has lost."""
-        zombie = Member(world.open_mortal_log()).owns()
+        zombie = Member(world.connect_mortal()).owns()
         world.give_up_on(zombie)
         heir = world.member().owns()
         with pytest.raises(Fenced):
-            zombie.log.commit([world.state(b"a", b"zombie")], {0: 0})
-        heir.log.commit([world.state(b"a", b"heir")], {0: 0})
-        assert restored(heir.log.restore(0, None)) == [(b"a", b"heir")]
+            zombie.connection.commit([world.state(b"a", b"zombie")], {0: 0})
+        heir.connection.commit([world.state(b"a", b"heir")], {0: 0})
+        assert restored(heir.connection.restore(0, None)) == [(b"a", b"heir")]
         until(lambda: (zombie.poll(), heir.poll(), "lost" in zombie.told)[2])
-        zombie.log.close()
-        heir.log.close()
+        zombie.connection.close()
+        heir.connection.close()
 
     def test_a_revoked_member_commits_once_more_and_hands_over(self, world: World, member: Member) -> None:
         """Inside ``revoked`` the partitions are still owned; what is committed there the heir restores."""
 
         def last_words(partitions: Sequence[int]) -> None:
             outs = [world.state(b"row", b"%d" % partition, partition) for partition in partitions]
-            member.log.commit(outs, dict.fromkeys(partitions, 3))
+            member.connection.commit(outs, dict.fromkeys(partitions, 3))
 
         member.on_revoked = last_words
         second = world.member()
         until(lambda: (member.poll(), second.poll(), len(second.owned) == 2)[2])
         for partition in second.owned:
-            restore = second.log.restore(partition, None)
+            restore = second.connection.restore(partition, None)
             assert restored(restore) == [(b"row", b"%d" % partition)]
             assert restore.committed == 3
         assert "lost" not in member.told
-        second.log.close()
-        member.log.close()
+        second.connection.close()
+        member.connection.close()
 
     def test_a_partition_given_away_flows_no_more(self, world: World, member: Member) -> None:
         """What the heir opens, it alone reads."""
         for partition in range(PARTITIONS):
-            member.log.open(partition, START)
+            member.connection.open(partition, START)
         second = world.member()
         until(lambda: (member.poll(), second.poll(), len(second.owned) == 2)[2])
         moved = min(second.owned)
-        second.log.open(moved, START)
+        second.connection.open(moved, START)
         world.append("queue", moved, b"for the heir")
         second.awaits(b"for the heir")
         member.stays_quiet()
         assert member.values() == []
-        second.log.close()
-        member.log.close()
+        second.connection.close()
+        member.connection.close()
 
     def test_a_member_that_closes_leaves_everything_to_the_others(self, world: World, member: Member) -> None:
         """Closing tells the listener and hands the partitions over."""
         second = world.member()
         until(lambda: (member.poll(), second.poll(), len(second.owned) == 2)[2])
-        member.log.close()
+        member.connection.close()
         assert not member.owned
         second.owns()
-        second.log.close()
-        second.log.close()
+        second.connection.close()
+        second.connection.close()
 
     def test_paused_queues_wait_while_commands_go_on(self, world: World, member: Member) -> None:
         """Back-pressure holds the queue of one partition and nothing else."""
-        member.log.open(0, START)
-        member.log.pause(0)
+        member.connection.open(0, START)
+        member.connection.pause(0)
         world.append("queue", 0, b"q0", b"q1")
         world.append("commands", 0, b"c0")
         member.awaits(b"c0")
         member.stays_quiet()
-        member.log.resume(0)
+        member.connection.resume(0)
         member.awaits(b"c0", b"q0", b"q1")
-        member.log.close()
+        member.connection.close()
 
     def test_paused_commands_wait_while_the_queue_goes_on(self, world: World, member: Member) -> None:
         """As many as wait for their turn are in memory, and no more."""
-        member.log.open(0, START)
-        member.log.pause(0, commands=True)
+        member.connection.open(0, START)
+        member.connection.pause(0, commands=True)
         world.append("commands", 0, b"c0", b"c1")
         world.append("queue", 0, b"q0")
         member.awaits(b"q0")
         member.stays_quiet()
-        member.log.resume(0, commands=True)
+        member.connection.resume(0, commands=True)
         member.awaits(b"q0", b"c0", b"c1")
-        until(lambda: (member.poll(), member.log.commands_read_to(0) == member.log.commands_end(0))[1])
-        member.log.close()
+        until(lambda: (member.poll(), member.connection.commands_read_to(0) == member.connection.commands_end(0))[1])
+        member.connection.close()
 
     def test_a_dropped_partition_is_silent_and_the_others_flow(self, world: World, member: Member) -> None:
         """A partition that is set aside for a human does not stop its neighbours."""
-        member.log.open(0, START)
-        member.log.open(1, START)
-        member.log.drop(0)
+        member.connection.open(0, START)
+        member.connection.open(1, START)
+        member.connection.drop(0)
         world.append("queue", 0, b"0")
         world.append("queue", 1, b"1")
         member.awaits(b"1")
         member.stays_quiet()
-        member.log.close()
+        member.connection.close()
 
     def test_a_position_beyond_the_end_is_lost_input(self, world: World, member: Member) -> None:
         """An offset the topic never had means another topic: a human must look."""
         world.append("queue", 0, b"only one")
 
         def read() -> None:
-            member.log.open(0, Positions(40, None))
+            member.connection.open(0, Positions(40, None))
             until(lambda: (member.poll(), False)[1])
 
         with pytest.raises(InputLost) as lost:
             read()
         assert lost.value.partition == 0
-        member.log.close()
+        member.connection.close()
 
     def test_the_catalog_knows_partition_counts(self, member: Member) -> None:
         """None for a service that nobody has created."""
-        assert member.log.partitions("orders") == PARTITIONS
-        assert member.log.partitions("billing") == PARTITIONS
-        assert member.log.partitions("nobody") is None
-        member.log.close()
+        assert member.connection.partitions("orders") == PARTITIONS
+        assert member.connection.partitions("billing") == PARTITIONS
+        assert member.connection.partitions("nobody") is None
+        member.connection.close()
 
     def test_a_service_that_is_new_is_known_once_the_catalog_was_looked_at(self, world: World, member: Member) -> None:
         """However short ago it was asked for in vain."""
-        assert member.log.partitions("shipping") is None
+        assert member.connection.partitions("shipping") is None
         world.create("shipping", 2)
-        waiting.until(partial(_looked, member.log), seconds=60)
-        assert member.log.partitions("shipping") == 2
-        member.log.close()
+        waiting.until(partial(_looked, member.connection), seconds=60)
+        assert member.connection.partitions("shipping") == 2
+        member.connection.close()
 
     def test_topics_have_identities(self, world: World, member: Member) -> None:
         """Of the queue, the commands and the state; the same for every member, another for every topic."""
-        ids = member.log.topic_ids()
+        ids = member.connection.topic_ids()
         assert ids.keys() == {world.topic(kind) for kind in ("queue", "commands", "state")}
         assert len(set(ids.values())) == 3
-        assert world.open_log().topic_ids() == ids
-        member.log.close()
+        assert world.connect().topic_ids() == ids
+        member.connection.close()
 
     def test_the_end_of_a_queue_counts_what_is_there(self, world: World, member: Member) -> None:
         """A tick may only count when nothing is left to read."""
-        assert member.log.queue_end(0) == 0
+        assert member.connection.queue_end(0) == 0
         world.append("queue", 0, b"0", b"1")
-        assert member.log.queue_end(0) == 2
-        assert member.log.queue_end(1) == 0
-        assert member.log.commands_end(0) == 0
+        assert member.connection.queue_end(0) == 2
+        assert member.connection.queue_end(1) == 0
+        assert member.connection.commands_end(0) == 0
         world.append("commands", 0, b"0")
-        assert (member.log.queue_end(0), member.log.commands_end(0)) == (2, 1)
-        member.log.close()
+        assert (member.connection.queue_end(0), member.connection.commands_end(0)) == (2, 1)
+        member.connection.close()
 
     def test_what_was_read_reaches_the_end_whatever_hides_there(self, world: World, member: Member) -> None:
         """Markers of transactions are never given out, and still time may pass behind them."""
-        member.log.open(0, Positions(None, None))
+        member.connection.open(0, Positions(None, None))
         queue = world.topic("queue")
-        member.log.commit([Out(queue, 0, b"k", b"1"), Out(queue, 0, b"k", b"2")], {0: 0})
+        member.connection.commit([Out(queue, 0, b"k", b"1"), Out(queue, 0, b"k", b"2")], {0: 0})
         member.awaits(b"1", b"2")
-        until(lambda: (member.poll(), member.log.queue_read_to(0) == member.log.queue_end(0))[1])
-        assert member.log.queue_read_to(0) >= 2
-        member.log.close()
+        until(lambda: (member.poll(), member.connection.queue_read_to(0) == member.connection.queue_end(0))[1])
+        assert member.connection.queue_read_to(0) >= 2
+        member.connection.close()
 
     def test_what_was_read_of_commands_is_known_by_itself(self, world: World, member: Member) -> None:
-        member.log.open(0, Positions(None, None))
+        member.connection.open(0, Positions(None, None))
         commands = world.topic("commands")
-        member.log.commit([Out(commands, 0, b"k", b"1")], {0: 0})
+        member.connection.commit([Out(commands, 0, b"k", b"1")], {0: 0})
         member.awaits(b"1")
-        until(lambda: (member.poll(), member.log.commands_read_to(0) == member.log.commands_end(0))[1])
-        assert member.log.commands_read_to(0) >= 1
-        assert member.log.queue_read_to(0) == 0
-        member.log.close()
+        until(lambda: (member.poll(), member.connection.commands_read_to(0) == member.connection.commands_end(0))[1])
+        assert member.connection.commands_read_to(0) >= 1
+        assert member.connection.queue_read_to(0) == 0
+        member.connection.close()
 
     # -- restrictions -------------------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize("name", ONE_THREAD)
     def test_only_the_thread_that_joined_uses_the_log(self, member: Member, name: str) -> None:
         """The client's consumer stands still behind a poll in another thread: a mistake is told, not waited for."""
-        member.log.open(0, START)
-        failure = elsewhere(lambda: ONE_THREAD[name](member.log))
+        member.connection.open(0, START)
+        failure = elsewhere(lambda: ONE_THREAD[name](member.connection))
         assert isinstance(failure, RuntimeError)
         assert "thread" in str(failure)
-        member.log.close()
+        member.connection.close()
 
     def test_only_the_thread_that_joined_closes_the_log(self, member: Member) -> None:
         """It is still a member then; closed, it may be closed by anybody."""
-        assert isinstance(elsewhere(member.log.close), RuntimeError)
+        assert isinstance(elsewhere(member.connection.close), RuntimeError)
         member.poll()
-        member.log.close()
-        assert elsewhere(member.log.close) is None
+        member.connection.close()
+        assert elsewhere(member.connection.close) is None
 
     @pytest.mark.parametrize("name", ANY_THREAD)
     def test_topics_are_asked_for_in_any_thread_joined_or_not(self, world: World, member: Member, name: str) -> None:
         """Handlers need the partitions of others to send to them."""
-        assert elsewhere(lambda: answered(name, member.log)) is None
-        member.log.close()
-        answered(name, member.log)
-        answered(name, world.open_log())
+        assert elsewhere(lambda: answered(name, member.connection)) is None
+        member.connection.close()
+        answered(name, member.connection)
+        answered(name, world.connect())
 
     @pytest.mark.parametrize("name", ONE_THREAD)
     def test_nothing_is_done_before_a_log_joined_or_after_it_closed(
@@ -507,55 +511,55 @@ class LogContract:
     ) -> None:
         """It says what to do."""
         with pytest.raises(LogError, match="join first"):
-            ONE_THREAD[name](world.open_log())
-        member.log.close()
+            ONE_THREAD[name](world.connect())
+        member.connection.close()
         with pytest.raises(LogError, match="join first"):
-            ONE_THREAD[name](member.log)
+            ONE_THREAD[name](member.connection)
 
     def test_a_log_joins_once_and_again_when_it_was_closed(self, member: Member) -> None:
         """A second connection of one object would never be closed."""
         with pytest.raises(RuntimeError, match="joined already"):
-            member.log.join(member)
-        member.log.close()
-        member.log.join(member)
+            member.connection.join(member)
+        member.connection.close()
+        member.connection.join(member)
         member.owns()
-        member.log.close()
+        member.connection.close()
 
     def test_a_service_without_topics_is_not_joined(self, world: World) -> None:
         """Nor described."""
-        log = world.open_log("nobody")
+        connection = world.connect("nobody")
         with pytest.raises(LogError, match="nobody"):
-            Member(log)
+            Member(connection)
         with pytest.raises(LogError, match="nobody"):
-            log.topic_ids()
+            connection.topic_ids()
         with pytest.raises(LogError):
-            log.queue_end(0)
-        log.close()
+            connection.queue_end(0)
+        connection.close()
 
     def test_what_is_not_owned_is_not_opened(self, world: World, member: Member) -> None:
         """It was taken away since its state was asked for; its heir reads it."""
         second = world.member()
         until(lambda: (member.poll(), second.poll(), len(second.owned) == 2)[2])
         moved = min(second.owned)
-        member.log.open(moved, START)
-        second.log.open(moved, START)
+        member.connection.open(moved, START)
+        second.connection.open(moved, START)
         world.append("queue", moved, b"for the heir")
         second.awaits(b"for the heir")
         member.stays_quiet()
-        second.log.close()
-        member.log.close()
+        second.connection.close()
+        member.connection.close()
 
     def test_what_is_not_open_is_paused_resumed_and_dropped_without_harm(self, world: World, member: Member) -> None:
         """Also what is dropped, and then let flow again."""
-        for call in (member.log.pause, member.log.resume, member.log.drop):
+        for call in (member.connection.pause, member.connection.resume, member.connection.drop):
             call(0)
-        member.log.open(0, START)
-        member.log.drop(0)
-        for call in (member.log.pause, member.log.resume, member.log.drop):
+        member.connection.open(0, START)
+        member.connection.drop(0)
+        for call in (member.connection.pause, member.connection.resume, member.connection.drop):
             call(0)
         world.append("queue", 0, b"1")
         member.stays_quiet()
-        member.log.close()
+        member.connection.close()
 
     def test_a_partition_flows_again_from_wherever_it_is_opened(self, world: World, member: Member) -> None:
         """Dropped or not, paused or not, and though more of it was fetched before."""
@@ -563,64 +567,64 @@ class LogContract:
         world.append("queue", 0, *values)
         world.append("commands", 0, b"c0", b"c1", b"c2")
         for position, drop in ((0, False), (7, True), (3, True), (9, False)):
-            member.log.open(0, Positions(position, position and 2))
+            member.connection.open(0, Positions(position, position and 2))
             until(lambda: (member.poll(limit=5), len(member.got) >= 2)[1])
             if drop:
-                member.log.drop(0)
+                member.connection.drop(0)
                 member.stays_quiet()
             else:
-                member.log.pause(0)
+                member.connection.pause(0)
             member.got.clear()
-        member.log.open(0, Positions(20, 1))
+        member.connection.open(0, Positions(20, 1))
         until(lambda: (member.poll(), len(member.got) >= 32)[1])
         member.stays_quiet()
         found = [(record.topic(), record.value()) for record in member.got]
         assert [value for topic, value in found if topic == world.topic("queue")] == values[20:]
         assert [value for topic, value in found if topic == world.topic("commands")] == [b"c1", b"c2"]
-        member.log.close()
+        member.connection.close()
 
     def test_what_was_read_is_not_known_before_the_end_was_reached(self, world: World, member: Member) -> None:
         """Nor, when it is opened anew, of what flows from there."""
         world.append("queue", 0, b"0", b"1")
-        assert member.log.queue_read_to(0) == 0
+        assert member.connection.queue_read_to(0) == 0
         for _ in range(2):
-            member.log.open(0, START)
-            assert member.log.queue_read_to(0) == 0
+            member.connection.open(0, START)
+            assert member.connection.queue_read_to(0) == 0
             member.awaits(b"0", b"1")
-            until(lambda: (member.poll(), member.log.queue_read_to(0) == 2)[1])
+            until(lambda: (member.poll(), member.connection.queue_read_to(0) == 2)[1])
             member.got.clear()
-        member.log.drop(0)
-        assert member.log.queue_read_to(0) == 0
-        member.log.close()
+        member.connection.drop(0)
+        assert member.connection.queue_read_to(0) == 0
+        member.connection.close()
 
     def test_a_record_too_large_to_be_sent_names_its_topic(self, world: World, member: Member) -> None:
         """The rest commits without it."""
         topic = world.topic("queue", "billing")
         with pytest.raises(DestinationFailed) as failed:
-            member.log.commit([Out(topic, 0, b"k", bytes(2_000_001)), world.state(b"a", b"1")], {0: 1})
+            member.connection.commit([Out(topic, 0, b"k", bytes(2_000_001)), world.state(b"a", b"1")], {0: 1})
         assert [(at, found.topic) for at, found in failed.value.records.items()] == [(0, topic)]
-        member.log.commit([world.state(b"a", b"1")], {0: 1})
-        assert restored(member.log.restore(0, None)) == [(b"a", b"1")]
-        member.log.close()
+        member.connection.commit([world.state(b"a", b"1")], {0: 1})
+        assert restored(member.connection.restore(0, None)) == [(b"a", b"1")]
+        member.connection.close()
 
     def test_headers_that_cannot_be_read_raise_when_they_are_asked_for(self, world: World, member: Member) -> None:
         """And only once: the second question ends the process. The rest of the record is there."""
-        member.log.open(0, START)
+        member.connection.open(0, START)
         world.append_unreadable("queue", 0)
         member.awaits(b"v")
         with pytest.raises(SystemError):
             member.got[0].headers()
-        member.log.close()
+        member.connection.close()
 
     def test_headers_are_read_or_not_however_often_others_were_read(self, world: World, member: Member) -> None:
         """Python asks otherwise once it has asked often, and then does not notice what the client raises."""
-        member.log.open(0, START)
+        member.connection.open(0, START)
         for _ in range(20):
             world.append("queue", 0, b"v", b"v", b"v")
             world.append_unreadable("queue", 0)
         until(lambda: (member.poll(), len(member.got) == 80)[1])
         assert [read_headers(record) for record in member.got] == [[], [], [], None] * 20
-        member.log.close()
+        member.connection.close()
 
 
 class StoreContract:

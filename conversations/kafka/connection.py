@@ -33,7 +33,7 @@ UP_AND_RIGHT = "Are enough of its brokers up, and are the addresses that they ad
 """Asked when one broker answers and requests time out: the client goes on at the addresses that it was told."""
 
 
-class KafkaLog:
+class KafkaConnection:
     """One worker's connection to the topics of its service: a consumer, a transactional producer, an admin client.
 
     Only the thread that joined may poll, open, pause, commit and close. After ``InDoubt``: ``close``, forget
@@ -89,7 +89,7 @@ class KafkaLog:
             RuntimeError: it joined already.
         """
         if self._inputs is not None:
-            raise RuntimeError(f"the log of {self.service!r} has joined already: close it first")
+            raise RuntimeError(f"the connection of {self.service!r} has joined already: close it first")
         try:
             self._enter(listener)
         except KafkaUnreachable as failure:
@@ -273,11 +273,11 @@ class KafkaLog:
 
     def _joined(self) -> Inputs:
         if self._inputs is None:
-            raise LogError(f"the log of {self.service!r} is closed: join first")
+            raise LogError(f"the connection of {self.service!r} is closed: join first")
         self._check_thread()
         return self._inputs
 
     def _check_thread(self) -> None:
         # librdkafka's consumer methods hang behind a poll in another thread: better an error than a stall.
         if get_ident() != self._owner:
-            raise RuntimeError("only the thread that joined may use the log")
+            raise RuntimeError("only the thread that joined may use the connection")
