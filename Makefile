@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.made-from-lock
 # Tests mostly wait, for Kafka and for processes: three processes keep two cores at work. One process: make test PROCESSES=0
 PROCESSES ?= 3
-TESTS := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
+TESTS := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all chaos chaos-poison chaos-cluster chaos-spark soak hostile bench mutate lint types check docs lock clean

@@ -3,10 +3,12 @@
 import os
 import signal
 from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
 from conversations_ops.broker import EmbeddedBroker
+from tests.support.sharing import GroupScheduling, begins_late
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As where a script starts the tests with "&". What tests start would inherit it, and know nothing of Ctrl-C.
@@ -15,32 +17,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Brokers and Sparks of tests live for minutes: optimizing their code would take a quarter of the tests' time.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-SHARED = {
-    "tests/spark/": "spark",
-    "tests/acceptance/test_spark.py": "spark",
-    "tests/acceptance/test_chaos.py": "runs",
-    "tests/acceptance/test_chaos_cluster.py": "runs",
-    "tests/acceptance/test_cut_off_leader.py": "runs",
-    "tests/hostile/test_soak.py": "runs",
-    "tests/soak/": "runs",
-}
-"""Tests of which only one process has any, when several share the work: one Spark, and one run that takes the whole machine."""
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the groups that take longest."""
+    items.sort(key=lambda item: begins_late(item.nodeid))
 
 
-@pytest.hookimpl(wrapper=True)  # xdist looks at the groups in a hook of this name: this one is before
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
-    """Keep the tests of a file, and those of ``SHARED``, in one process: they share fixtures, or the machine."""
-    for item in items:
-        file = item.nodeid.partition("::")[0]
-        group = next((name for place, name in SHARED.items() if file.startswith(place)), file)
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=is_short)
-    yield
-
-
-def is_short(item: pytest.Item) -> bool:
-    """Whether a test belongs to no group of ``SHARED``. The groups begin first: the longest would end alone."""
-    return not item.nodeid.startswith(tuple(SHARED))
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
+    """Keep the tests of a group in one process, whatever ``--dist`` says."""
+    return GroupScheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,5 +1,6 @@
 """One Spark session for all tests that need one: it takes seconds to start."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -37,7 +38,11 @@ def pytest_runtest_makereport() -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one session of a test run: a second process that made one would take a core and two gigabytes from the others."""
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        (base.parent / "spark").touch(exist_ok=False)  # the folder that all processes of a run share
     session = spark_session("tests", cores=2, settings=SMALL)
     yield session
     session.stop()
