@@ -40,19 +40,8 @@ def test_a_process_runs_whole_files(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_xdist_make_scheduler\n")
     for name in "abcd":
         (tmp_path / f"test_{name}.py").write_text(TESTS)
-    call = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        "2",
-        "--dist",
-        "loadscope",
-        "-p",
-        "no:cacheprovider",
-        str(tmp_path),
-    ]
+    options = ["-q", "-n", "2", "--dist", "load", "-p", "no:cacheprovider"]
+    call = [sys.executable, "-m", "pytest", *options, str(tmp_path)]
     subprocess.run(call, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True)
     pids = [set(file.read_text().split()) for file in sorted(tmp_path.glob("*.pids"))]
     assert [len(it) for it in pids] == [1] * 4
