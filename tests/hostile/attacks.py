@@ -99,6 +99,6 @@ ATTACKS = (
         "groups against eviction",
         "tests/simulation/test_memory_of_dialogs.py::test_an_endpoint_dropped_from_memory_shares_its_groups_lane",
     ),
-    Attack("messages that fail, without end", "tests/simulation/test_braking.py::test_one_peer_brakes_its_own_messages_alone"),
+    Attack("messages that fail, without end", "tests/simulation/test_brake.py::test_one_peer_brakes_its_own_messages_alone"),
     Attack("dialogs that are held, without end", decision=_OUTSIDE),
 )  # fmt: skip

@@ -26,7 +26,7 @@ from conversations.units import milliseconds
 from conversations_ops.operate.redrive.plan import Care, freeze
 from conversations_ops.operate.redrive.selection import Selector
 from tests.simulation.support.services import ECHO, Say
-from tests.simulation.test_braking import Deployed, talk
+from tests.simulation.test_brake import Deployed, talk
 from tests.simulation.test_decisions import by_hand
 from tests.simulation.test_parking import SECOND, SLOW, Moody, texts
 
