@@ -121,7 +121,7 @@ class Worker:
     ) -> None:
         sides = service.check()
         settings = settings or WorkerSettings()
-        self._open_log = connect
+        self._connect = connect
         self.context = Context(
             service, sides, connect(), clock or SystemClock(),
             settings=settings, namespace=namespace, random=random or SystemRandom(),
@@ -500,4 +500,4 @@ class Worker:
             self.context.connection.close()
         except LogError as failure:
             log.warning("closing the old connection failed: %s", failure)
-        self.context.reconnect(self._open_log())
+        self.context.reconnect(self._connect())
