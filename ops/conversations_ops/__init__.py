@@ -1,1 +1,1 @@
-"""The operator's side: the command line, the processes it hosts, and what operators read and change."""
+"""The operator's side: the command line, the worker processes that it hosts, and the tools of operators."""

@@ -1,29 +1,29 @@
-"""Text from outside, made safe to print: it cannot steer a terminal, nor imitate a line of this program."""
+"""Makes text from outside safe to print: it can neither control a terminal nor look like a line of this program."""
 
 from __future__ import annotations
 
 import json
 
 MARGIN = "    "
-"""Indentation of each further line. Lines of this program are not indented."""
+"""Indentation of each line after the first, so that it does not look like a new line of this program."""
 
 
 def one_line(text: str) -> str:
     """Write a text as one line, with an escape for each character that is not printable.
 
-    Not printable are control characters (ESC, line ends, U+0080 to U+009F, DEL), those that change the direction of
-    writing, other invisible ones, and lone surrogates.
+    The escaped characters are control characters (ESC, line ends, U+0080 to U+009F, DEL), characters that change the
+    direction of writing, other invisible characters, and lone surrogates.
     """
     return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
 
 
 def lines(text: str, margin: str = MARGIN) -> str:
-    """Write a text of several lines: tabs stay, other characters are as in ``one_line``, and further lines are indented."""
+    """Write a text of several lines. Tabs stay, ``one_line`` escapes the rest, and each line after the first is indented."""
     return f"\n{margin}".join("\t".join(map(one_line, line.split("\t"))) for line in text.split("\n"))
 
 
 def unstyled(text: str) -> str:
-    """Write lines of this program as ``lines`` does, without indentation."""
+    """Write a text of this program as ``lines`` does, but without the indentation."""
     return lines(text, "")
 
 

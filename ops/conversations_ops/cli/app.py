@@ -1,4 +1,4 @@
-"""The top of the command line; each group of commands has its own module."""
+"""The top level of the command line. Each group of commands has its own module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from conversations_ops.printable import unstyled
 app = typer.Typer(
     name="conversations",
     cls=Group,
-    help="Exactly-once, in-order dialogs on Apache Kafka: run services, and see what they are doing.",
+    help="Exactly-once, in-order dialogs on Apache Kafka: run services, watch them, and decide about failed messages.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -38,7 +38,7 @@ app.command("demo")(demo.demo)
 
 
 def show_version(wanted: bool) -> None:
-    """Print the version and end."""
+    """Print the version and exit."""
     if wanted:
         typer.echo(f"kafka-dialogs {version('kafka-dialogs')}")
         raise typer.Exit
@@ -50,15 +50,15 @@ def top(
         bool, typer.Option("--version", help="Print the version.", callback=show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Options of every command."""
+    """Show warnings on stderr. Runs before every command."""
     log_lines.show_warnings()
 
 
 def main() -> None:
-    """Entry point of ``conversations`` and ``conv``. Ctrl-C ends any command with code 130 and no traceback."""
+    """Run the command line: the entry point of ``conversations`` and ``conv``. Ctrl-C ends any command with code 130 and no traceback."""
     try:
         app()
-    except Exception:  # noqa: BLE001 - a mistake of ours; its text may be somebody's who wants to steer the terminal
+    except Exception:  # noqa: BLE001 - a bug; its text may come from outside and try to control the terminal
         sys.stderr.write(unstyled(traceback.format_exc()))
         sys.exit(Exit.HUMAN)
 

@@ -17,7 +17,7 @@ from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.printable import one_line
 
 app = typer.Typer(
-    help="A Kafka broker on this machine: needs Java 17 or newer, no Docker, and the network once (45 MB).",
+    help="Run a Kafka broker on this machine. Needs Java 17 or newer, but no Docker. The first start downloads 45 MB.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
 )
@@ -31,7 +31,10 @@ def start(
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port on 127.0.0.1. Default: a free port.")] = None,
     data: Annotated[
         Path | None,
-        typer.Option(file_okay=False, help="Directory for the data. Default: the data is deleted at the stop."),
+        typer.Option(
+            file_okay=False,
+            help="Directory for the data. Default: a temporary directory, deleted when the broker stops.",
+        ),
     ] = None,
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Stay in the foreground; Ctrl-C stops the broker.")
@@ -40,19 +43,19 @@ def start(
 ) -> None:
     """Start a broker in the background and print its address.
 
-    The broker listens on 127.0.0.1 only and runs until `conversations broker stop`. With --foreground it ends with the
-    command.
+    The broker listens only on 127.0.0.1. It runs until `conversations broker stop`. With --foreground, the command
+    waits and the broker ends with it.
 
     \b
     Examples:
-      conversations broker start                  thrown away at the stop
-      conversations broker start --data ./kafka   topics survive a stop
+      conversations broker start                  # the data is deleted when the broker stops
+      conversations broker start --data ./kafka   # the data is kept
       conversations broker start --name two --port 9192
       conversations broker start --json | jq -r .bootstrap
     """
 
     def ready(record: Record) -> None:
-        kept = f"data kept in {record.data}" if record.kept else "data thrown away at the stop"
+        kept = f"data kept in {record.data}" if record.kept else "data is deleted when it stops"
         hint = "Ctrl-C stops it" if foreground else f"conversations broker stop{suffix(name)}"
         text = f"Kafka is ready at {record.bootstrap}  ({kept})\n  log   {record.log}\n  stop  {hint}"
         show(dataclasses.asdict(record), text, as_json=as_json)
@@ -66,7 +69,7 @@ def start(
 
 @app.command(epilog=EXIT_CODES)
 def stop(name: Name = DEFAULT_NAME, as_json: Json = False) -> None:
-    """Stop a broker in order, and wait for its end."""
+    """Stop a broker, and wait until it has ended. After 30 s it is killed."""
     with failures(as_json=as_json):
         record = named.stop(name)
         kept = f"; its data stays in {record.data}" if record.kept else ""
@@ -80,9 +83,9 @@ def status(
     name: Annotated[str | None, typer.Argument(help="Name of the broker. Default: all brokers.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the brokers of this machine, and whether they answer.
+    """List the brokers of this machine, and check that they answer.
 
-    Exit code 3 means that no broker is there, or that one does not answer. A script can write
+    Exit code 3 means: there is no broker, or a broker has crashed or does not answer. In a script:
     `conversations broker status || conversations broker start`.
     """
     with failures(as_json=as_json):
@@ -96,24 +99,24 @@ def status(
 
 
 def state(record: Record, alive: bool) -> str:
-    """Say in one word how a broker is."""
+    """Return "running", "silent" (the broker does not answer) or "crashed"."""
     if not alive:
         return "crashed"
     return "running" if serves(record.bootstrap) else "silent"
 
 
 def line(record: Record, word: str) -> str:
-    """Write a broker as one line, with its data and its log."""
+    """Describe a broker in one line, with the paths of its data and its log."""
     minutes = (time.time() - record.started_at) / 60
-    kept = record.data if record.kept else "thrown away at the stop"
+    kept = record.data if record.kept else "deleted when it stops"
     return f"{record.name:12} {word:8} {record.bootstrap:16} up {minutes:.0f} min  data: {kept}  log: {record.log}"
 
 
 def suffix(name: str | None) -> str:
-    """Argument that names a broker in a suggested command; none for the default one."""
+    """Return the argument that names a broker in a suggested command; empty for the default broker."""
     return "" if name in {None, DEFAULT_NAME} else f" {name}"
 
 
 def option(name: str | None) -> str:
-    """Option that names a broker to be started; none for the default one."""
+    """Return the option that names a broker in a suggested `start`; empty for the default broker."""
     return f" --name{suffix(name)}" if suffix(name) else ""

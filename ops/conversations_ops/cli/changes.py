@@ -1,4 +1,4 @@
-"""Options of the commands that change something: the reason, the dry run, the wait; and how a refusal is shown."""
+"""Options that changing commands share (reason, dry run, wait), and the display of refusals."""
 
 from __future__ import annotations
 
@@ -11,9 +11,15 @@ import typer
 from conversations_ops.cli.output import show_error
 from conversations_ops.console.exit_codes import Exit
 
-Reason = Annotated[str, typer.Option(help="Why. The events topic gets the reason and your name.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the effect and change nothing.")]
-Wait = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the owners' answers.")]
+Reason = Annotated[
+    str,
+    typer.Option(
+        help="Why you do this. Every change needs a reason. The events topic shows it with your name.",
+        show_default=False,
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the effect, but change nothing.")]
+Wait = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the answer of the service's workers.")]
 
 
 def check_reason(reason: str, *, dry_run: bool = False) -> None:
@@ -23,12 +29,12 @@ def check_reason(reason: str, *, dry_run: bool = False) -> None:
         typer.BadParameter: the reason is missing, and this is no dry run.
     """
     if not reason and not dry_run:
-        raise typer.BadParameter("say why: --reason TEXT. The events topic gets the reason and your name")
+        raise typer.BadParameter("a reason is missing: --reason TEXT. The events topic shows it with your name")
 
 
 @contextmanager
 def refusals(who: str, *, as_json: bool) -> Iterator[None]:
-    """Show a refusal as a message and an exit code; ``who`` names the owner."""
+    """Print a refusal and exit with code 1. ``who`` is the owner that refused."""
     from conversations_ops.operate.commands import Refused
 
     try:

@@ -32,15 +32,19 @@ from conversations_ops.printable import lines as indented
 from conversations_ops.printable import one_line
 
 app = typer.Typer(
-    help="Messages that were given up on. Their dialogs wait for your decision.",
+    help="Decide about failed messages whose dialogs wait, and about dead letters that no dialog waits for.",
     no_args_is_help=True,
     epilog=EXIT_CODES,
 )
-retries = typer.Typer(help="Failed messages that have a next attempt.", no_args_is_help=True, epilog=EXIT_CODES)
+retries = typer.Typer(
+    help="List failed messages that are retried automatically.", no_args_is_help=True, epilog=EXIT_CODES
+)
 
 app.add_typer(detached.app)
 
-Letter = Annotated[str, typer.Argument(metavar="LETTER", help="As `list` shows it, e.g. orders.queue-3-17.")]
+Letter = Annotated[
+    str, typer.Argument(metavar="LETTER", help="Name of the letter, as `list` shows it, e.g. orders.queue-3-17.")
+]
 Service = Annotated[
     str, typer.Argument(metavar="[SERVICE]", help="Only letters of this service. Default: all services.")
 ]
@@ -50,13 +54,13 @@ Service = Annotated[
 def list_letters(
     context: typer.Context,
     service: Service = "",
-    over: Annotated[bool, typer.Option("--detached", help="Detached letters: no dialog waits for them.")] = False,
-    by: Annotated[By | None, typer.Option(help="Count letters in groups.")] = None,
+    over: Annotated[bool, typer.Option("--detached", help="List letters that no dialog waits for.")] = False,
+    by: Annotated[By | None, typer.Option(help="Only count the letters, in groups with the same value.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List the letters that wait for your decision, each with the number of records behind it.
+    """List the letters that wait for your decision, each with the number of records that wait behind it.
 
-    --detached lists the letters of closed dialogs and of records that were set aside. No dialog waits for a detached letter.
+    With --detached, list the letters of closed dialogs and of records that were set aside. No dialog waits for these letters.
 
     \b
     Examples:
@@ -64,7 +68,7 @@ def list_letters(
       conversations dead-letters list orders --json | jq '.letters[].letter'
       conversations dead-letters list --by exception
 
-    Exit codes: 0 no letter, 1 a letter waits for a person, 2 no such service, 3 Kafka unreachable.
+    Exit codes: 0 no letters, 1 at least one letter waits, 2 no such service, 3 Kafka unreachable.
     """
     kafka = kafka_of(context)
     found: Sequence[object]
@@ -84,7 +88,7 @@ def list_retries(
     service: Service = "",
     as_json: Json = False,
 ) -> None:
-    """List failed messages that have a next attempt, and when it is.
+    """List failed messages that are retried automatically, with the time of the next attempt.
 
     \b
     Examples:
@@ -106,7 +110,7 @@ def show_letter(
     letter: Letter,
     as_json: Json = False,
 ) -> None:
-    """Show one failed message: its dialog, its body, the exception of its handler, and what to do next."""
+    """Show one failed message: its dialog, its body, the last exception of its handler, and the commands to decide about it."""
     with _answering(as_json):
         it = _find(kafka_of(context), letter)
         show(_plain(it), _described(it), as_json=as_json)
@@ -121,7 +125,7 @@ def retry(
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Run the handler again, now. The message keeps its place; if the handler succeeds, the records behind it follow.
+    """Run the handler again now. If it succeeds, the records that wait behind the message are handled next, in order.
 
     \b
     Example:
@@ -138,14 +142,18 @@ def edit(
     letter: Letter,
     body: Annotated[
         str,
-        typer.Option(metavar="FILE", help="File with the new body; - is standard input. Default: your editor opens."),
+        typer.Option(
+            metavar="FILE", help="File with the new body, or - for standard input. Default: open your editor."
+        ),
     ] = "",
     reason: Reason = "",
     dry_run: DryRun = False,
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Give the message a new body and retry it. The owner checks the body against the message type, and keeps the old body.
+    """Replace the body of the message, and run the handler again. The new body must fit the message type.
+
+    The dead-letter topic keeps the old body.
 
     \b
     Examples:
@@ -168,7 +176,9 @@ def skip(
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Go on without the message. Its bytes stay in the dead-letter topic, and the peer is told.
+    """Skip the message. The records behind it are handled next, in order.
+
+    The bytes of the message stay in the dead-letter topic. An event tells the peer's operators which message was skipped.
 
     \b
     Example:
@@ -190,7 +200,7 @@ def end(
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """End the dialog with an error. The message and all records behind it become dead letters, and the peer is told.
+    """End the dialog with an error, which the peer receives. The message and all records behind it become dead letters.
 
     \b
     Example:
@@ -207,7 +217,7 @@ def end(
 
 @contextmanager
 def _answering(as_json: bool) -> Iterator[None]:
-    """Show expected failures as a message and an exit code."""
+    """Print an expected failure, and exit with its code."""
     with failures(as_json=as_json), refusals("the owner of the dialog", as_json=as_json):
         try:
             yield
@@ -259,7 +269,9 @@ def _new_body(it: Parked, file: str) -> bytes:
     try:
         text = it.body.decode()
     except UnicodeDecodeError:
-        raise typer.BadParameter("the body is not text: give the new one with --body FILE") from None
+        raise typer.BadParameter(
+            "the body is not text, so no editor can open it: give the new body with --body FILE"
+        ) from None
     edited = click.edit(text, extension=".json", require_save=True)
     if edited is None or edited == text:
         raise typer.BadParameter("the body was not changed")
@@ -307,7 +319,7 @@ def _list_groups(kafka: Kafka, service: str, by: By, as_json: bool) -> list[Grou
 
 
 def _is_letter(it: Parked) -> bool:
-    """Say whether the message waits for a decision: it is held, or its policy turned the queue off."""
+    """Return True if the message waits for a decision: it is held, or its policy turned the queue off."""
     return it.held or bool(it.queue_off and it.failure)
 
 

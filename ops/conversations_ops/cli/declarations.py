@@ -1,4 +1,4 @@
-"""``conversations check`` and ``conversations apply``: declarations of services, and Kafka prepared for them."""
+"""``conversations check`` checks the declarations of services. ``conversations apply`` creates their topics."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ Targets = Annotated[
 def check(targets: Targets, as_json: Json = False) -> None:
     """Check that services have a handler for every message they may receive, and print their declarations. Needs no Kafka.
 
-    TARGET is written as for `conversations run`. A block is entered and left.
+    TARGET is written as for `conversations run`. If it is a context manager, the command enters and leaves it.
 
     \b
     Examples:
       conversations check shop.orders:service
-      conversations check shop.orders:service --json | jq '.services[].contracts'
+      conversations check shop.orders:service --json | jq '.services[].accepts'
 
     Exit codes: 0 complete, 2 a handler is missing or the target cannot be found.
     """
@@ -48,21 +48,23 @@ def apply(
     context: typer.Context,
     targets: Targets,
     partitions: Annotated[
-        int, typer.Option(min=1, help="Partitions of each topic of a service. The first `apply` fixes the number.")
+        int, typer.Option(min=1, help="Partitions of each topic of a service. Cannot change after the first `apply`.")
     ] = 12,
-    replication: Annotated[int, typer.Option(min=-1, help="Copies of each topic; -1 is the broker's default.")] = -1,
+    replication: Annotated[
+        int, typer.Option(min=-1, help="Replication factor of new topics; -1 is the broker's default.")
+    ] = -1,
     as_json: Json = False,
 ) -> None:
     """Create the topics of services, correct the settings of existing topics, and write the services to the catalog.
 
-    A setting that is safer than needed stays. No record is deleted. Each change is printed as a line.
+    A safer setting, such as a longer retention, is kept. No record is deleted. Each change is printed as a line.
 
     \b
     Examples:
       conversations apply shop.orders:service --bootstrap localhost:9092
       conversations apply shop.orders:service shop.billing:service --partitions 24 --replication 3
 
-    Exit codes: 0 done, 1 Kafka refused, 2 incomplete, or created with another partition count, 3 Kafka unreachable.
+    Exit codes: 0 done, 1 Kafka refused, 2 a service is incomplete or exists with another partition count, 3 Kafka unreachable.
     """
     given = settings_of(context)
     kafka = kafka_of(context, given)
@@ -94,7 +96,9 @@ def _entered(targets: list[str]) -> Iterator[list[Found]]:
 def _periods(given: Given, found: list[Found]) -> Periods:
     of_all = {shortened(given.worker_settings(it.settings)).periods for it in found}
     if len(of_all) > 1:
-        raise DeclarationError("these targets have different periods, which are the namespace's: apply them alone")
+        raise DeclarationError(
+            "these targets have different periods, but a namespace has one set of periods: apply the targets separately"
+        )
     return of_all.pop()
 
 
@@ -122,7 +126,7 @@ def _contract(side: Side) -> dict[str, Any]:
 
 
 def _handler(handler: Handler | None) -> dict[str, Any] | None:
-    """A handler as plain data; None when the service declares that it ignores the message type."""
+    """Return a handler as plain data; None if the service declares that it ignores the message type."""
     if handler is None:
         return None
     return {"handler": handler.name, "async": handler.is_async, "time_limit_seconds": handler.time_limit}

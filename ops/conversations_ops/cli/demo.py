@@ -1,4 +1,4 @@
-"""``conversations demo``: a month of real flights through two services, with faults, checked."""
+"""``conversations demo``: sends a month of real flights through two services, with faults, and checks the results."""
 
 from __future__ import annotations
 
@@ -19,60 +19,62 @@ from conversations_ops.host.foreground import ended_by_sigterm
 
 def demo(
     no_faults: Annotated[
-        bool, typer.Option("--no-faults", help="No duplicates on the wire, no killed worker.")
+        bool, typer.Option("--no-faults", help="Do not duplicate records, and kill no worker.")
     ] = False,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep Kafka's data and the workers' log, and say where.")
+        bool, typer.Option("--keep", help="Keep Kafka's data and the workers' log, and print their directory.")
     ] = False,
     no_spark: Annotated[
-        bool, typer.Option("--no-spark", help="Without the archive, the audit and the sums by Spark at the end.")
+        bool, typer.Option("--no-spark", help="Do not run the Spark jobs at the end: archive, audit and sums.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Watch two services talk: real flights, exactly once and in order.
+    """Run two services on real flight data, and check that every message took effect once, in order.
 
     Starts a Kafka broker on this machine (Java 17 or newer, no Docker; the
-    first time, 45 MB are fetched) and two services in worker processes of
+    first start downloads 45 MB) and two services in worker processes of
     `conversations run`. Sends every flight of January 2013 from New York
     (CC0, from the extra `examples`): 26,849 messages on 3,148 dialogs.
 
     \b
-      operations     begins a dialog for each aircraft and sends its flights,
-                     ends it when the last is answered, gets the summary
-      aircraft-log   keeps each aircraft's log as the state of its dialog's
-                     group: flights flown and cancelled, minutes, airports,
-                     longest gap between departures; answers every flight
+      operations     begins a dialog for each aircraft and sends its flights;
+                     ends it after the last answer, and receives a summary
+      aircraft-log   answers every flight; keeps the log of each aircraft as
+                     the state of the dialog's group: flights flown and
+                     cancelled, minutes, airports, longest gap between departures
 
-    Meanwhile 2 % of the records are put on the wire a second time, some at
-    once, some after their dialog is over, and one worker of aircraft-log is
-    killed (SIGKILL). The handlers know nothing of it: there is no
-    deduplication, no lock and no retry loop in ops/conversations_ops/demo/aircraft_log.py.
+    Meanwhile the demo causes faults. It appends 2 % of the records a second
+    time, some at once, some after their dialog has ended. It kills one worker
+    of aircraft-log (SIGKILL). The handlers need no code for these faults:
+    ops/conversations_ops/demo/aircraft_log.py has no deduplication, no lock
+    and no retry loop.
 
-    15 flights of 14 aircraft departed and, by the file, never arrived: the
-    handler raises. It is tried again at once, after 0.5 s and after 1 s, and
-    then the flight is held, with the flights of its aircraft behind it in
-    order, while all others go on. The arrival of one is entered by hand (dead-letters edit).
-    A next release of aircraft-log, ops/conversations_ops/demo/mended.py, takes such flights
-    for diverted; it is started, and what is held is given back to it, three
-    flights first, then the rest (redrive).
+    15 flights of 14 aircraft departed, but have no arrival in the data. For
+    these the handler raises. It runs again at once, after 0.5 s and after 1 s.
+    Then the flight is held. Later flights of the same aircraft wait behind it,
+    in order. All other aircraft go on.
 
-    At the end every summary is compared with what plain code computes from
-    the CSV; every flight has been answered, once and in order, and nothing
-    is held.
+    An operator repairs this. The arrival of one flight is entered by hand
+    (dead-letters edit). For the rest, a new release of aircraft-log is started
+    that counts such flights as diverted: ops/conversations_ops/demo/mended.py.
+    The held flights are given back to it, three first, then the rest (redrive).
 
-    Then Spark archives all messages in Parquet files, audits all topics for
-    anything lost, repeated or out of order, and adds up the flights and
-    minutes of each aircraft and day, which must equal the CSV.
+    At the end every summary is compared with the result of plain code on the
+    same CSV file. Every flight must be answered, once and in order, and no
+    flight may be held.
+
+    Then Spark archives all messages in Parquet files. It audits all topics for
+    lost, repeated and misordered messages. It adds up the flights and minutes
+    of each aircraft and day, and the sums must equal those of the CSV file.
 
     \b
     Examples:
       conversations demo
       conversations demo --no-faults
-      conversations demo --keep        # and look at the topics afterwards
+      conversations demo --keep        # keeps the topics, to look at them later
       conversations demo --json | tail -1 | jq .mismatches
 
-    Exit codes: 0 everything equal; 1 a difference, or the demo could not be
-    carried out.
+    Exit codes: 0 all results are equal, 1 a result differs, or the demo failed.
     """
     from conversations_ops.demo import report
     from conversations_ops.demo.run import demonstrate

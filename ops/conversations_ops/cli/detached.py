@@ -1,6 +1,6 @@
 """``conversations dead-letters list --detached``, ``discard`` and ``resubmit``: letters that no dialog waits for.
 
-A detached letter stays open until somebody discards it or resubmits its message.
+A detached letter stays open until an operator discards it or resubmits its message.
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ from conversations_ops.operate.open_letters import OpenLetter, Request, close, o
 from conversations_ops.printable import one_line
 
 app = typer.Typer()
-Letters = Annotated[list[str], typer.Argument(metavar="LETTER...", help="Names, as `list --detached` shows them.")]
+Letters = Annotated[
+    list[str], typer.Argument(metavar="LETTER...", help="Names of letters, as `list --detached` shows them.")
+]
 One = Annotated[
     str,
     typer.Argument(
-        metavar="LETTER", help="Name, as `list --detached` shows it. All open letters of its dialog are sent."
+        metavar="LETTER",
+        help="Name of a letter, as `list --detached` shows it. All open letters of its dialog are sent.",
     ),
 ]
 
@@ -44,7 +47,7 @@ def discard(
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Close detached letters without doing anything else. Their bytes stay in the dead-letter topic.
+    """Close detached letters without sending anything. Their bytes stay in the dead-letter topic.
 
     \b
     Example:
@@ -73,8 +76,8 @@ def resubmit(
 ) -> None:
     """Send the dead-lettered messages of a closed dialog again, in order, on a new dialog.
 
-    The initiator's service begins the new dialog with the same keys, and gets the answers. After a time-out run the command
-    again: it continues, and sends no message twice.
+    The service that began the old dialog also begins the new dialog, with the same keys, and gets the answers. If the
+    command times out, run it again: it continues, and sends no message twice.
 
     \b
     Example:
@@ -101,7 +104,7 @@ def resubmit(
 
 
 def list_detached(kafka: Kafka, service: str, as_json: bool) -> Sequence[OpenLetter]:
-    """Show the open letters of services."""
+    """Print the open letters of one service or of all services, and return them."""
     with failures(as_json=as_json):
         found = open_letters(kafka, service)
     if as_json:

@@ -1,7 +1,8 @@
-"""Options that say which Kafka, and settings, declared once: behind `conversations`, and behind the name of each command that uses Kafka.
+"""Declares the options for the Kafka cluster and for settings once, for all commands.
 
-`Group` and `Command` take the options off the command line and keep them in the context; `kafka_of` reads the context.
-The file of `--settings` stands in the environment meanwhile, where everything that the command starts finds it.
+The options may follow `conversations`, or the name of a command that uses Kafka. `Group` and `Command` move them from the
+parameters into the context, and `kafka_of` reads them there. While a command runs, CONVERSATIONS_SETTINGS has the path of
+the `--settings` file, so that every process that the command starts finds the file.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from conversations_ops.settings.given import Given, given
 VARIABLE = "CONVERSATIONS_BOOTSTRAP"
 _PANEL = "Which Kafka"
 _COMMAND_LINE = "COMMANDLINE"
-"""Name of the parameter source, as Click has it."""
+"""Click's name for the source of a parameter that stands on the command line."""
 
 
 @dataclass
 class Options:
-    """The options of the command line and the environment so far."""
+    """The options read so far, from the command line and the environment."""
 
     bootstrap: str = ""
     namespace: str = DEFAULT_NAMESPACE
     file: str = ""
-    """Of settings."""
+    """Path of the settings file; empty if there is none."""
     settings: list[str] = field(default_factory=list)
-    """Each NAME=VALUE."""
+    """Values of ``--setting``, each NAME=VALUE."""
     told: set[str] = field(default_factory=set)
-    """Options of the command line: the environment, which each level reads again, does not change them."""
+    """Names of the options on the command line. The environment, which each level reads again, does not change these options."""
 
 
 def _declared(
@@ -47,21 +48,19 @@ def _declared(
         typer.Option(
             envvar=VARIABLE,
             metavar="HOST:PORT",
-            help="Address of some brokers, with commas between them.",
+            help="Addresses of one or more brokers, with commas between them.",
             rich_help_panel=_PANEL,
         ),
     ] = "",
     namespace: Annotated[
         str,
-        typer.Option(
-            envvar="CONVERSATIONS_NAMESPACE", help="First part of every topic's name.", rich_help_panel=_PANEL
-        ),
+        typer.Option(envvar="CONVERSATIONS_NAMESPACE", help="First part of all topic names.", rich_help_panel=_PANEL),
     ] = DEFAULT_NAMESPACE,
     setting: Annotated[
         list[str],
         typer.Option(
             metavar="NAME=VALUE",
-            help="A setting, e.g. worker.step=2s, or one for librdkafka (TLS, SASL, ...); may be repeated. Passwords: in the file.",
+            help="A setting, e.g. worker.step=2s, or one of librdkafka (TLS, SASL, ...). May be repeated. Passwords belong in the file.",
             rich_help_panel=_PANEL,
         ),
     ] = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
@@ -71,12 +70,12 @@ def _declared(
             "--settings",
             metavar="FILE",
             envvar=FILE,
-            help="A file of NAME=VALUE lines; --setting counts more. All names: conversations settings.",
+            help="File of NAME=VALUE lines; --setting overrides it. `conversations settings` lists all names.",
             rich_help_panel=_PANEL,
         ),
     ] = "",
 ) -> None:
-    """Declare the options; Typer makes them from this signature."""
+    """Declare the options: Typer builds them from this signature."""
 
 
 def _options() -> list[Any]:
@@ -87,7 +86,7 @@ def _options() -> list[Any]:
 
 @contextlib.contextmanager
 def _kept(context: typer.Context) -> Iterator[None]:
-    """Move the options from the parameters of a command into the context; the command line's last word counts."""
+    """Move the options from the parameters of a command into the context. The last value on the command line counts."""
     options = context.ensure_object(Options)
     for name in ("bootstrap", "namespace", "file"):
         value, source = context.params.pop(name), context.get_parameter_source(name)
@@ -108,7 +107,7 @@ def _kept(context: typer.Context) -> Iterator[None]:
 
 
 class Command(TyperCommand):
-    """A command that uses Kafka: it takes the options behind its name."""
+    """A command that uses Kafka. The options of this module may follow its name."""
 
     def __init__(self, name: str | None, *, params: Sequence[Any] | None = None, **declared: Any) -> None:
         own, shared = list(params or ()), _options()
@@ -117,25 +116,25 @@ class Command(TyperCommand):
         super().__init__(name, params=[*own, *shared], **declared)
 
     def invoke(self, ctx: Any) -> Any:
-        """Keep the options, and run the command without them."""
+        """Move the options into the context, and run the command without them."""
         with _kept(ctx):
             return super().invoke(ctx)
 
 
 class Group(TyperGroup):
-    """The top of the command line: it takes the options in front of the command's name."""
+    """The top level of the command line. The options of this module may come before the name of a command."""
 
     def __init__(self, *, params: Sequence[Any] | None = None, **declared: Any) -> None:
         super().__init__(params=[*(params or ()), *_options()], **declared)
 
     def invoke(self, ctx: Any) -> Any:
-        """Keep the options, and go on to the command."""
+        """Move the options into the context, and call the command."""
         with _kept(ctx):
             return super().invoke(ctx)
 
 
 def arguments_of(context: typer.Context) -> list[str]:
-    """Write the options of the command line down again, for a program that reads the environment itself."""
+    """Return the options of the command line as arguments for another program, which reads the environment itself."""
     options = context.ensure_object(Options)
     named = [f"--{name}={getattr(options, name)}" for name in sorted(options.told - {"file"})]
     return [*named, *(f"--setting={setting}" for setting in options.settings)]
@@ -145,7 +144,7 @@ def settings_of(context: typer.Context) -> Given:
     """Return the settings of the file and of the options in the context of a command.
 
     Raises:
-        typer.BadParameter: a setting is unknown, its value is none, or the file cannot be read.
+        typer.BadParameter: a setting is unknown, a value is not valid, or the file cannot be read.
     """
     try:
         found = given(context.ensure_object(Options).settings)
@@ -156,20 +155,22 @@ def settings_of(context: typer.Context) -> Given:
 
 
 def kafka_of(context: typer.Context, settings: Given | None = None) -> Kafka:
-    """Make the address of a Kafka from the options in the context of a command.
+    """Return the Kafka cluster that the options in the context of a command name.
 
     Args:
-        context: of the command.
-        settings: as ``settings_of`` returned them, of a command that uses the product's settings; others take them from the file alone.
+        context: the context of the command.
+        settings: the result of ``settings_of``, for a command that uses settings of the product. Without it, these settings may stand
+            only in the file.
 
     Raises:
-        typer.BadParameter: no address, or as ``settings_of``; or an option is a setting of the product that this command does not use.
+        typer.BadParameter: there is no address; a setting is wrong (see ``settings_of``); or ``--setting`` has a setting of the product,
+            and ``settings`` is missing.
     """
     options = context.ensure_object(Options)
     if not options.bootstrap:
         raise typer.BadParameter(
-            f"say which Kafka: --bootstrap HOST:PORT, or {VARIABLE} in the environment. "
-            "For one on this machine: conversations broker start"
+            f"the address of Kafka is missing: give --bootstrap HOST:PORT, or set {VARIABLE}. "
+            "To start a Kafka on this machine: conversations broker start"
         )
     try:
         settings = settings or settings_of(context).without_options()

@@ -1,4 +1,4 @@
-"""How every command speaks: text for people, or one JSON object for programs."""
+"""Output of all commands: text for people, or one JSON object for programs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 
 def show(data: Mapping[str, object], text: str, *, as_json: bool) -> None:
-    """Print a result: ``data`` as one line of JSON, or ``text``. In ``text``, words from outside are kept within one line."""
+    """Print a result: ``data`` as one line of JSON, or ``text``.
+
+    ``text`` may have several lines. The caller puts words from outside through ``one_line``, so that they cannot add lines.
+    """
     typer.echo(json_line(data) if as_json else unstyled(text))
 
 
 @contextlib.contextmanager
 def failures(*, as_json: bool) -> Iterator[None]:
-    """Turn expected errors into a message on stderr (JSON on stdout when asked for) and the right exit code."""
+    """Print an expected error, as ``show_error`` does, and exit with its code."""
     try:
         yield
     except (BrokerError, DeclarationError, LogError, StateUpgradeError) as error:
@@ -32,7 +35,7 @@ def failures(*, as_json: bool) -> Iterator[None]:
 
 
 def show_error(text: str, kind: str, *, as_json: bool) -> None:
-    """Print why a command failed: JSON on stdout when asked for, else text on stderr."""
+    """Print why a command failed: with ``as_json`` as JSON on stdout, else as text on stderr."""
     if as_json:
         typer.echo(json_line({"error": text, "kind": kind}))
     else:

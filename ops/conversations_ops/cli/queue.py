@@ -1,4 +1,4 @@
-"""``conversations queue``: shows queues, and turns them off and on."""
+"""``conversations queue``: shows queues, and turns queues off and on."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from conversations_ops.operate.queues import Queue, queues
 from conversations_ops.printable import one_line
 
 app = typer.Typer(
-    help="Queues. A queue that is off accepts messages and handles none until it is on again.",
+    help="Show queues, and turn them off and on. A queue that is off accepts messages, but calls no handler.",
     no_args_is_help=True,
     epilog=EXIT_CODES,
 )
 
 Service = Annotated[
-    str, typer.Argument(metavar="SERVICE", help="The service whose queue is turned, in all partitions.")
+    str, typer.Argument(metavar="SERVICE", help="Service whose queue is turned off or on, in all partitions.")
 ]
 AnyService = Annotated[
     str, typer.Argument(metavar="[SERVICE]", help="Only the queue of this service. Default: all services.")
@@ -40,7 +40,7 @@ def show_queues(
     service: AnyService = "",
     as_json: Json = False,
 ) -> None:
-    """Show which queues are on and off, the reason, and how many messages wait.
+    """Show which queues are on or off, why, and how many messages wait for a queue that is off.
 
     \b
     Examples:
@@ -68,9 +68,9 @@ def turn_off(
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Stop the handlers of a service. Messages that arrive wait, in order; no sender gets an error.
+    """Turn a queue off: no handler of the service is called. Messages that arrive wait, in order. No sender gets an error.
 
-    Acknowledgements, errors, commands and lifetimes still take effect.
+    Acknowledgements, errors of peers, commands and lifetimes still take effect.
 
     \b
     Example:
@@ -88,7 +88,7 @@ def turn_on(
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Start the handlers of a service again. Messages that waited are handled in order.
+    """Turn a queue on again. Messages that waited are handled, in order.
 
     \b
     Example:

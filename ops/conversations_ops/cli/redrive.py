@@ -1,4 +1,4 @@
-"""``conversations redrive``: gives many failed messages back to their handlers, by a plan."""
+"""``conversations redrive``: gives many held messages back to their handlers, by a plan."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from conversations_ops.operate.redrive.selection import Selector
 from conversations_ops.printable import one_line
 
 app = typer.Typer(
-    help="Give many failed messages back to their handlers: by a plan, a few letters first, the rest at a rate.",
+    help="Give many held messages back to their handlers by a plan: a few first, then the rest at a limited rate.",
     no_args_is_help=True,
     epilog=EXIT_CODES,
 )
 
-PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The file of `redrive plan`.")]
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file that `redrive plan` wrote.")]
 Name = Annotated[str, typer.Argument(metavar="REDRIVE", help="Name of the redrive, e.g. rd-1f3a9c20.")]
 
 
 def _time(text: str) -> int:
-    """Read a time in UTC, as microseconds since 1970; empty is 0."""
+    """Read a time, and return it in microseconds since 1970; 0 for an empty text."""
     if not text:
         return 0
     try:
@@ -53,29 +53,35 @@ def plan(
     context: typer.Context,
     service: Annotated[str, typer.Option(help="Only letters of this service.")] = "",
     exception: Annotated[
-        str, typer.Option(help="Only failures with this exception class, without its module, e.g. KeyError.")
+        str, typer.Option(help="Only messages whose last exception has this class, e.g. KeyError (without its module).")
     ] = "",
     type_: Annotated[str, typer.Option("--type", help="Only messages of this type.")] = "",
     contract: Annotated[str, typer.Option(help="Only dialogs under this contract.")] = "",
     peer: Annotated[str, typer.Option(help="Only dialogs with this service.")] = "",
     conversation: Annotated[str, typer.Option(help="Only this dialog.")] = "",
     since: Annotated[
-        str, typer.Option(metavar="TIME", help="Only messages whose first failure was then or later, UTC.")
+        str, typer.Option(metavar="TIME", help="Only messages that first failed at this time (UTC) or later.")
     ] = "",
     until: Annotated[
-        str, typer.Option(metavar="TIME", help="Only messages whose first failure was earlier, UTC.")
+        str, typer.Option(metavar="TIME", help="Only messages that first failed before this time (UTC).")
     ] = "",
     canary: Annotated[
-        int, typer.Option(min=0, help="Number of letters to try first, one by one. If one fails, the redrive ends.")
+        int,
+        typer.Option(min=0, help="Number of letters to try first, one by one. If a letter fails, the redrive ends."),
     ] = 3,
-    rate: Annotated[float, typer.Option(min=0.01, help="Letters a second after the canary.")] = 20.0,
-    max_returns: Annotated[int, typer.Option(min=1, help="Leave out letters that were given back this often.")] = 3,
+    rate: Annotated[float, typer.Option(min=0.01, help="Letters per second after the canary letters.")] = 20.0,
+    max_returns: Annotated[
+        int, typer.Option(min=1, help="Leave out letters that were already given back this many times.")
+    ] = 3,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write the plan. Default: REDRIVE.json.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="File for the plan. Default: REDRIVE.json, e.g. rd-1f3a9c20.json."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a plan of the letters that match now. Later letters are not in it. Nothing is changed.
+    """Write a plan of the held letters that match now. Later letters are not in it. No message is retried yet.
 
     \b
     Examples:
@@ -125,10 +131,12 @@ def start(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Carry out a plan. Ctrl-C stops it, and so does `redrive stop` on any machine. `redrive resume` continues.
+    """Carry out a plan. Stop it with Ctrl-C, or with `redrive stop` on any machine. Continue it with `redrive resume`.
 
-    Exit codes: 0 all letters were handled or left alone, 1 a letter came back or the redrive was stopped, 2 no such plan,
-    3 Kafka unreachable.
+    A letter is left alone if it changed after the plan was made.
+
+    Exit codes: 0 no letter failed again, 1 a letter failed again or the redrive ended early, 2 no such plan, or it was
+    started before, 3 Kafka unreachable.
     """
     kafka = kafka_of(context)
     with failures(as_json=as_json):
@@ -152,7 +160,7 @@ def resume(
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
-    """Continue a stopped plan with the remaining letters. Letters that came back stay where they are."""
+    """Continue a stopped redrive with the remaining letters. Letters that failed again are not tried again."""
     kafka = kafka_of(context)
     with failures(as_json=as_json):
         made = _read(plan_file, kafka)
@@ -168,7 +176,7 @@ def stop(
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
-    """Stop a redrive, on whichever machine it runs. Letters given back are handled, the others stay."""
+    """Ask a redrive to stop, on whatever machine it runs. Letters already given back are still handled. The others stay held."""
     from conversations_ops.operate.redrive.drive import stop as ask_to_stop
 
     kafka = kafka_of(context)
@@ -184,7 +192,7 @@ def watch(
     name: Name,
     as_json: Json = False,
 ) -> None:
-    """Show the progress of a redrive until it ends; with --json once."""
+    """Show the progress of a redrive until it ends. With --json, show it once."""
     from conversations.protocol.events import RedriveCounts, RedriveEnded
     from conversations_ops.operate.redrive.drive import events_of
 
@@ -204,7 +212,7 @@ def watch(
             )
             if end is not None or as_json:
                 return
-            time.sleep(1)  # a person's pace, not a wait for something
+            time.sleep(1)  # the display changes once a second
 
 
 # -- carry a plan out --------------------------------------------------------------------------------------------------------
@@ -216,7 +224,9 @@ def _read(file: Path, kafka: Kafka) -> Plan:
     except OSError as error:
         raise DeclarationError(f"{file}: {error.strerror}") from error
     if made.namespace != kafka.namespace:
-        raise DeclarationError(f"the plan is of namespace {made.namespace!r}, not {kafka.namespace!r}: say --namespace")
+        raise DeclarationError(
+            f"the plan is for namespace {made.namespace!r}, not {kafka.namespace!r}: give --namespace"
+        )
     return made
 
 
@@ -253,8 +263,8 @@ def _drive(kafka: Kafka, made: Plan, file: Path, reason: str, as_json: bool) -> 
 _END = {
     "done": "is done",
     "stopped": "was stopped (conversations redrive resume {plan})",
-    "canary failed": "ended: a canary came back, no further letter was tried",
-    "no news": "ended: no answer about the letters given back. Does the service run, and is its queue on? "
+    "canary failed": "ended: a canary letter failed again, and no further letter was tried",
+    "no news": "ended: no answer about the letters that were given back. Does the service run, and is its queue on? "
     "(conversations redrive resume {plan})",
 }
 

@@ -33,48 +33,49 @@ def run(
     context: typer.Context,
     targets: Annotated[
         list[str],
-        typer.Argument(metavar="TARGET...", help="What to run, as module:attribute, e.g. shop.orders:service."),
+        typer.Argument(metavar="TARGET...", help="Services to run, as module:attribute, e.g. shop.orders:service."),
     ],
     workers: Annotated[int, typer.Option(min=1, help="Processes per service.")] = 1,
     concurrency: Annotated[
         int | None,
-        typer.Option(min=1, help="Handlers per process that may run at the same time: the setting worker.concurrency."),
+        typer.Option(min=1, help="Most handlers that run at the same time in one process. Sets worker.concurrency."),
     ] = None,
     state_dir: Annotated[
         Path | None,
-        typer.Option(file_okay=False, help="Local copies go to DIR/SERVICE/SLOT. Default: a cache directory."),
+        typer.Option(file_okay=False, help="Directory of local copies: DIR/SERVICE/SLOT. Default: a cache directory."),
     ] = None,
     memory_state: Annotated[
         bool,
-        typer.Option("--memory-state", help="Keep the local copies in memory. Each start restores them from Kafka."),
+        typer.Option("--memory-state", help="Keep local copies in memory. Each start restores them from Kafka."),
     ] = False,
     slot: Annotated[
-        str, typer.Option(help="Name of this machine's workers, the same after a restart. Default: the host name.")
+        str, typer.Option(help="Name for the workers of this machine, the same at every start. Default: the host name.")
     ] = "",
     health: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port for GET /health, /ready and /live; 0 is a free port.")
+        int | None, typer.Option(min=0, max=65535, help="Port for GET /health, /ready and /live; 0 picks a free port.")
     ] = None,
-    health_host: Annotated[str, typer.Option(help="Address of the health page.")] = "127.0.0.1",
+    health_host: Annotated[str, typer.Option(help="Address on which the health page listens.")] = "127.0.0.1",
     health_timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds a connection to the health page may take.")
+        float, typer.Option(min=0.1, help="Seconds after which a connection to the health page is closed.")
     ] = TIMEOUT,
-    log_level: Annotated[str, typer.Option(help=f"One of {', '.join(log_lines.LEVELS)}.")] = "info",
-    log_json: Annotated[bool, typer.Option("--log-json", help="Log lines are JSON objects.")] = False,
+    log_level: Annotated[str, typer.Option(help=f"Lowest level to log: {', '.join(log_lines.LEVELS)}.")] = "info",
+    log_json: Annotated[bool, typer.Option("--log-json", help="Write log lines as JSON objects.")] = False,
     as_json: Json = False,
 ) -> None:
     """Run services until Ctrl-C or SIGTERM.
 
-    TARGET names a Service, a function returning one, or a block that yields one: a (sync or async) context manager
-    or generator function, entered in each process, for what handlers need. The current directory is searched behind
-    Python's own modules and before installed packages.
+    TARGET names a Service or a function that returns a Service. It may also name a context manager or a generator
+    function, sync or async, that yields a Service. Each process enters it, and so can open resources for its handlers.
+    Modules are looked for in Python's own library, then in the current directory, then in installed packages.
+    Before the first run, `conversations apply TARGET` must create the topics.
 
-    A setting is NAME=VALUE, in the file of --settings or after --setting; in code, TARGET gives (service, WorkerSettings).
-    Options count more than the file, the file more than the code. The start prints what differs from the defaults.
-    All names and meanings: conversations settings. Periods belong to a namespace: keep them in one file for all.
+    Settings are NAME=VALUE, after --setting or in the file of --settings. TARGET can also be (service, WorkerSettings).
+    Options override the file, and the file overrides the code. The start prints settings that differ from the defaults.
+    `conversations settings` explains all settings. Periods must be the same for all services of a namespace.
 
-    Each service gets its own processes. One that dies is started again, under the same slot, after 0.2 s to 10 s. The
-    first signal lets running handlers finish (5 s), commits, and leaves (10 s), or the process is killed; the second
-    kills at once. The topics must exist, with the settings that workers need: conversations apply TARGET.
+    Each service runs in its own processes. A process that dies is started again, in the same slot, after 0.2 s to 10 s.
+    On the first signal, running handlers have 5 s to finish (worker.revocation). The workers then commit and leave their
+    groups. A process that has not ended 10 s later is killed. A second signal kills all processes at once.
 
     \b
     Examples:
@@ -84,7 +85,7 @@ def run(
       conversations run shop.orders:service --settings shop.settings --setting worker.step=2s
       CONVERSATIONS_BOOTSTRAP=kafka:9092 conversations run shop.orders:service --slot "$HOSTNAME" --log-json
 
-    Exit codes: 0 stopped in order, 1 failed, or refused by Kafka (login, rights, topics), 2 wrong usage or an incomplete
+    Exit codes: 0 stopped by a signal, 1 failed, or Kafka refused (login, rights, topics), 2 wrong usage or an incomplete
     service, 3 Kafka unreachable at the start.
     """
     given = settings_of(context)
@@ -162,7 +163,7 @@ def _tell(supervisor: Supervisor, spec: Spec, page: list[str], *, as_json: bool)
 
 
 def _product(given: Given, concurrency: int | None) -> list[Line]:
-    """Return the product's settings that were given; an option of its own counts more than all."""
+    """Return the given settings of the product. ``--concurrency`` comes last, because the last value of a setting counts."""
     own = [] if concurrency is None else [Line("--concurrency", "worker.concurrency", str(concurrency))]
     return [*given.product, *own]
 

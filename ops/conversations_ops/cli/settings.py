@@ -1,4 +1,4 @@
-"""``conversations settings``: every setting of the product, as a file of settings."""
+"""``conversations settings``: prints every setting of the product, in the format of a settings file."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from conversations_ops.settings.values import written
 
 app = typer.Typer()
 WIDTH = 110
-"""Columns of a comment."""
+"""Width of a comment line, in columns."""
 
 
 @app.command("settings", epilog=EXIT_CODES, cls=Command)
 def listed(context: typer.Context, as_json: Json = False) -> None:
     """Print every setting with its value, its default and its meaning. Needs no Kafka.
 
-    The output is a file for --settings. Given settings are checked, and appear with their values.
+    The output can be used as a file for --settings. Settings that you give are checked, and printed with your values.
 
     \b
     Examples:
       conversations settings > shop.settings
       conversations settings --settings shop.settings --json | jq '.["worker.step"]'
 
-    Exit codes: 0 printed, 2 a setting is unknown, or its value is none.
+    Exit codes: 0 printed, 2 a setting is unknown, or its value is not valid.
     """
     found = settings_of(context)
     with failures(as_json=as_json):

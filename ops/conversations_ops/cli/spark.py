@@ -1,4 +1,4 @@
-"""``conversations spark``: runs a job of ``spark_jobs``, which takes the place of this process."""
+"""``conversations spark``: replaces this process by a job of ``spark_jobs``."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from conversations_ops.console.exit_codes import Exit
 JOBS = {
     "archive": "Keep every message of every dialog in Parquet files, once, by service and day.",
     "dialog-metrics": "Count dialogs, messages, errors and reply times by minute, service and contract.",
-    "dead-letter-triage": "Group dead letters by cause, and mark new groups.",
+    "dead-letter-triage": "Group dead letters by cause, and mark the new groups.",
     "stuck-dialogs": "List dialogs that are parked, wait for a peer, or are too old.",
     "delivery-audit": "Prove from the topics that no message was lost, repeated or out of order.",
     "redrive": "Choose dead letters by an SQL predicate, and write a redrive plan.",
     "speak": "Send the rows of a DataFrame as messages of dialogs.",
 }
-"""What each job does. The order is that of the help page."""
+"""Help text of each job, in the order of the help page."""
 
 app = typer.Typer(
-    help="Run a Spark job on this machine; docs/spark.md says how on a cluster.",
+    help="Run a Spark job on this machine. For a cluster, see docs/spark.md.",
     no_args_is_help=True,
     epilog="Each job has its own --help, e.g.: conversations spark archive --help",
 )
@@ -39,13 +39,13 @@ def _add(job: str, help_: str) -> None:
 
 
 def start(job: str, arguments: list[str]) -> None:
-    """Replace this process by the job, so that output, signals and exit code are the job's."""
+    """Replace this process by the job: output, signals and exit code are those of the job."""
     if importlib.util.find_spec("pyspark") is None:
         show_error("PySpark is not installed: pip install 'kafka-dialogs[spark]'", "SparkUnavailable", as_json=False)
         raise typer.Exit(Exit.USAGE)
     module = f"spark_jobs.{job.replace('-', '_')}"
-    # -P: no module of the current directory may take the place of one of Python's.
-    os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])  # noqa: S606 - no shell is wanted
+    # -P keeps the current directory off the search path: its files cannot replace Python's own modules.
+    os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])  # noqa: S606 - starts no shell, by intent
 
 
 for _job, _help in JOBS.items():

@@ -1,1 +1,1 @@
-"""What commands and jobs share: times, exit codes, log lines, and the search for modules."""
+"""Helpers that commands and jobs share: times, exit codes, log lines, and the search for modules."""

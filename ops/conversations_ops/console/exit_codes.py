@@ -1,4 +1,4 @@
-"""What the end of a command or a job means to a script."""
+"""Exit codes of commands and jobs."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from conversations.errors import DeclarationError, KafkaUnreachable, LoginRefuse
 
 
 class Exit(IntEnum):
-    """What the end of a command or a job means to a script."""
+    """Exit code of a command or a job."""
 
     FINE = 0
     HUMAN = 1
-    """A person must look at something, or it failed."""
+    """A person must look at something, or the command failed."""
     USAGE = 2
-    """The command line or a declaration makes no sense."""
+    """The command line, a setting or a declaration is wrong."""
     UNREACHABLE = 3
     """Kafka does not answer."""
     INTERRUPTED = 130
     """Ctrl-C."""
 
 
-EXIT_CODES = "Exit codes: 0 fine, 1 needs a person, 2 wrong usage, 3 Kafka unreachable."
+EXIT_CODES = "Exit codes: 0 fine, 1 failed or needs a person, 2 wrong usage, 3 Kafka unreachable."
 
 
 def code_of(error: Exception) -> Exit:
-    """Exit code for an expected error."""
+    """Return the exit code for an expected error."""
     if isinstance(error, DeclarationError):
         return Exit.USAGE
     unreachable = isinstance(error, KafkaUnreachable) and not isinstance(error, LoginRefused)

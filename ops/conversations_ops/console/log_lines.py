@@ -1,4 +1,4 @@
-"""What `conversations run` prints of the log: lines for people, or JSON for programs."""
+"""Log output on stderr: text lines for people, or JSON for programs."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class TextLines(logging.Formatter):
-    """Time, level, worker, conversation, logger, message."""
+    """Formats a log record as text: time, level, worker, conversation, logger, message."""
 
     def __init__(self, worker: str) -> None:
         super().__init__()
         self._worker = worker
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """Make the first line."""
+        """Return the first line."""
         at = datetime.fromtimestamp(record.created).astimezone().isoformat(" ", "milliseconds")[:23]
         conversation = getattr(record, "conversation", "")
         who = f"{self._worker} {conversation}" if conversation else self._worker
         return f"{at} {record.levelname:7} [{who}] {record.name}: {record.message}"
 
     def format(self, record: logging.LogRecord) -> str:
-        """Make the line; further ones, of the message or a traceback, are indented, so that none looks like a record."""
+        """Return the record as text. Lines after the first are indented, so that they do not look like a new record."""
         return indented(super().format(record))
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per record, with whatever ``extra`` it was given."""
+    """Formats a log record as one JSON object, with all fields of ``extra``."""
 
     def __init__(self, worker: str) -> None:
         super().__init__()
         self._worker = worker
 
     def format(self, record: logging.LogRecord) -> str:
-        """Make the line."""
+        """Return the record as one line."""
         data: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -60,18 +60,18 @@ class Warnings(logging.Handler):
     """Shows warnings of a command on stderr, for people."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print one."""
+        """Print a warning."""
         sys.stderr.write(indented(f"{record.levelname.lower()}: {record.getMessage()}") + "\n")
 
 
 def show_warnings() -> None:
-    """Let a command that is no worker show warnings; other settings of logging stay."""
+    """Show warnings on stderr. If logging is set up already, change nothing."""
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.WARNING, handlers=[Warnings()])
 
 
 def configure(worker: str, *, level: str, as_json: bool) -> None:
-    """Send every log record of this process to stderr, each with its conversation; replaces other settings of logging."""
+    """Send every log record of this process to stderr, each with its conversation. This replaces an earlier logging set-up."""
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(JsonLines(worker) if as_json else TextLines(worker))
     lines.addFilter(ConversationFilter())

@@ -1,4 +1,4 @@
-"""The search path for modules that a command line names."""
+"""The search path for modules that are named on a command line."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def search_here() -> str:
-    """Search the current directory for modules too, and return it: behind Python's own modules, before installed packages.
+    """Add the current directory to the search path for modules, and return it.
 
-    A file of the directory takes the place of no module of Python's, whoever put it there.
+    The directory comes after Python's own modules and before installed packages. So no file in it can replace a module of Python.
     """
     here = str(Path.cwd())
     if here not in sys.path:

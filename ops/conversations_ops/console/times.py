@@ -1,4 +1,4 @@
-"""Times and spans of time, as people write them on a command line and read them in an answer."""
+"""Reads times and spans of time from a command line, and writes them for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def instant(text: str) -> datetime:
     """Read a time; without a zone it is UTC.
 
     Raises:
-        ValueError: the text is no time.
+        ValueError: the text is not a time.
     """
     try:
         found = datetime.fromisoformat(text)
@@ -29,16 +29,16 @@ def minute(text: str) -> datetime:
     """Read a whole minute; without a zone it is UTC.
 
     Raises:
-        ValueError: the text is no time, or a time within a minute.
+        ValueError: the text is not a time, or not a whole minute.
     """
     at = instant(text)
     if at != minute_of(at):
-        raise ValueError(f"{text!r} is within a minute: give whole minutes, 2026-09-01T12:30Z")
+        raise ValueError(f"{text!r} is within a minute: give a whole minute, for instance 2026-09-01T12:30Z")
     return at
 
 
 def minute_of(at: datetime) -> datetime:
-    """Return the minute that a moment is in."""
+    """Return the beginning of the minute that a time belongs to."""
     return at.replace(second=0, microsecond=0)
 
 
@@ -46,7 +46,7 @@ def span(text: str) -> timedelta:
     """Read a span of time: ``90s``, ``15m``, ``1h30m``, ``7d``.
 
     Raises:
-        ValueError: the text is no span, or one of more than a century.
+        ValueError: the text is not a span of time, or the span is longer than 36,500 days.
     """
     seconds = sum(int(count) * _SECONDS[unit] for count, unit in _PART.findall(text)) if _SPAN.fullmatch(text) else -1
     if not 0 <= seconds <= 36_500 * _SECONDS["d"]:
@@ -73,7 +73,7 @@ def moment(at: int) -> str:
 
 
 def plain(it: Any) -> Any:
-    """Write the times in plain data as text, in UTC, so that JSON can hold them."""
+    """Return plain data with each time as a text in UTC, so that the data can be written as JSON."""
     if isinstance(it, dict):
         return {name: plain(value) for name, value in it.items()}
     if isinstance(it, list):

@@ -1,1 +1,1 @@
-"""Operations on a namespace: queries, decisions, resubmission, redrive."""
+"""Operators' tools for a namespace: queries, decisions, resubmission, redrive."""

@@ -1,4 +1,4 @@
-"""Commands to the owners of dialogs and queues, and the answers from the events topic."""
+"""Sends commands to the owners of dialogs and queues, and reads their answers from the events topic."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ask(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) ->
 
     Raises:
         Refused: an owner refused a command.
-        LogError: Kafka did not take the commands, or an answer is missing after ``wait`` seconds.
+        LogError: Kafka did not accept the commands, or an answer is missing after ``wait`` seconds.
     """
     found = answers(kafka, service, commands, wait)
     for answer in found:
@@ -40,10 +40,10 @@ def ask(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) ->
 
 
 def answers(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) -> list[Answer]:
-    """Append commands, wait for all answers, and return them, refusals among them.
+    """Append commands, wait for all answers, and return them, including refusals.
 
     Raises:
-        LogError: Kafka did not take the commands, or an answer is missing after ``wait`` seconds.
+        LogError: Kafka did not accept the commands, or an answer is missing after ``wait`` seconds.
     """
     events = events_topic(kafka.namespace)
     producer = CommandProducer(kafka, service)
@@ -59,7 +59,9 @@ def answers(kafka: Kafka, service: str, commands: Sequence[Command], wait: float
     if len(found) < len(commands):
         missing = len(commands) - len(found)
         what = "the command is" if len(commands) == 1 else f"{missing} of {len(commands)} commands are"
-        raise LogError(f"{what} kept, but no worker of {service!r} carried it out within {wait:g} s: is it running?")
+        raise LogError(
+            f"{what} in Kafka, but no worker of {service!r} answered within {wait:g} s: does the service run?"
+        )
     return found
 
 

@@ -15,6 +15,6 @@ def decide(kafka: Kafka, it: Parked, decision: Decision, wait: float) -> None:
 
     Raises:
         Refused: the message is no longer parked, somebody else decided first, or the body does not fit the message type.
-        LogError: Kafka did not take the command, or the owner did not answer within ``wait`` seconds.
+        LogError: Kafka did not accept the command, or the owner did not answer within ``wait`` seconds.
     """
     ask(kafka, it.service, [resolution(it, decision, os.urandom(16), time.time_ns() // 1_000)], wait)

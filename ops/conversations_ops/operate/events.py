@@ -1,4 +1,4 @@
-"""Events, as commands read them. Many programs write to the topic, so any record may be something else."""
+"""Decodes records of the events topic for operators' tools. Many programs write to this topic, so a record may be anything."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from conversations_ops.operate.left_out import LeftOut, place_of
 
 
 def understood(records: Iterable[Record]) -> list[Event]:
-    """Read the events that this version knows, in order; any other record is left out with a warning."""
+    """Return the events that this version knows, in order.
+
+    Events of unknown names are left out. Records that are not valid events are left out with a warning.
+    """
     found: list[Event] = []
     left_out: LeftOut | None = None
     for record in records:

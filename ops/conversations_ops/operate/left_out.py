@@ -1,4 +1,4 @@
-"""Records that cannot be read: counted, named in a warning, and left out, so that the other records are read."""
+"""Counts unreadable records and warns about them. They are left out, so that the other records can still be read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ log = logging.getLogger("conversations.ops")
 
 
 class LeftOut:
-    """Counts the records that one reading leaves out, and warns once."""
+    """Counts the records that one read of a topic leaves out, and logs one warning."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
@@ -16,12 +16,12 @@ class LeftOut:
         self._first = ""
 
     def add(self, place: str, why: object) -> None:
-        """Note a record: its place in the topic, and the reason."""
+        """Count a record. ``place`` is its place in the topic, ``why`` the reason."""
         self._first = self._first or f"{place}: {why!s:.300}"
         self.count += 1
 
     def tell(self) -> None:
-        """Warn, and name the first record."""
+        """Log the number of records and the first record, if any record was left out."""
         if self.count:
             many = "a record is" if self.count == 1 else f"{self.count} records are"
             log.warning("%s: %s not understood and left out; the first, %s", self._topic, many, self._first)

@@ -1,4 +1,4 @@
-"""Open letters: dead letters of closed dialogs and of records that were set aside, until somebody closes them."""
+"""Open letters: dead letters of closed dialogs and of records that were set aside. An operator closes them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ FOREIGN = {
     "__dlq.errors.": "Kafka Connect or Kafka Streams",
     "__connect.errors.": "Kafka Connect",
 }
-"""Header prefixes by which dead letters of other tools are known."""
+"""Header prefixes that identify dead letters of other tools, and the names of these tools."""
 
 
 TOGETHER = 500
-"""Most letters that one command closes."""
+"""Maximum number of letters that one command closes."""
 
 
 class OpenLetter(NamedTuple):
@@ -41,7 +41,7 @@ class OpenLetter(NamedTuple):
     service: str
     partition: int
     topic: str
-    """Topic of its record: ``queue`` or ``commands``; ``dead-letter`` when another tool wrote the letter."""
+    """Topic of its record: ``queue`` or ``commands``; ``dead-letter`` if another tool wrote the letter."""
     offset: int
     reason: str
     exception: str
@@ -52,14 +52,14 @@ class OpenLetter(NamedTuple):
     what: str
     """Message type."""
     at: int
-    """When the message was given up on, microseconds since 1970."""
+    """Time when the message was given up on, or when another tool wrote the letter; microseconds since 1970."""
     key: bytes
     value: bytes
     foreign: str = ""
-    """The other tool that wrote the letter; empty: a worker did."""
+    """Name of the tool that wrote the letter; empty if a worker wrote it."""
 
     def envelope(self) -> Envelope | None:
-        """Return the message of the letter; None when its record is no message."""
+        """Return the message of the letter; None if its record is not a message."""
         try:
             envelope = decode(self.value)
         except UndecodableRecord:
@@ -68,7 +68,7 @@ class OpenLetter(NamedTuple):
 
 
 class Request(NamedTuple):
-    """Who asks, why, and the seconds to wait for the owners."""
+    """The person who asks, the reason, and the seconds to wait for the owners' answers."""
 
     by: str
     reason: str
@@ -79,8 +79,8 @@ def open_letters(kafka: Kafka, service: str = "") -> list[OpenLetter]:
     """List open letters, the oldest first, and the letters of other tools last.
 
     Args:
-        kafka: where.
-        service: only letters of this service; empty: of all services in the catalog.
+        kafka: the cluster and namespace.
+        service: list only letters of this service; if empty, of all services in the catalog.
 
     Raises:
         DeclarationError: there is no such service.
@@ -94,8 +94,8 @@ def close(kafka: Kafka, letters: Sequence[OpenLetter], outcome: str, request: Re
     """Close open letters, in any number of partitions and services.
 
     Raises:
-        Refused: a letter is not open any more; the letters of its partition stay as they are.
-        LogError: Kafka did not take a command, or an owner did not answer in time.
+        Refused: a letter is not open any more. A refused command closes none of its letters.
+        LogError: Kafka did not accept a command, or an owner did not answer in time.
     """
     places: dict[str, dict[int, list[Source]]] = defaultdict(lambda: defaultdict(list))
     for it in letters:
@@ -114,13 +114,14 @@ def close(kafka: Kafka, letters: Sequence[OpenLetter], outcome: str, request: Re
 def _of(kafka: Kafka, service: str) -> list[OpenLetter]:
     with Follower(kafka, [service_topic(kafka.namespace, service, DEAD_LETTER)]) as follower:
         records = follower.to_the_end(PATIENCE)
-    # The rows after the records: a letter is open from the moment its record is there.
+    # Read the rows after the records. A letter gets its record and its row in one transaction: so no open letter of
+    # these records can lack its row.
     is_open = {
         (partition, *rows.letter_source(key))
         for partition, table in tables(kafka, service, (rows.LETTER,)).items()
         for key in table
     }
-    # Several letters of one source: the last one counts. The parts of a large record are one letter.
+    # If one source has several letters, the last letter counts. The parts of a large record count as one letter.
     found = {(it.partition, it.topic, it.offset): it for it in (_letter(service, record) for record in records)}
     return [it for place, it in found.items() if it.foreign or place in is_open]
 

@@ -1,4 +1,4 @@
-"""Parked messages of services: each failed, and waits for its next attempt or for an operator."""
+"""Reads the parked messages of services. Each has failed, and waits for its next attempt, its queue or an operator."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def parked_messages(kafka: Kafka, service: str = "") -> list[Parked]:
     """List the parked messages of services, the longest parked first.
 
     Args:
-        kafka: where.
-        service: only messages of this service; empty: of all services in the catalog.
+        kafka: the cluster and namespace.
+        service: list only messages of this service; if empty, of all services in the catalog.
 
     Raises:
         DeclarationError: there is no such service.
@@ -28,10 +28,10 @@ def parked_messages(kafka: Kafka, service: str = "") -> list[Parked]:
 
 
 def parked_message(kafka: Kafka, letter: str) -> Parked:
-    """Return the parked message of a letter, as operators name it.
+    """Return the parked message with this letter name, as the lists show it.
 
     Raises:
-        LookupError: no parked message has this name, or no longer.
+        LookupError: no parked message has this name, or it is not parked any more.
         LogError: a topic cannot be read.
     """
     service = letter.rpartition(".")[0]
@@ -42,8 +42,8 @@ def parked_message(kafka: Kafka, letter: str) -> Parked:
     found = next((it for it in candidates if it.letter == letter), None)
     if found is None:
         raise LookupError(
-            f"{letter} does not wait, or no longer: 'conversations dead-letters list' shows what waits for a decision, "
-            "'conversations retries list' shows what has a next attempt"
+            f"{letter} is not waiting, or not any more: 'conversations dead-letters list' shows letters that wait for a decision, "
+            "'conversations retries list' shows messages that are retried automatically"
         )
     return found
 
@@ -54,7 +54,7 @@ def _of(kafka: Kafka, service: str) -> list[Parked]:
 
 
 def parked_in(table: Mapping[bytes, bytes], kafka: Kafka, service: str, partition: int) -> list[Parked]:
-    """List the parked messages of a partition from its rows; an unreadable row is left out with a warning."""
+    """List the parked messages of a partition from its rows. An unreadable row is left out with a warning."""
     left_out = LeftOut(service_topic(kafka.namespace, service, STATE))
     found = parked(
         table, service, partition, lambda key, why: left_out.add(f"partition {partition} row {key.hex()}", why)

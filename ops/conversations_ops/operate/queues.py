@@ -1,4 +1,4 @@
-"""Queues of services: whether they are on, how much waits for them, and turning them on and off."""
+"""Shows which queues of services are on and how many messages wait for them, and turns queues on and off."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ class Queue(NamedTuple):
     service: str
     partition: int
     off: str
-    """Why the queue is off: ``operator``, ``policy`` or ``rollbacks``; empty while it is on."""
+    """Why the queue is off: ``operator``, ``policy`` or ``rollbacks``; empty while it is on; ``unreadable`` if its row is damaged."""
     since: int
-    """When the queue went off, microseconds since 1970; 0 while it is on."""
+    """Time when the queue went off, microseconds since 1970; 0 while it is on."""
     by: str
     reason: str
     rollbacks: int
-    """Steps in a row that failed outside a handler."""
+    """Number of consecutive steps that failed outside a handler."""
     dialogs: int
-    """Dialogs that wait for the queue to be on."""
+    """Number of dialogs that wait until the queue is on."""
     messages: int
-    """Records that wait in these dialogs."""
+    """Number of records that wait in these dialogs."""
 
 
 def queues(kafka: Kafka, service: str = "") -> list[Queue]:
-    """List the queue of every partition, in order.
+    """List the queue of every partition, by service and partition.
 
     Args:
-        kafka: where.
-        service: only queues of this service; empty: of all services in the catalog.
+        kafka: the cluster and namespace.
+        service: list only queues of this service; if empty, of all services in the catalog.
 
     Raises:
         DeclarationError: there is no such service.
@@ -58,7 +58,7 @@ def turn(kafka: Kafka, service: str, operation: Switch, by: str, wait: float) ->
 
     Raises:
         Refused: an owner refused the command.
-        LogError: Kafka did not take the commands, or an owner did not answer within ``wait`` seconds; it will obey later.
+        LogError: Kafka did not accept the commands, or an owner did not answer within ``wait`` seconds. The owner still obeys later.
     """
     count = read_catalog(kafka).partitions(service) or 0
     now = time.time_ns() // 1_000

@@ -1,4 +1,4 @@
-"""Resubmission: the dead-lettered messages of a closed dialog, sent again on a new dialog."""
+"""Resubmission: sends the dead-lettered messages of a closed dialog again, on a new dialog."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from conversations_ops.settings.given import periods
 
 
 class Resubmission(NamedTuple):
-    """Dead-lettered messages of one dialog, to be sent on a new dialog."""
+    """Dead-lettered messages of one dialog that are sent again on a new dialog."""
 
     letters: tuple[OpenLetter, ...]
-    """In the order of the message numbers."""
+    """The letters, in the order of the message numbers."""
     first: Prefix
     """The fields that all envelopes of the old dialog share."""
     target_key: str
 
     @property
     def service(self) -> str:
-        """The service that begins the dialog."""
+        """The service that begins the new dialog."""
         return self.first.from_service
 
     def commands(self, conversation: bytes, by: str, *, end: bool, now: int) -> list[Command]:
-        """Make the commands: begin, one send for each message, perhaps end.
+        """Return the commands: begin the dialog, send each message, and with ``end`` end the dialog.
 
-        The idempotency key of a send is the message's number, so that each message is sent once.
+        The idempotency key of a send has the message's number, so that each message is sent once.
         """
         begin = Begin(self.first.to_service, self.first.contract, 0, self.target_key)
         sends = [
@@ -59,16 +59,16 @@ class Resubmission(NamedTuple):
 
 
 def resubmission(letters: Sequence[OpenLetter]) -> Resubmission:
-    """Check that letters can be sent again on a new dialog.
+    """Check that letters can be sent again on a new dialog, and return the resubmission.
 
     Raises:
-        DeclarationError: the letters are not messages of one dialog, sent by its initiator.
+        DeclarationError: the letters are not all messages of one dialog that its initiator sent.
     """
     ordered = sorted(letters, key=lambda it: it.number)
     envelopes = [envelope for it in ordered if (envelope := it.envelope()) is not None]
     if len(envelopes) != len(ordered) or not envelopes:
         raise DeclarationError(
-            "only messages of a dialog can be sent again; a letter that cannot be read can be discarded"
+            "only messages of a dialog can be sent again; a letter that cannot be read can only be discarded"
         )
     first = envelopes[0].prefix
     if not first.from_initiator:
@@ -80,19 +80,23 @@ def resubmission(letters: Sequence[OpenLetter]) -> Resubmission:
     try:
         key = ordered[0].key.decode()
     except UnicodeDecodeError:
-        raise DeclarationError(f"{ordered[0].letter} has a key that is no text: the letter can be discarded") from None
+        raise DeclarationError(
+            f"{ordered[0].letter} has a key that is not text: the letter can only be discarded"
+        ) from None
     return Resubmission(tuple(ordered), first, key)
 
 
 def resubmit(kafka: Kafka, made: Resubmission, request: Request, *, end: bool) -> str:
-    """Send the messages again, with END behind them if ``end`` says so, and close their letters. Return the new dialog's id.
+    """Send the messages again on a new dialog, close their letters, and return the id of the dialog.
 
-    A resubmission that got no answer is continued, also one of somebody else: no message is sent twice.
+    With ``end``, the new dialog ends after the last message. If a resubmission of these letters got no answer before, this
+    call continues it, also if another person began it. No message is sent twice.
 
     Raises:
-        DeclarationError: it was begun more than half a day ago; by now no owner knows what took effect.
-        Refused: an owner refused a message. The messages before it were sent, and their letters closed.
-        LogError: Kafka did not take a command, or an owner did not answer in time. Calling again continues.
+        DeclarationError: the resubmission began more than half of ``Periods.command_life`` ago. It is not continued, because owners
+            forget after ``command_life`` which commands took effect.
+        Refused: an owner refused a message. The letters of the messages that were sent are closed.
+        LogError: Kafka did not accept a command, or an owner did not answer in time. Another call continues.
     """
     now = time.time_ns() // 1_000
     conversation = _begun(kafka, made, request, now)
@@ -109,13 +113,13 @@ def resubmit(kafka: Kafka, made: Resubmission, request: Request, *, end: bool) -
     close(kafka, sent, f"sent again on {name}", request)
     if len(sent) < len(made.letters):
         raise Refused(
-            f"{len(sent)} of {len(made.letters)} messages were sent again on {name}, and their letters closed"
+            f"{len(sent)} of {len(made.letters)} messages were sent again on {name}, and their letters are closed"
         )
     return name
 
 
 def _begun(kafka: Kafka, made: Resubmission, request: Request, now: int) -> bytes:
-    """Return the id of the new dialog. An event tells it before the first message, so that two runs use the same id."""
+    """Return the id of the new dialog. An event with this id precedes the first message, so that a second run uses the same id."""
     topic, old = events_topic(kafka.namespace), ConversationId(uuid_text(made.first.conversation_id))
     with Follower(kafka, [topic]) as follower:
         found = understood(follower.to_the_end(PATIENCE))
@@ -123,10 +127,11 @@ def _begun(kafka: Kafka, made: Resubmission, request: Request, now: int) -> byte
     open_still = {it.letter for it in made.letters}
     for event in before:
         if not open_still & set(event.letters):
-            continue  # of other letters of that dialog
+            continue  # it is about other letters of the old dialog
         if now - event.at > periods().command_life // 2:
             raise DeclarationError(
-                f"it was begun on {event.dialog} more than half a day ago: look there, and discard what is left"
+                f"a resubmission began on dialog {event.dialog} more than half a day ago, too long to continue it: look at that dialog, "
+                "and discard the letters that are left"
             )
         return bytes.fromhex(event.dialog.replace("-", ""))
     conversation = uuid7(now, int.from_bytes(os.urandom(16)) >> (128 - RANDOM_BITS)).bytes
@@ -139,7 +144,7 @@ def _begun(kafka: Kafka, made: Resubmission, request: Request, now: int) -> byte
 
 
 def sequence(letters: Sequence[OpenLetter], of: OpenLetter) -> list[OpenLetter]:
-    """Return the open letters of the same dialog and direction."""
+    """Return the letters of messages of the same dialog and direction as ``of``."""
     return [
         it for it in letters
         if (it.service, it.conversation, it.from_initiator) == (of.service, of.conversation, of.from_initiator) and it.number != NONE

@@ -1,4 +1,4 @@
-"""The current rows of services' state topics."""
+"""Reads the current rows of the state topics of services."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from conversations.kafka.follow import Follower
 from conversations.protocol.topics import STATE, service_topic
 
 PATIENCE = 120.0
-"""Seconds that reading the state of one service may take."""
+"""Seconds that reading one topic to its end may take."""
 
 
 def services(kafka: Kafka, wanted: str = "") -> Sequence[str]:
-    """Name the services of a namespace that have topics, with a warning about the others; or only the wanted service.
+    """Return the services of a namespace whose topics exist, with a warning about the others. Or return only ``wanted``, if given.
 
     Raises:
         DeclarationError: there is no such service.
@@ -24,12 +24,14 @@ def services(kafka: Kafka, wanted: str = "") -> Sequence[str]:
     """
     known = sorted(read_catalog(kafka).services)
     if wanted and wanted not in known:
-        raise DeclarationError(f"there is no service {wanted!r} in namespace {kafka.namespace!r}; there is: {known}")
+        raise DeclarationError(
+            f"there is no service {wanted!r} in namespace {kafka.namespace!r}; its services are {known}"
+        )
     return [wanted] if wanted else with_topics(kafka, known)
 
 
 def tables(kafka: Kafka, service: str, kinds: Sequence[bytes]) -> dict[int, dict[bytes, bytes]]:
-    """Read the rows of some kinds, by partition.
+    """Return the current rows of the given kinds, by partition and key.
 
     Raises:
         LogError: the topic cannot be read.

@@ -1,5 +1,5 @@
-"""Settings as text: their names, how a value is written, where it was given, and what is in effect.
+"""Settings as text: their names, their values, the places where they are given, and the values in effect.
 
-A setting is ``NAME=VALUE``, in a file or after ``--setting``. The product's settings are the fields of ``conversations.config``; every
-other name is librdkafka's.
+A setting is ``NAME=VALUE``, in a file or after ``--setting``. The product's settings are the fields of ``conversations.config``.
+Every other name is a setting of librdkafka.
 """

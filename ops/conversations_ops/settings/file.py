@@ -1,4 +1,4 @@
-"""A file of settings: a password in an option is seen by everybody who lists the processes."""
+"""Reads settings files. Passwords belong in a file: everybody who lists the processes sees the options of a command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conversations_ops.settings.names import SETTINGS
 log = logging.getLogger("conversations.ops")
 
 VARIABLE = "CONVERSATIONS_SETTINGS"
-"""Names the file, for every command and every job."""
+"""Environment variable with the path of the settings file, for every command and every job."""
 
 
 class Line(NamedTuple):
@@ -27,11 +27,11 @@ class Line(NamedTuple):
 def lines_of(path: str) -> list[Line]:
     """Read the NAME=VALUE lines of a file.
 
-    Empty lines, and lines that begin with ``#``, say nothing. A file with settings of librdkafka may hold a password: a warning tells
-    when everybody on the machine may read it.
+    Empty lines and lines that begin with ``#`` are ignored. A file with settings of librdkafka may have a password. If everybody on
+    the machine may read such a file, a warning is logged.
 
     Raises:
-        DeclarationError: the file cannot be read, or a line is something else; the message has the line's number, not its text.
+        DeclarationError: the file cannot be read, or a line is not NAME=VALUE. The message has the number of the line, not its text.
     """
     try:
         readable = S_IMODE(Path(path).stat().st_mode) & S_IROTH
@@ -47,5 +47,5 @@ def lines_of(path: str) -> list[Line]:
             raise DeclarationError(f"line {number} of {path} is not NAME=VALUE")
         found.append(Line(f"{path}, line {number}", name.strip(), value.strip()))
     if readable and any(line.name not in SETTINGS for line in found):
-        log.warning("everybody on this machine may read %s: chmod 600 it", path)
+        log.warning("everybody on this machine may read %s, which may have a password: run chmod 600 on it", path)
     return found

@@ -1,6 +1,7 @@
-"""Settings as somebody gave them, each with its place, and what follows from them for a worker and for librdkafka.
+"""The settings that were given, each with its place, and the settings of workers and of librdkafka that result from them.
 
-What counts more stands later: the defaults, a target's own ``WorkerSettings``, the file, ``--setting``, an option of its own.
+Each of these sources overrides the sources before it: the defaults, the ``WorkerSettings`` of a target, the file, ``--setting``, and
+an option such as ``--concurrency``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from conversations_ops.settings.names import GROUPS, SETTINGS, nearest
 from conversations_ops.settings.values import read, written
 
 DIVIDED_BY = "CONVERSATIONS_PERIODS_DIVIDED_BY"
-"""A number by which all periods are divided, for tests: everybody who works on a namespace must have the same."""
+"""Environment variable for tests: all periods are divided by this number. It must be the same for all processes of a namespace."""
 OPTION = "--setting"
 BRAKE = "worker.brake"
 CLIENTS = (
@@ -29,37 +30,39 @@ CLIENTS = (
     "socket.timeout.ms", "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem",
     "ssl.endpoint.identification.algorithm", "ssl.key.location", "ssl.key.password", "ssl.key.pem",
 )  # fmt: skip
-"""Settings of librdkafka that people write most; an unknown name is compared with them."""
+"""The most used settings of librdkafka. For an unknown name, the error message suggests the nearest of these."""
 
 
 class Given(NamedTuple):
-    """Settings of the product and of librdkafka, the later of a name counts."""
+    """Settings of the product and of librdkafka. If a name occurs twice, the later value counts."""
 
     product: tuple[Line, ...] = ()
-    """The product's; their values were read without error."""
+    """Settings of the product. Each value is valid by itself."""
     clients: tuple[Line, ...] = ()
-    """librdkafka's; with passwords."""
+    """Settings of librdkafka, including passwords."""
 
     def of_clients(self) -> dict[str, str]:
-        """Return librdkafka's settings."""
+        """Return the settings of librdkafka by name."""
         return {name: value for _, name, value in self.clients}
 
     def without_options(self) -> Given:
-        """Return the same for a command or a job that takes the product's settings from the file alone.
+        """Return these settings unchanged. For commands and jobs that read settings of the product only from the file.
 
         Raises:
-            DeclarationError: a setting of the product is an option.
+            DeclarationError: a setting of the product was given by ``--setting``.
         """
         for line in self.product:
             if line.place == OPTION:
-                raise DeclarationError(f"{OPTION} {line.name}: give it in a file that {VARIABLE} names")
+                raise DeclarationError(
+                    f"{OPTION} {line.name}: give it in a file that {VARIABLE} names, not as an option"
+                )
         return self
 
     def check_clients(self) -> None:
-        """Ask librdkafka whether it knows its settings; nothing is connected.
+        """Check that librdkafka accepts its settings. No connection is made.
 
         Raises:
-            DeclarationError: it refuses one, or all of them together.
+            DeclarationError: librdkafka refuses a setting, or the combination of settings.
         """
         if not self.clients:
             return
@@ -76,7 +79,7 @@ class Given(NamedTuple):
         raise DeclarationError(f"{places}: Kafka's client refuses it: {why}{hint}")
 
     def worker_settings(self, base: WorkerSettings | None = None) -> WorkerSettings:
-        """Return the settings of a worker: ``base``, or the defaults, changed as was given.
+        """Return the settings of a worker: ``base`` or the defaults, with the given settings applied.
 
         Raises:
             DeclarationError: settings contradict each other; the message names their places.
@@ -89,7 +92,7 @@ class Given(NamedTuple):
         with_brake = groups["worker"].pop("brake", None)
         if with_brake is False and groups["brake"]:
             raise DeclarationError(
-                f"{self._places('worker', 'brake')}: {BRAKE} is off, and the brake's settings mean nothing"
+                f"{self._places('worker', 'brake')}: {BRAKE} is off, so the settings of the brake mean nothing"
             )
         brake = found.brake or (Brake() if with_brake or groups["brake"] else None)
         made: WorkerSettings = self._made(
@@ -107,7 +110,7 @@ class Given(NamedTuple):
             raise DeclarationError(f"{self._places(group)}: {error}") from None
 
     def _places(self, *groups: str) -> str:
-        """Name the places where settings of some groups were given."""
+        """Return the places where settings of some groups were given, as text."""
         return ", ".join(f"{place}: {name}" for place, name, _ in self.product if SETTINGS[name].group in groups)
 
 
@@ -115,10 +118,10 @@ def given(options: Iterable[str] = ()) -> Given:
     """Read the settings of the file that ``CONVERSATIONS_SETTINGS`` names, and of ``--setting`` options.
 
     Args:
-        options: ``NAME=VALUE`` each; they count more than the file.
+        options: each is ``NAME=VALUE``; they override the file.
 
     Raises:
-        DeclarationError: no such file, no such setting, or a value that is none of its setting.
+        DeclarationError: the file cannot be read, a setting does not exist, or a value is not valid.
     """
     path = os.environ.get(VARIABLE, "")
     lines = lines_of(path) if path else []
@@ -132,7 +135,11 @@ def given(options: Iterable[str] = ()) -> Given:
 
 
 def _is_ours(line: Line) -> bool:
-    """Say whether a setting is the product's, and its value one."""
+    """Return True for a setting of the product, after a check of its value. Return False for a setting of librdkafka.
+
+    Raises:
+        DeclarationError: the value is not valid, or the name is misspelt.
+    """
     place, name, value = line
     if name in SETTINGS:
         try:
@@ -144,15 +151,17 @@ def _is_ours(line: Line) -> bool:
         raise DeclarationError(f"{place}: there is no setting {name}; the nearest name is {near}")
     if name.endswith((".ms", ".bytes")) and not value.removeprefix("-").isdecimal():
         unit = "milliseconds" if name.endswith(".ms") else "bytes"
-        raise DeclarationError(f"{place}: {name} is Kafka's own: a whole number of {unit} without a unit")
+        raise DeclarationError(
+            f"{place}: {name} is a setting of Kafka's client: give a whole number of {unit} without a unit"
+        )
     return False
 
 
 def shortened(settings: WorkerSettings) -> WorkerSettings:
-    """Divide all periods as ``CONVERSATIONS_PERIODS_DIVIDED_BY`` says; for tests.
+    """Divide all periods by the number in ``CONVERSATIONS_PERIODS_DIVIDED_BY``, which only tests set.
 
     Raises:
-        DeclarationError: it says something that periods cannot be divided by.
+        DeclarationError: the periods cannot be divided by this value.
     """
     said = os.environ.get(DIVIDED_BY, "")
     if not said:
@@ -164,16 +173,16 @@ def shortened(settings: WorkerSettings) -> WorkerSettings:
 
 
 def periods() -> Periods:
-    """Return the periods of the namespace, for everybody who is no worker: as the file says.
+    """Return the periods of the namespace from the settings file. For operators' tools and jobs, which are not workers.
 
     Raises:
-        DeclarationError: as ``given`` and ``shortened``.
+        DeclarationError: as from ``given``, ``worker_settings`` and ``shortened``.
     """
     return shortened(given().worker_settings()).periods
 
 
 def differences(settings: WorkerSettings) -> dict[str, tuple[str, str]]:
-    """Return the settings that differ from the defaults: by name, the value and the default, as text."""
+    """Return the settings that differ from the defaults: the value and the default as text, by name."""
     groups = {"worker": settings, "brake": settings.brake, "limits": settings.limits, "periods": settings.periods}
     found = {}
     for name, setting in SETTINGS.items():

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from conversations.config import Brake, Limits, Periods, Unit, WorkerSettings
 
 GROUPS: dict[str, type[Any]] = {"worker": WorkerSettings, "brake": Brake, "limits": Limits, "periods": Periods}
-"""The groups by the first part of their settings' names."""
+"""The class of each group, by the first part of the names of its settings."""
 NEAR = 0.85
-"""How like a name of ours an unknown name must be to be taken for a misspelling; librdkafka's names are less like them."""
+"""Least similarity at which an unknown name counts as a misspelt setting of the product. Names of librdkafka are less similar."""
 
 
 class Setting(NamedTuple):
@@ -23,15 +23,15 @@ class Setting(NamedTuple):
     unit: Unit
     meaning: str
     least: int
-    """Its least value, in its unit; of a time, in microseconds."""
+    """The least valid value, in the setting's unit; microseconds for a time."""
     end: str
-    """The effect when its time is over; empty for a setting that is no period."""
+    """The effect when the period is over; empty for a setting that is not a period."""
     never: bool
-    """Whether it may be None, written ``never``."""
+    """True if the value may be None, which is written ``never``."""
 
     @property
     def name(self) -> str:
-        """What files and options call it."""
+        """Name of the setting in files and options."""
         return f"{self.group}.{self.field}"
 
 
@@ -46,11 +46,11 @@ def _declared() -> dict[str, Setting]:
 
 
 SETTINGS = _declared()
-"""All of them, in the order in which they are declared."""
+"""All settings of the product by name, in the order of their declaration."""
 
 
 def nearest(name: str) -> str | None:
-    """Return the setting of ours that ``name`` was meant to be, None when it may be a setting of librdkafka."""
+    """Return the setting of the product that an unknown ``name`` probably means; None if it may be a setting of librdkafka."""
     alone = [it.name for it in SETTINGS.values() if it.field == name]
     if alone:
         return alone[0]

@@ -1,4 +1,4 @@
-"""Values of settings as people write them: ``2 d``, ``50 ms``, ``64 MB``, ``16``, ``0.5``, ``off``, ``never``."""
+"""Reads and writes values of settings as people write them: ``2 d``, ``50 ms``, ``64 MB``, ``16``, ``0.5``, ``off``, ``never``."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def read(setting: Setting, text: str) -> Any:
-    """Return the value that ``text`` means; a switch is a bool.
+    """Return the value that ``text`` means; a bool for a switch.
 
     Raises:
-        ValueError: it is no value of the setting; the message shows a right one.
+        ValueError: the text is not a valid value. The message shows a valid one.
     """
     if setting.never and text == NEVER:
         return None
     value = _READERS[setting.unit](text)
     if value < setting.least:
-        raise ValueError(f"it is at least {_written(setting.unit, setting.least)}")
+        raise ValueError(f"the value must be at least {_written(setting.unit, setting.least)}")
     if isinstance(setting.default, timedelta):
         try:
             return timedelta(microseconds=value)
         except OverflowError:
-            raise ValueError("so long a time cannot be kept") from None
+            raise ValueError("so long a time is not possible") from None
     return value
 
 
 def written(setting: Setting, value: Any) -> str:
-    """Write a value down so that ``read`` understands it."""
+    """Return a value as text that ``read`` understands."""
     if setting.unit is Unit.SWITCH:
         return "off" if value is None else "on"
     if value is None:
@@ -66,7 +66,7 @@ def _time(text: str) -> int:
 def _bytes(text: str) -> int:
     known = BYTES | {"": 1}
     return _measure(
-        text, known, "bytes are a number, or one with the unit kB, MB, GB, KiB, MiB or GiB, for instance 64 MB"
+        text, known, "bytes are a number without a unit, or with B, kB, MB, GB, KiB, MiB or GiB, for instance 64 MB"
     )
 
 
@@ -82,7 +82,7 @@ def _measure(text: str, units: dict[str, int], how: str) -> int:
 
 def _number(text: str) -> int:
     if _NUMBER.fullmatch(text) is None:
-        raise ValueError("it is a whole number, for instance 16")
+        raise ValueError("the value must be a whole number, for instance 16")
     return int(text)
 
 
@@ -92,13 +92,13 @@ def _share(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1:
-        raise ValueError("it is a number from 0 to 1, for instance 0.5")
+        raise ValueError("the value must be a number from 0 to 1, for instance 0.5")
     return value
 
 
 def _switch(text: str) -> bool:
     if text not in SWITCH:
-        raise ValueError("it is on or off")
+        raise ValueError("the value must be on or off")
     return SWITCH[text]
 
 

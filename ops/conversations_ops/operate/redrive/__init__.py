@@ -1,1 +1,1 @@
-"""Redrive: many failed messages go back to their handlers, by a plan, a few letters first, the rest at a rate."""
+"""Redrive: gives many held messages back to their handlers by a plan, a few letters first, then the rest at a limited rate."""

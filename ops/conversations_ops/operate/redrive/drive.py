@@ -1,4 +1,4 @@
-"""A run of a redrive plan, through the owners of the dialogs: a few letters first, the rest at a rate."""
+"""Carries out a redrive plan by commands to the owners of the dialogs: a few letters first, then the rest at a limited rate."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from conversations_ops.operate.state import PATIENCE as READING
 from conversations_ops.operate.state import tables
 
 PATIENCE = 60.0
-"""Seconds without an answer about any letter, after which the run ends."""
+"""Seconds after which a run ends if no letter has an answer in that time."""
 PROGRESS = 2.0
 """Seconds between two progress events."""
 
@@ -59,11 +59,11 @@ class Drive:
     """One run of a plan.
 
     Args:
-        kafka: where.
-        plan: what.
-        journal: outcomes of an earlier run; this run adds its own.
+        kafka: the cluster and namespace.
+        plan: the letters, and the pace.
+        journal: outcomes of earlier runs; this run adds its outcomes.
         decision: who asked for the redrive, and why.
-        tell: called with the counts after each new outcome.
+        tell: called after each new outcome, with the number of letters for each outcome.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class Drive:
         self.outcomes = {letter: entry.outcome for letter, entry in known.items()}
         self._known = dict(self.outcomes)
         self._commands = {entry.command: letter for letter, entry in known.items() if entry.command}
-        """Letter of each command."""
+        """Letter of each command, by the id of the command."""
         self._found: dict[str, Parked] = {}
         self._stopped = False
         self._news = self._told = time.monotonic()
 
     def run(self) -> End:
-        """Carry out the plan, to its end or until something stops it.
+        """Carry out the plan until it is done or something stops it, and return how it ended.
 
         Raises:
             LogError: Kafka cannot be read or written.
@@ -90,7 +90,7 @@ class Drive:
         services = sorted({it.service for it in self.plan.letters})
         topic = events_topic(self.kafka.namespace)
         with ExitStack() as stack:
-            # Answers to an earlier run may have come since.
+            # If an earlier run sent commands, read all events: their answers may have come after that run ended.
             since = None if self._commands else ends_of(self.kafka, partitions_of(self.kafka, [topic]))
             self._follower = stack.enter_context(Follower(self.kafka, [topic], since=since))
             self._producers = {service: CommandProducer(self.kafka, service) for service in services}
@@ -126,7 +126,7 @@ class Drive:
         return self._rest([])
 
     def _await_sent(self) -> bool:
-        """Wait for the answers that an earlier run missed; False when a canary failed."""
+        """Wait for the answers to commands of an earlier run. Return False if a canary letter failed."""
         before = sum(it is Outcome.BACK for it in self._known.values())
         while any(it is Outcome.SENT for it in self.outcomes.values()) and not self._stopped and self._has_news():
             self._look(0.1)
@@ -161,7 +161,7 @@ class Drive:
     # -- giving back -------------------------------------------------------------------------------------------------
 
     def _find(self, services: Iterable[str]) -> None:
-        """Read the parked messages. A letter that changed since the plan was made is left alone."""
+        """Read the parked messages, and record the letters that changed since the plan was made. These are left alone."""
         for service in services:
             for number, table in tables(self.kafka, service, NEEDED).items():
                 self._found |= {it.letter: it for it in parked_in(table, self.kafka, service, number)}
@@ -171,7 +171,8 @@ class Drive:
             if changed and self.outcomes[letter.letter] is Outcome.OPEN:
                 self._record(letter.letter, Outcome.CHANGED)
             elif not changed and self.outcomes[letter.letter] is Outcome.SENT:
-                # The first command never arrived, or the second is refused: the ticket lets one take effect.
+                # The letter is unchanged, so the earlier command is lost or still on its way. Give the letter back again:
+                # both commands have the same ticket, so only one takes effect.
                 self.outcomes[letter.letter] = Outcome.OPEN
 
     def _give(self, letter: PlannedLetter) -> None:
@@ -234,16 +235,16 @@ def stop(kafka: Kafka, redrive: str, by: str, reason: str) -> None:
     """Ask a redrive to stop, on whichever machine it runs.
 
     Raises:
-        LogError: Kafka did not take the event, or no such redrive runs.
+        LogError: Kafka did not accept the event, or no such redrive runs.
     """
     last = next(iter(events_of(kafka, redrive)[-1:]), None)
     if last is None or isinstance(last, RedriveEnded):
-        raise LogError(f"{redrive} does not run" if last is not None else f"nothing is known of {redrive}")
+        raise LogError(f"{redrive} does not run" if last is not None else f"there is no redrive {redrive}")
     _publish(kafka, RedriveStop(redrive, _now(), by, reason))
 
 
 def events_of(kafka: Kafka, redrive: str) -> list[RedriveEvent]:
-    """Return the events about a redrive so far.
+    """Return all events about a redrive so far.
 
     Raises:
         LogError: the events cannot be read.

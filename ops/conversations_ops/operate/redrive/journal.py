@@ -1,4 +1,4 @@
-"""The journal of a plan: a file beside it, with the outcome of each letter, so that a stopped plan can be resumed."""
+"""The journal of a plan: a file next to it with the outcome of each letter, so that a stopped redrive can be resumed."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ class Entry(NamedTuple):
 
     outcome: Outcome
     command: str = ""
-    """The command that gave the letter back."""
+    """Id of the command that gave the letter back; empty if none did."""
 
 
 class Journal:
-    """One line when a letter is given back, and one when its outcome is known."""
+    """A file with one line for each letter that is given back, and one line for each outcome."""
 
     def __init__(self, plan: Path, redrive: str) -> None:
         self.path = plan.with_name(f"{redrive}.journal")
 
     @property
     def exists(self) -> bool:
-        """Whether the plan was started before."""
+        """True if the plan was started before."""
         return self.path.exists()
 
     def begin(self) -> None:
-        """Note that the plan is started. A line that was cut off ends here."""
+        """Create the file, which marks the plan as started. A line break ends a last line that a crash cut off."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write("\n" if file.tell() else "")
 
     def read(self) -> dict[str, Entry]:
-        """Return the last entry of each letter, without lines that were cut off."""
+        """Return the last outcome and the last command of each letter. Lines that a crash cut off are left out."""
         found: dict[str, Entry] = {}
         if self.exists:
             for line in self.path.read_text(encoding="utf-8").splitlines():
@@ -49,7 +49,7 @@ class Journal:
         return found
 
     def note(self, letter: str, outcome: Outcome, command: str = "") -> None:
-        """Add an entry; it is on the disk when this returns."""
+        """Append an entry, and return when it is on the disk."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"letter": letter, "outcome": outcome.value, "command": command}) + "\n")
             file.flush()

@@ -17,15 +17,15 @@ class Outcome(StrEnum):
     """Given back; its owner has not reported the outcome."""
     HANDLED = "handled"
     BACK = "came back"
-    """The handler failed again; the message is held, or its policy was carried out."""
+    """The message was given up on again; it is held, or its policy decided otherwise."""
     ENDED = "dialog ended"
-    """Before the message had its turn."""
+    """The dialog ended before the message was tried."""
     CHANGED = "changed"
-    """Left alone: somebody decided, or the message failed again, after the plan was made."""
+    """Left alone: after the plan was made, another decision was made about the message, or it failed again."""
 
     @property
     def final(self) -> bool:
-        """Whether the outcome is the last."""
+        """True if the outcome cannot change any more."""
         return self not in (Outcome.OPEN, Outcome.SENT)
 
 
@@ -35,7 +35,7 @@ OF_EVENT: Mapping[str, Outcome] = {
     events.Outcome.ENDED: Outcome.ENDED,
     events.Outcome.DECIDED: Outcome.CHANGED,
 }
-"""Outcomes by the ``outcome`` of the event RETURNED."""
+"""The outcome for each value of ``outcome`` in the event RETURNED."""
 
 
 def count(outcomes: Mapping[str, Outcome]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""A redrive plan: the letters of one moment, and the pace. People read the file before they start it."""
+"""A redrive plan: the letters that matched at one moment, and the pace. Operators read the plan file before they start it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = re.compile(r"rd-[0-9a-f]{1,16}")
 
 
 class PlannedLetter(NamedTuple):
-    """One failed message at the moment of the plan. A message that changed since is left alone."""
+    """One failed message as it was when the plan was made. If it has changed since, it is left alone."""
 
     letter: str
     service: str
@@ -30,25 +30,25 @@ class Care(NamedTuple):
     """The pace of a plan."""
 
     canary: int = 3
-    """Letters to try first, one by one; if one fails, the redrive ends."""
+    """Number of letters to try first, one by one. If a letter fails, the redrive ends."""
     rate: float = 20.0
-    """Letters a second after the canary."""
+    """Letters per second after the canary letters."""
     max_returns: int = 3
-    """A letter that was given back this often is left out."""
+    """Letters that were already given back this many times are left out."""
 
 
 class Plan(NamedTuple):
     """The letters of a redrive, and its pace."""
 
     redrive: str
-    """Its name, e.g. "rd-1f3a9c20"."""
+    """Name of the redrive, e.g. "rd-1f3a9c20"."""
     namespace: str
     made_at: str
     made_by: str
     selector: Selector
     care: Care
     letters: tuple[PlannedLetter, ...]
-    """The longest parked first."""
+    """The letters, the longest parked first."""
     left_out: int = 0
     """Number of letters left out because they were given back too often."""
 
@@ -59,7 +59,7 @@ class Plan(NamedTuple):
 
 
 def freeze(waiting: Iterable[Parked], selector: Selector, care: Care) -> tuple[tuple[PlannedLetter, ...], int]:
-    """Choose among the held letters; return the chosen, and the number given back too often."""
+    """Choose held letters. Return the chosen letters, and the number of letters that were given back too often."""
     held = sorted((it for it in waiting if it.held and selector.matches(it)), key=lambda it: (it.since, it.letter))
     chosen = [it for it in held if it.returns < care.max_returns]
     letters = tuple(PlannedLetter(it.letter, it.service, it.ticket, it.failure, it.behind) for it in chosen)
@@ -87,7 +87,7 @@ def _plain(plan: Plan) -> dict[str, Any]:
 
 
 def _check(plan: Plan) -> None:
-    """Refuse values that do not fit, after somebody edited the file."""
+    """Refuse values that are not valid: somebody may have edited the file."""
     care = plan.care
     parts: tuple[Plan | Selector | Care | PlannedLetter, ...] = (plan, plan.selector, care, *plan.letters)
     for part in parts:
@@ -99,10 +99,10 @@ def _check(plan: Plan) -> None:
 
 
 def _check_types(part: Plan | Selector | Care | PlannedLetter) -> None:
-    """Refuse fields of other types than declared, so that no redrive fails half-way."""
+    """Refuse fields whose type is not the declared one: such a plan could fail half-way."""
     for name, declared in get_type_hints(type(part)).items():
         value, fits = getattr(part, name), get_origin(declared) or declared
-        # In JSON 20 is a rate as good as 20.0; but true is no number.
+        # JSON may have the rate 20.0 as the integer 20. But ``true`` is not a number here, although bool is an int in Python.
         if type(value) is not fits and not (fits is float and type(value) is int):
             raise ValueError(f"{name} is {value!r:.80}")
 
@@ -111,7 +111,7 @@ def from_json(text: str) -> Plan:
     """Read a plan.
 
     Raises:
-        DeclarationError: the text is no plan, or one of another version.
+        DeclarationError: the text is not a plan, or a plan of another version.
     """
     try:
         fields = json.loads(text)

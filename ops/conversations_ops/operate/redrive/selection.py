@@ -1,4 +1,4 @@
-"""Selection of letters, and counts of letters in groups."""
+"""Selects letters, and counts letters in groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conversations.protocol.parked import Parked
 
 
 class Selector(NamedTuple):
-    """Conditions on a letter; an empty field is no condition. Times are in microseconds since 1970."""
+    """Conditions on a letter. An empty field (0 for a time) is no condition. Times are in microseconds since 1970."""
 
     service: str = ""
     exception: str = ""
@@ -21,14 +21,14 @@ class Selector(NamedTuple):
     peer: str = ""
     conversation: str = ""
     since: int = 0
-    """Earliest first failure."""
+    """The first failure was at this time or later."""
     until: int = 0
-    """The first failure was before this."""
+    """The first failure was before this time."""
     where: str = ""
     """The Spark SQL predicate of ``spark_jobs.redrive``, for people to read; ``matches`` ignores it."""
 
     def matches(self, it: Parked) -> bool:
-        """Say whether a letter meets all conditions."""
+        """Return True if a letter meets all conditions."""
         return (
             self.service in ("", it.service)
             and self.exception in ("", it.exception)
@@ -42,7 +42,7 @@ class Selector(NamedTuple):
 
 
 class By(StrEnum):
-    """The field that groups letters."""
+    """The field by which letters are grouped."""
 
     EXCEPTION = "exception"
     TYPE = "type"
@@ -63,7 +63,7 @@ class Group(NamedTuple):
     last: int
     """The latest first failure."""
     what: str
-    """The exception of the latest letter."""
+    """The exception of the letter with the latest first failure."""
 
 
 def groups(letters: Iterable[Parked], by: By) -> list[Group]:
