@@ -2,18 +2,19 @@
 
 ``worker.Worker`` lives in steps. One step is one transaction:
 
-1. **Poll.** Records of queue and commands are read. Kafka may give the worker partitions, or take some away (``assignment``, ``restoring``).
-2. **Route** (``routing``, ``intake``). A record is decoded, checked, and put into the lane of its conversation group as an item.
-   Endpoints whose time has come get their turn, too (``Partition.wake``).
-3. **Run** (``dispatch``). Each lane with something to do gets a run. A run takes one item after the other: the endpoint takes the
-   envelope (``inbound``; ``strangers`` where there is no endpoint), a handler is called, and what it asked for is carried out
-   (``outbound``). Commands are carried out by ``dialog_commands``, ``decisions`` and ``partition_commands``. A handler that fails
-   is for ``failures``.
-4. **Close** (``closing``, ``departure``). Unfinished items are kept as rows, old rows are forgotten (``retention``), and each flight is closed.
-5. **Commit.** All flights are one transaction. Topics that refuse records of it are dealt with by ``refusals`` and ``undelivered``.
-6. **Land.** The rows go into the local copies, and waiting clients are told.
+1. **Poll.** The worker reads records of the queue and of the commands topic. Kafka may assign or revoke partitions here (``assignment``,
+   ``restoring``).
+2. **Route** (``routing``, ``intake``). Each record is decoded, checked, and put into the lane of its conversation group as an item.
+   Endpoints whose deadline has passed get an item too (``Partition.wake``).
+3. **Run** (``dispatch``). Each lane with items gets a run, which works through the items one by one. The endpoint receives the envelope
+   (``inbound``; ``strangers`` if the dialog has no endpoint here). Then a handler is called, and its requests are carried out (``outbound``).
+   Commands are carried out by ``dialog_commands``, ``decisions`` and ``partition_commands``. ``failures`` decides what follows when a
+   handler fails.
+4. **Close** (``closing``, ``departure``). Unfinished items are kept as rows, old rows are deleted (``retention``), and each flight is closed.
+5. **Commit.** All flights go into one transaction. If a topic refuses records, ``refusals`` and ``undelivered`` take these records out.
+6. **Land.** The rows are applied to the local copies, and waiting clients get their answers.
 
-The modules stand on nine floors. Each imports only from floors below its own:
+The modules form nine floors. Each module imports only from floors below its own:
 
 =====  ==========================================================================================================
 floor  modules
@@ -23,27 +24,28 @@ floor  modules
 7      inbound, failures, departure, dialog_commands, partition_commands, decisions, routing, restoring, rollbacks
 6      outbound, strangers, undelivered, retention, intake, commands, switch, quarantine, probes, room, task, presence
 5      partition
-1-4    the owners of the table below, and what they are made of
+1-4    the owners in the table below, and the modules that they use
 =====  ==========================================================================================================
 
-A ``Partition`` holds no state of its own but the endpoints in memory. Each part of its state has one owner, which alone changes it:
+A ``Partition`` itself only knows which endpoints have changed, and whether it is gone. Every other part of its state has one owner, and only
+that owner changes it:
 
 ================  ================================================================================
-``Outbox``        what the next transaction carries; reads see it before it is committed
+``Outbox``        rows and records of the next transaction; reads see these rows before the commit
 ``Progress``      the partition's row: positions, log time, rollbacks, the switch
-``QueueInput``    records that are at hand and not taken, and whether the input is paused
-``Waiting``       records kept as rows: waiting, held behind a gap, delayed before a destination
-``Transmission``  envelopes on their way out, and dialogs whose envelopes are refused for good
-``Schedule``      deadlines of endpoints, rows to be forgotten, ticks
+``QueueInput``    records that were read and not yet routed, and whether the input is paused
+``Waiting``       records kept as rows: waiting, held behind a gap, or delayed for a destination
+``Transmission``  outgoing envelopes, and dialogs with an envelope that was refused for good
+``Schedule``      deadlines of endpoints, deletion times of rows, ticks
 ``Work``          lanes and their runs, and the suspicion after an unclean start
 ``Groups``        rows of conversation groups: members and state
-``Parking``       what waits for a failed handler to be tried again
+``Parking``       messages and handlers that wait to be tried again
 ``Letters``       dead letters, records set aside, events
 ``Residents``     endpoints in memory
 ================  ================================================================================
 
-All partitions of a worker share a ``Context``. Its lock guards everything above: the polling thread holds it while it decides, and a
-run holds it between two handlers.
+All partitions of a worker share a ``Context``. Its lock guards all the state above. The polling thread holds the lock while it routes
+records and closes steps. A run holds it between two handler calls.
 """
 
 from conversations.worker.worker import Worker

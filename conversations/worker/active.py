@@ -1,4 +1,4 @@
-"""What an owner holds in memory of an endpoint, a group, and a record on its way through a lane."""
+"""The objects that a partition's owner keeps in memory: endpoints, parks, lanes (conversation groups at work), and the items of lanes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NO_ROW = -1
 
 
 class Active:
-    """One side of a conversation while its owner has it in memory; there may be no endpoint (yet)."""
+    """One side of a conversation in the memory of its owner. It exists even if this side has no endpoint (yet)."""
 
     endpoint: Endpoint
     side: Side
     """The handlers of the service on this side of the contract."""
     out_key: bytes
-    """Key of records to the peer."""
+    """Record key of the envelopes to the peer."""
 
     __slots__ = (
         "constant", "endpoint", "entered", "exists", "from_peer", "identity", "lane", "out", "out_key", "out_partition", "out_topic", "scheduled", "side", "tombstone",
@@ -35,23 +35,23 @@ class Active:
         self.identity = identity
         self.lane = lane
         self.exists = False
-        """True when there is an endpoint, or was until it closed; only then ``endpoint`` and ``side`` may be asked for."""
+        """True once there is an endpoint, also after it has closed. Only then are ``endpoint`` and ``side`` set."""
         self.tombstone: Tombstone | None = None
         self.from_peer: tuple[Prefix, bytes] | None = None
-        """The constant beginning of the peer's envelopes, and the same encoded."""
+        """The constant prefix of the peer's envelopes, decoded and encoded; None until it is known."""
         self.out = b""
-        """What this side's envelopes begin with, encoded; empty until needed."""
+        """The constant prefix of this side's envelopes, encoded; empty until needed."""
         self.out_topic = ""
         self.out_partition = NONE
         self.constant = b""
-        """Constant part of the state row, encoded; empty until needed."""
+        """Constant part of the endpoint's state row, encoded; empty until needed."""
         self.scheduled = NEVER
-        """The earliest entry for this endpoint in its partition's schedule."""
+        """Time of the earliest entry for this endpoint in its partition's schedule; NEVER if there is none."""
         self.entered = 0
-        """The latest one that is surely there, which need not be made again; 0: none is known."""
+        """Time of the latest entry that is certainly in the schedule, so that it need not be added again; 0 if none is known."""
 
     def place(self, endpoint: Endpoint, side: Side, prefix: Prefix | None = None) -> None:
-        """Put an endpoint here; ``prefix`` is that of the peer's record that created it, if one did."""
+        """Set the endpoint and its handlers. ``prefix`` is the prefix of the peer's envelope, if an envelope created the endpoint."""
         if prefix is None:
             self.from_peer = None
         elif self.from_peer is None or prefix is not self.from_peer[0]:
@@ -64,58 +64,58 @@ class Active:
 
     @property
     def key(self) -> bytes:
-        """Record key of this side: that of its group."""
+        """Record key of this side, which is the key of its group."""
         return self.lane.key
 
     @property
     def is_hollow(self) -> bool:
-        """Nothing is known of the conversation here, and nothing is under way: its group is whatever the next record says."""
+        """True if there is no endpoint, no tombstone and no work here. Then the next record decides which group the conversation belongs to."""
         return not (self.exists or self.tombstone is not None or self.lane.items or self.lane.run is not None)
 
     def learn(self, prefix: Prefix, encoded: bytes) -> None:
-        """Remember the constant beginning of the peer's envelopes, and its bytes."""
+        """Remember the constant prefix of the peer's envelopes, decoded and encoded."""
         self.from_peer = prefix, encoded
 
     def enter(self, deadline: int) -> None:
-        """There is an entry for this endpoint, earlier than all others."""
+        """Note a new entry in the schedule, which is earlier than all other entries of this endpoint."""
         self.scheduled = deadline
         self.entered = max(self.entered, deadline)
 
     def restore_entry(self, deadline: int) -> None:
-        """The entry of its next deadline was made from the rows, before anybody looked at it."""
+        """Note the entry of the next deadline. It was added from the rows when the partition was opened, before this endpoint was decoded."""
         self.scheduled = deadline
 
     def passed(self, now: int) -> None:
-        """An entry of this endpoint was taken out of its partition's schedule."""
-        if not now < self.scheduled <= self.entered:  # else its own entry is another, and still there
+        """Note that an entry of this endpoint was taken out of the schedule."""
+        if not now < self.scheduled <= self.entered:  # else the earliest entry is a later one, still in the schedule
             self.entered = self.entered if self.entered > now else 0
             self.scheduled = self.entered or NEVER
 
     def entomb(self, tombstone: Tombstone) -> None:
-        """The conversation is over here, or never began: this remembers it."""
+        """Set the tombstone of a conversation that is over on this side, or never began."""
         self.tombstone = tombstone
 
     def route(self, topic: str, partition: int = NONE) -> None:
-        """What this side says goes there; it is kept while the partition is not known."""
+        """Set the topic and partition for this side's envelopes. ``NONE``: the partition is not known yet, so envelopes are delayed."""
         self.out_topic, self.out_partition = topic, partition
 
     def forget_encoded(self) -> None:
-        """The constant beginning of its envelopes and of its row has changed."""
+        """Encode the constant prefix of the envelopes and of the row again at the next use: it has changed."""
         self.out = self.constant = b""
 
     def restore(self, endpoint: Endpoint, side: Side, constant: bytes) -> None:
-        """Put an endpoint here that was decoded from its row."""
+        """Set an endpoint that was decoded from its row; ``constant`` is the constant part of that row."""
         self.place(endpoint, side)
         self.constant = constant
 
     def out_prefix(self) -> bytes:
-        """Encode what this side's envelopes begin with, once."""
+        """Return the encoded prefix of this side's envelopes; it is encoded once."""
         if not self.out:
             self.out = encode_prefix(prefix_of(self.endpoint))
         return self.out
 
     def row_constant(self) -> bytes:
-        """Encode the constant part of the state row, once."""
+        """Return the encoded constant part of the state row; it is encoded once."""
         if not self.constant:
             self.constant = encode_constant(self.endpoint)
         return self.constant
@@ -123,86 +123,86 @@ class Active:
 
 @dataclass(slots=True, eq=False)
 class Park:
-    """Something that waits for another attempt: a dialog behind its failed message, or a handler without a message."""
+    """A wait for another attempt: of a dialog behind its failed message, or of a handler without a message (timer, error)."""
 
     row: ParkRow
     taken: bool = False
-    """Its turn has come: it is in its lane, or about to be."""
+    """True once its turn has come: its head is in the lane, or about to be put there."""
     peer: str = ""
-    """Whose dialog it is, known once it was in its lane."""
+    """The peer of the dialog; empty until the head has been in its lane once."""
     suspect: bool = False
-    """Some of it is from before its partition was opened."""
+    """True if some of its records are from before the partition was opened."""
 
     @property
     def wakes(self) -> int:
-        """When time alone brings its turn; NEVER when it does not."""
+        """Time of the next attempt; NEVER if the park waits for an operator, its queue or the brake."""
         return self.row.due if self.row.due < QUEUE_ON else NEVER
 
     @property
     def waits_its_turn(self) -> bool:
-        """Nothing failed, or it is not known yet: it waits, or waited, for its queue or the brake, or drains."""
+        """True if the head waits or waited for its queue or the brake, or follows a head that was handled. Such a head does not count as failed."""
         return self.row.due == QUEUE_ON or not self.row.failure
 
     @property
     def keeps_suspicion(self) -> bool:
-        """Whether it may be what ended a process before: it has not had its turn since the partition was opened."""
+        """True if it may have killed an earlier process: it has not had its turn since the partition was opened."""
         return self.suspect and self.waits_its_turn
 
     def count(self, records: int, size: int) -> None:
-        """So many records and bytes more, or fewer if negative, are under the limit."""
+        """Add to the records and bytes that count towards the limit; negative numbers subtract."""
         self.row.counted += records
         self.row.counted_size += size
 
     def add(self, size: int, *, is_end: bool, suspect: bool) -> None:
-        """A record was put behind the others."""
+        """Account for a record that was added behind the others."""
         self.row.next += 1
         self.row.size += size
         self.row.ended |= is_end
         self.suspect |= suspect
 
     def drop_head(self, size: int) -> None:
-        """The head is done: the next record has not failed, and nobody has decided about it."""
+        """Remove the head. The next record becomes the head: it has no failure, and no operator has decided about it."""
         self.row.first += 1
         self.row.returns, self.row.returned, self.row.failure, self.row.edited = 0, "", "", ""
         self.row.size -= size
 
     def replace_head(self, grown: int) -> None:
-        """Another record took the place of the head, larger by so many bytes."""
+        """Account for a head whose body was replaced; ``grown`` is the difference in bytes."""
         self.row.size += grown
 
     def begin(self, now: int) -> None:
-        """Another message is the head since now."""
+        """Set the time since which the present head waits."""
         self.row.since = now
 
     def fail(self, failure: str, peer: str) -> None:
-        """Its head failed, or has to wait for its turn, which is no failure."""
+        """Note the last failure of the head, and the peer. ``failure`` is empty if the head has not failed yet."""
         self.row.failure, self.peer = failure, peer
 
     def attempted(self, attempts: int) -> None:
-        """So often a handler without a message was tried."""
+        """Set the number of failed attempts of a handler without a message."""
         self.row.attempts = attempts
 
     def take(self) -> None:
-        """Its turn has come."""
+        """Note that its turn has come."""
         self.taken = True
 
     def give_back(self, command: str, edited: str) -> None:
-        """An operator gave the head back to its handler, with another body if ``edited``."""
+        """Note an operator's command that gives the head back to its handler. ``edited`` names the command if it changed the body."""
         self.row.returns += 1
         self.row.returned = command
         self.row.edited = edited or self.row.edited
 
     def take_returned(self) -> str:
-        """Say, once, which command gave it back; "" if none did."""
+        """Return, once, the command that gave the head back to its handler; "" if there was none."""
         command, self.row.returned = self.row.returned, ""
         return command
 
     def bring_forward(self, due: int) -> None:
-        """Let its turn come by then: a decision about it stays as it is."""
+        """Set the time of the next attempt. The ticket stays, so that a decision about the present state remains valid."""
         self.row.due = due
 
     def wait(self, due: int, now: int) -> None:
-        """Let it wait until ``due``; ``NEVER``: until an operator decides; ``QUEUE_ON``: until its queue is on."""
+        """Wait until ``due``. ``NEVER``: until an operator decides. ``QUEUE_ON``: until its queue is on, or the brake is off."""
         self.row.due = due
         self.row.ticket = max(self.row.ticket + 1, now)
         self.taken = False
@@ -214,51 +214,54 @@ class Item:
 
     active: Active
     attempts: int = field(default=0, kw_only=True)
-    """How many runs of its handler failed."""
+    """Number of failed runs of its handler."""
     suspect: bool = field(default=False, kw_only=True)
-    """It is from before an unclean start, and must be announced before its handler is called."""
+    """True if it is from before an unclean start. Then it must be announced before its handler is called."""
     handler: bytes = field(default=b"", kw_only=True)
-    """Which handler without a message runs for it, or is to run again: ``rows.TIMER`` or ``rows.ERROR``."""
+    """The handler without a message that runs for it or must run again: ``rows.TIMER`` or ``rows.ERROR``; empty for other handlers."""
     park: Park | None = field(default=None, kw_only=True)
-    """The park it was taken up from, to be tried again."""
+    """The park whose head it is, if it is tried again."""
     row: int = field(default=NO_ROW, kw_only=True)
-    """Number of the waiting row that holds its record, once there is one."""
+    """Number of the waiting row that keeps its record; ``NO_ROW`` if there is none."""
 
     @property
     def record(self) -> str:
-        """Name of the record it was made of; "" of a deadline."""
+        """Name of the record that the item was made from; "" for a deadline."""
         return ""
 
     @property
     def name(self) -> str:
-        """What stays the same in every process that takes it up: its record's name, until that is settled."""
+        """Name of the item, the same in every process that handles it.
+
+        It is the name of its record. Without a record, or once a handler without a message runs, it is made from the endpoint's identity.
+        """
         return (not self.handler and self.record) or f"{self.active.identity.hex()}-deadline"
 
     def charge(self) -> None:
-        """One more attempt failed."""
+        """Count a failed attempt."""
         self.attempts += 1
 
     def run_handler(self, handler: bytes) -> None:
-        """A handler runs for it: that of its record, or one without a message."""
+        """Note which handler runs for the item; empty for the handler of its record."""
         self.handler = handler
 
     def doubt(self) -> None:
-        """It is from before an unclean start."""
+        """Mark the item as one from before an unclean start."""
         self.suspect = True
 
     def take_row(self, number: int) -> None:
-        """Its record is kept in this waiting row from now on; ``NO_ROW``: in none."""
+        """Note the waiting row that keeps its record from now on; ``NO_ROW`` if no row does."""
         self.row = number
 
 
 @dataclass(slots=True, eq=False)
 class Deadline(Item):
-    """Something of an endpoint is due: its deadlines, or the handler of one of them."""
+    """An item without a record: for an endpoint whose deadline has passed, or for one handler of a timer or an error."""
 
 
 @dataclass(slots=True, eq=False)
 class Recorded(Item):
-    """An item made of a record, whose bytes are kept as long as it is not settled."""
+    """An item made from a record. It keeps the record's bytes until it is settled."""
 
     topic: str
     offset: int
@@ -267,30 +270,30 @@ class Recorded(Item):
     header: bytes
     value: bytes
     accepted: bool = False
-    """The endpoint took the envelope's number already."""
+    """True once the endpoint has accepted the envelope's number."""
     _kept: tuple[bool, int] = (False, 0)
-    """``accepted`` and ``attempts`` as its row has them."""
+    """``accepted`` and ``attempts`` as they were last written to its row."""
 
     @property
     def record(self) -> str:
-        """Name of the record it was made of."""
+        """Name of the record that the item was made from."""
         return record_name(self.topic, self.offset)
 
     @property
     def is_changed(self) -> bool:
-        """Its handler began, or failed, since its row was written."""
+        """True if ``accepted`` or ``attempts`` has changed since its row was written."""
         return self._kept != (self.accepted, self.attempts)
 
     def accept(self) -> None:
-        """The endpoint takes the envelope's number, or has taken it early."""
+        """Note that the endpoint has accepted the envelope's number, perhaps before the item's turn."""
         self.accepted = True
 
     def saved(self) -> None:
-        """Its row is as it is."""
+        """Note that its row has its present ``accepted`` and ``attempts``."""
         self._kept = (self.accepted, self.attempts)
 
     def take_up(self, park: Park) -> None:
-        """It is the head of what waits there, made of its row."""
+        """Note that the item is the head of this park, and was made from its row."""
         self.park = park
         self.saved()
 
@@ -302,7 +305,7 @@ class Arrival(Recorded):
     envelope: Envelope = field(kw_only=True)
 
     def replace(self, envelope: Envelope, header: bytes, value: bytes) -> None:
-        """An operator gave the message another body."""
+        """Replace the message by one with the body that an operator supplied."""
         self.envelope, self.header, self.value = envelope, header, value
 
 
@@ -314,13 +317,13 @@ class Order(Recorded):
 
 
 class Endpoints(Protocol):
-    """The endpoints of a partition, as the owners of parts of its state see them."""
+    """The endpoints of a partition, as seen by the owners of other parts of its state."""
 
     def find(self, peer_identity: bytes, key: str, origin: str) -> Active:
-        """Return what is known of an endpoint: in memory, in a row, or nothing yet."""
+        """Return one side of a conversation: from memory, from its row, or a new one without an endpoint."""
 
     def knows(self, own: bytes) -> bool:
-        """Say whether there is, or was, an endpoint: in memory or in a row."""
+        """Return True if there is or was an endpoint, in memory or in a row."""
 
     def touch(self, active: Active) -> None:
         """Write the endpoint's row with the next transaction."""
@@ -340,19 +343,19 @@ class Lane:
         self.key = name[1].encode()
         """Record key of the group's endpoints."""
         self.items: deque[Item] = _NOTHING
-        """Its items; a deque only while there are some: an empty one takes more memory than all else here."""
+        """The items in order. It is a deque only while it has items: an empty deque takes more memory than the rest of the lane."""
         self.run: Any = None
-        """The ``lanes.Run`` that works on it, if any."""
+        """The ``lanes.Run`` that works on the lane, if any."""
         self.group: GroupRow | None = None
-        """The group's row once it was asked for; empty when there is none."""
+        """The group's row; None until it is first read, an empty ``GroupRow`` if the group has no row."""
 
     def begin(self, steps: Steps) -> Run:
-        """Let a run work on it from now on."""
+        """Make the run that works on the lane from now on."""
         self.run = run = Run(self, steps)
         return run
 
     def end(self) -> bool:
-        """Nothing works on it any more; say whether there is something left to do."""
+        """End the run of the lane; return True if items are left."""
         self.run = None
         if self.items:
             return True
@@ -360,15 +363,15 @@ class Lane:
         return False
 
     def know_group(self, group: GroupRow) -> None:
-        """The row of its group was read, or there is none yet."""
+        """Keep the row of the group; it is empty if the group has no row yet."""
         self.group = group
 
     def forget_group(self) -> None:
-        """The row of its group is read again when it is needed."""
+        """Drop the row of the group from memory; it is read again when needed."""
         self.group = None
 
     def put(self, item: Item) -> bool:
-        """Put an item at the end; True when the lane was idle and is to be started."""
+        """Put an item at the end; return True if the lane was idle and must be started."""
         items = self.items
         if items:
             items.append(item)

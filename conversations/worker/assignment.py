@@ -1,20 +1,20 @@
-"""The partitions that Kafka gave a worker, from the first row that is restored until another worker has them.
+"""The partitions that Kafka assigned to a worker: from restoring their state until they are gone.
 
 A partition is in one of three states:
 
     assigned --> restoring --opened--> open --revoked, lost, broken, set aside--> gone
                   ^    |                 |
                   '----'                 '--its copy is damaged, or our own code failed in it: restoring again
-             Kafka was away
+             Kafka was unreachable
 
-While a partition is restored no record of it flows. Once it is open, records flow from the positions that its own row names. A
-partition that is gone is never taken up again: if it comes back, it comes back as a new object.
+While a partition is being restored, the worker reads none of its records. Once it is open, the worker reads on from the positions in the
+partition's row. A partition that is gone is never used again. If Kafka assigns it again, it is a new object.
 
-A partition that a human must look at is **set aside**: its topics were made anew, or its rows cannot be understood. It is reported as an
-event, and the others go on.
+A partition that a person must look at is **set aside**. For example, its topics were re-created, or its rows cannot be decoded. An event
+reports it, and the other partitions go on.
 
-The **backlog** is records that were read and not taken: a step takes on only so much, and opening a partition may poll as well. A
-record of the backlog belongs to its partition, and goes with it.
+The **backlog** contains records that were read and are not yet routed. It exists because a step has a budget, and because a commit that
+opens a partition may also poll. When a partition is gone, its records leave the backlog.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger("conversations.worker")
 
 
 class Assignment:
-    """The partitions of one worker, and their records that were read and not taken."""
+    """The partitions of one worker, and their records that were read and not yet routed."""
 
     __slots__ = ("_context", "_restoring", "_scheduler", "_stores", "backlog", "partitions")
 
@@ -45,49 +45,49 @@ class Assignment:
         self._stores = stores
         self._scheduler = scheduler
         self.partitions: dict[int, Partition] = {}
-        """The open ones."""
+        """Open partitions by number."""
         self._restoring: dict[int, Restoring] = {}
         self.backlog: list[Record] = []
 
     @property
     def restoring(self) -> int:
-        """How many partitions wait for their state."""
+        """Number of partitions that are being restored."""
         return len(self._restoring)
 
     @property
     def is_complete(self) -> bool:
-        """Partitions are open, and none waits for its state."""
+        """True if at least one partition is open, and none is being restored."""
         return bool(self.partitions) and not self._restoring
 
-    # -- records that are not taken ---------------------------------------------------------------------------
+    # -- records that are not yet routed ------------------------------------------------------------------------
 
     def keep(self, records: Iterable[Record]) -> None:
-        """Put records that were read behind the backlog."""
+        """Append records that were read to the backlog."""
         self.backlog += records
 
     def put_back(self, records: Iterable[Record]) -> None:
-        """Keep records in front of the backlog; a partition that is gone is read again from its position."""
+        """Put records back in front of the backlog, except those of partitions that are gone: they are read again from the committed position."""
         self.backlog = [*(it for it in records if it.partition() in self.partitions), *self.backlog]
 
     def take_backlog(self) -> list[Record]:
-        """Take out everything that was read and not taken."""
+        """Return the backlog and empty it."""
         records, self.backlog = self.backlog, []
         return records
 
     # -- coming -------------------------------------------------------------------------------------------------
 
     def restore(self, numbers: Iterable[int]) -> None:
-        """Restore partitions from now on; their records flow once the state is there."""
+        """Begin restoring partitions; their records are read once their state is restored."""
         for number in numbers:
             self._restoring[number] = Restoring(number, self._context, self._stores, self._scheduler)
 
     def advance(self) -> list[Partition]:
-        """Go on restoring; return the partitions that were opened."""
+        """Continue all restores; return the partitions that were opened by this call."""
         opened = [number for number, restoring in list(self._restoring.items()) if self._restored(number, restoring)]
         return [self.partitions[number] for number in opened]
 
     def _restored(self, number: int, restoring: Restoring) -> bool:
-        """Go on restoring; True when the partition was opened."""
+        """Continue one restore; return True if the partition was opened."""
         try:
             if (partition := restoring.advance()) is None:
                 return False
@@ -111,11 +111,11 @@ class Assignment:
     # -- going --------------------------------------------------------------------------------------------------
 
     def owned(self, numbers: Sequence[int]) -> list[Partition]:
-        """Return the open ones of the partitions."""
+        """Return those of the partitions that are open."""
         return [self.partitions[number] for number in numbers if number in self.partitions]
 
     def forget(self, numbers: Sequence[int]) -> None:
-        """Forget partitions, and their backlog."""
+        """Forget partitions and their records in the backlog."""
         gone = set(numbers)
         self.backlog = [record for record in self.backlog if record.partition() not in gone]
         with self._context.lock:
@@ -128,20 +128,20 @@ class Assignment:
                     partition.stop()
 
     def forget_all(self) -> list[int]:
-        """Forget everything; return the partitions that were open, or waited for their state."""
+        """Forget all partitions; return the numbers of those that were open or being restored."""
         numbers = [*self.partitions, *self._restoring]
         self.forget(numbers)
         self.backlog.clear()
         return numbers
 
     def build_anew(self, number: int) -> None:
-        """Forget a partition, and restore it from its committed rows."""
+        """Forget a partition and restore it from its committed rows."""
         self._context.connection.drop(number)
         self.forget([number])
         self.restore([number])
 
     def set_aside(self, partition: Partition, why: str) -> None:
-        """Stop a partition that a person must look at, and report it; its committed rows stay."""
+        """Stop a partition that a person must look at, and report it. Its committed rows stay as they are."""
         with self._context.lock:
             self.partitions.pop(partition.number, None)
             position = _written_to(partition)
@@ -150,7 +150,10 @@ class Assignment:
 
 
 def tell_aside(partition: Partition, why: str, position: int) -> None:
-    """Report a partition that was set aside; the group's offset is only the fence: the partition's row is not touched."""
+    """Report a partition that was set aside, with an event.
+
+    The transaction of the event commits ``position`` as the group's offset, but only as the fence. The partition's row is not written.
+    """
     log.error("partition %d of %s is set aside: %s", partition.number, partition.context.name, why)
     record = partition.letters.event_record(PartitionSetAside(why))
     try:
@@ -160,9 +163,10 @@ def tell_aside(partition: Partition, why: str, position: int) -> None:
 
 
 def _written_to(partition: Partition) -> int:
-    """Return the queue offset in the partition's row as it is committed; its store must be open.
+    """Return the queue offset in the partition's committed row; its store must be open.
 
-    Memory may be ahead of the row. An offset that is ahead of it would say that records are missing.
+    The row in memory may be ahead of the committed one. If its offset were committed for the group, the next restore would find a row
+    that is older than the group's offset, and take that for lost rows.
     """
     try:
         row = partition.outbox.store.get(rows.PARTITION)

@@ -1,4 +1,4 @@
-"""Which records our own code failed with, and which partitions are to be built anew for it."""
+"""Failures of our own code outside handlers: the records that it failed with, and the partitions to rebuild from their committed rows."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from conversations.protocol.sequencing import NONE
 log = logging.getLogger("conversations.worker")
 
 MOST = 1_000
-"""Records that are condemned and have not had their turn."""
+"""Largest number of condemned records that are remembered until their turn."""
 
 
 @dataclass(slots=True)
 class Condemned:
-    """A record that our code failed with."""
+    """A record that our own code failed with."""
 
     failure: Exception
     times: int = 1
-    """How often; a second time also when it was only given up on."""
+    """Number of failures. The second one may have come while the record was given up on."""
 
     def again(self, failure: Exception) -> None:
-        """Our code failed with it once more."""
+        """Count another failure with the record."""
         self.failure = failure
         self.times += 1
 
 
 class Breakdowns:
-    """The broken partitions of one worker, and the records that broke them. Guarded by the owner's lock.
+    """The broken partitions of one worker, and the records that broke them. Guarded by ``Context.lock``.
 
     Args:
-        service: its name, for the log.
-        batch: records of one step at most.
+        service: name of the worker's service, for the log.
+        batch: largest number of records in one step.
     """
 
     def __init__(self, service: str, batch: int) -> None:
         self._service = service
         self._steps = 2 * batch + 16
-        """Steps of one item each in which a partition is sure to come to the record that is to blame."""
+        """Number of one-item steps after which a partition has surely come to the record that is to blame."""
         self.condemned: dict[tuple[int, str], Condemned] = {}
-        """By partition, and the name of the item."""
+        """Condemned records by partition and name of the item."""
         self.broken: dict[int, Exception] = {}
-        """Partitions of which nothing in memory is to be committed."""
+        """Partitions to rebuild, with the failure. Nothing of their state in memory may be committed."""
         self.careful: dict[int, int] = {}
-        """Partitions that go on one item at a time, and for how many steps."""
+        """By partition: the number of steps for which it still handles only one item per step."""
         self.failure: BaseException | None = None
-        """What no record is to blame for: the polling thread raises it."""
+        """A failure that no record is to blame for; the polling thread raises it."""
         self.failed_in = NONE
-        """The partition whose lane it was raised in, if it was in one."""
+        """Number of the partition whose lane raised ``failure``; ``NONE`` if no lane did."""
 
     def fail(self, failure: BaseException, partition: int | None = None) -> None:
         """Note a failure that the polling thread must raise, and the partition whose lane raised it, if a lane did."""
@@ -57,11 +57,11 @@ class Breakdowns:
             self.failed_in = partition
 
     def forgive(self) -> None:
-        """What failed is mended."""
+        """Forget ``failure``: its partition is rebuilt or set aside instead."""
         self.failure = None
 
     def blame(self, number: int, record: str, failure: Exception) -> None:
-        """A step of a partition failed while a record was at work; "": nobody knows which."""
+        """Note that a step of a partition failed while ``record`` was at work; "" if the record is not known."""
         what = record or "a step"
         log.error("partition %d of %s is built anew: %s failed", number, self._service, what, exc_info=failure)
         self.broken[number] = failure
@@ -75,11 +75,11 @@ class Breakdowns:
             self.condemned[number, record] = Condemned(failure)
 
     def blame_collected(self, number: int, record: str, failure: Exception) -> None:
-        """Closing a step failed: the record at work is to blame when it was the only one."""
+        """Note that closing a step failed. The record at work is to blame only if the step handled one item alone."""
         self.blame(number, record if number in self.careful else "", failure)
 
     def collected(self, number: int) -> None:
-        """A step of a partition was closed."""
+        """Count a closed step of a partition that handles one item per step."""
         left = self.careful.get(number)
         if left is not None:
             self.careful[number] = left - 1
@@ -87,12 +87,12 @@ class Breakdowns:
                 del self.careful[number]
 
     def take_broken(self) -> list[int]:
-        """Return the partitions that are to be built anew."""
+        """Return the partitions to rebuild, and forget them."""
         broken, self.broken = self.broken, {}
         return list(broken)
 
     def forget(self, numbers: list[int]) -> None:
-        """These partitions belong to somebody else."""
+        """Forget partitions that belong to another worker now."""
         for number in numbers:
             self.broken.pop(number, None)
             self.careful.pop(number, None)

@@ -1,4 +1,4 @@
-"""Keys to be forgotten, by intervals of log time: one byte string per interval, not one object per key."""
+"""Keys of rows to delete, grouped by intervals of log time: one byte string per interval takes less memory than one object per key."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import heapq
 from collections.abc import Iterator
 
 KEY_SIZE = 18
-"""All keys have this length: one letter and an identity, or one letter, a digest and a zero."""
+"""Length of every key: one letter and 17 bytes. These are an identity, a digest and a zero, or the place of an open letter."""
 
 
 class Buckets:
-    """Forgetting times of rows, rounded up to whole steps of ``step`` microseconds."""
+    """Keys of rows to delete, by the log time of their deletion, rounded up to whole intervals of ``step`` microseconds."""
 
     def __init__(self, step: int) -> None:
         self._step = step
         self._intervals: dict[int, bytearray] = {}
         self._order: list[int] = []
-        """The intervals as a heap: nobody looks at months of them to find that none has passed."""
+        """The intervals as a heap. Its first interval shows whether any interval has passed, so the others need no look."""
 
     def __len__(self) -> int:
         return sum(len(keys) for keys in self._intervals.values()) // KEY_SIZE
 
     def add(self, at: int, key: bytes) -> None:
-        """Forget ``key`` once log time has passed ``at`` (microseconds).
+        """Add a key to be deleted once log time has passed ``at`` (microseconds).
 
         Raises:
-            ValueError: the key has another length than all others.
+            ValueError: the key does not have ``KEY_SIZE`` bytes.
         """
         if len(key) != KEY_SIZE:
             raise ValueError(f"a key of {len(key)} bytes; all have {KEY_SIZE}")
@@ -37,7 +37,7 @@ class Buckets:
         keys += key
 
     def take(self, log_time: int, limit: int) -> Iterator[bytes]:
-        """Take out at most ``limit`` keys whose time has passed."""
+        """Remove and yield at most ``limit`` keys whose time has passed."""
         while limit > 0 and self._order and self._order[0] * self._step <= log_time:
             keys = self._intervals[self._order[0]]
             while keys and limit > 0:

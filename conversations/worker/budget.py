@@ -1,4 +1,4 @@
-"""The budget of one step. The rest waits for the next step, so that no peer decides how long a step or its transaction is."""
+"""The budget of one step. Work beyond it waits for the next step, so that no peer can make a step or its transaction too long."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from conversations.ports import Clock
 
 
 class Budget:
-    """Bytes and time of one step; reads may use half of it, so that the records read get their turn.
+    """Limits of one step in bytes and time. Routing records may use half of each, so that handling them fits into the same step.
 
     Args:
-        size: bytes of rows and records that a step may write before it takes on nothing more.
-        time: microseconds.
+        clock: tells the time.
+        size: bytes of rows and records after which a step starts no further item.
+        time: microseconds after which a step starts no further item.
     """
 
     LOOK_EVERY = 8
-    """Things done between two looks at the clock."""
+    """Number of items between two looks at the clock."""
 
     __slots__ = ("_asked", "_begun", "_clock", "_late", "_left", "_size", "_time", "written")
 
@@ -24,24 +25,24 @@ class Budget:
         self._asked = self._late = 0
         self._left = False
         self.written = 0
-        """Bytes of the transaction that is being filled."""
+        """Bytes of rows and records in the transaction that is being filled."""
 
     def begin(self) -> bool:
-        """A step begins; say whether the last one left something that it had taken on."""
+        """Begin a step; return True if the last step ran out of its budget before its lanes were done."""
         left, self._left = self._left, False
         self._begun, self._late = self._clock.now(), 0
         return left
 
     def spend(self, size: int) -> None:
-        """So many bytes more are written, or fewer if negative."""
+        """Add to the bytes that the step writes; a negative number subtracts."""
         self.written += size
 
     def collected(self) -> None:
-        """The transaction is closed: the next one is empty."""
+        """Reset the bytes, because the transaction is closed and the next one is empty."""
         self.written = 0
 
     def is_spent(self) -> bool:
-        """Say whether nothing more is taken on in this step."""
+        """Return True if this step must start no further item."""
         self._asked += 1
         passed = self._late if self._asked % self.LOOK_EVERY else self._passed()
         if self.written < self._size and passed < self._time:
@@ -50,10 +51,10 @@ class Budget:
         return True
 
     def is_read(self) -> bool:
-        """Say whether nothing more is read, or taken up from rows, in this step."""
+        """Return True if this step must route no further record, and take up nothing more from rows."""
         return 2 * self.written >= self._size or 2 * self._passed() >= self._time
 
     def _passed(self) -> int:
-        # A clock that was set back says nothing for the rest of this step.
+        # If the machine's clock is set back during the step, the longest time seen so far stays.
         self._late = max(self._late, self._clock.now() - self._begun)
         return self._late

@@ -1,4 +1,4 @@
-"""Closing the step of a partition: the record that makes it fail is found."""
+"""Closing the step of a partition. If closing fails, the record that causes it is found."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from conversations.worker.quarantine import NOT_A_RECORDS, text_of
 
 
 def collect(partition: Partition) -> bool:
-    """Close the step of a partition; False when there is nothing to commit, or it must not be."""
+    """Close the step of a partition; return False if it has nothing to commit, or must not be committed."""
     context = partition.context
     if partition.number in context.breakdowns.broken:
         return False
     try:
         collected = departure.collect(partition)
     except StateDamaged as error:
-        context.breakdowns.fail(error)  # not raised before the others are committed, which are collected already
+        context.breakdowns.fail(error)  # raised later: the partitions that are already closed are committed first
         return False
     except NOT_A_RECORDS:
         raise
-    except Exception as error:  # noqa: BLE001 - it is a record's, which is to be found
+    except Exception as error:  # noqa: BLE001 - a record causes it; the next steps find out which
         if partition.number in context.breakdowns.careful and partition.outbox.at_work is None:
             damage = StateDamaged(partition.number, f"it cannot be committed: {text_of(error)}")
             context.breakdowns.fail(damage)

@@ -1,10 +1,12 @@
 """Commands take effect once, or are refused.
 
-A command may be repeated: its client heard nothing of it, or its record was forwarded twice. The digest of a command that took effect is
-kept as a row for a day of log time (``Periods.command_life``). A command that is older than that, by its own clock or by its dialog's id,
-is refused: nobody could tell whether it took effect. One from further ahead is refused as well, as its row would be forgotten too early.
+A command may arrive twice: its client had no answer and sent it again, or its record was forwarded twice. So the digest of a command that
+took effect is kept as a row for a day of log time (``Periods.command_life``). A command contains the time of its client's clock. A command
+that begins a dialog contains a second time, in the dialog's id. If one of these times is more than a day before log time, the command is
+refused: its row may be deleted already, so nothing can tell whether the command took effect. If one is more than a day after log time, the
+command is refused as well: its row would be deleted while a repetition is still accepted.
 
-A refused command becomes a dead letter with Service Broker's code, and an event.
+A refused command becomes a dead letter with Service Broker's error code, and an event.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ class _Repeated(Exception):
 
 
 def take_effect(partition: Partition, order: Order, prepare: Callable[[Partition, Command], Effect]) -> None:
-    """Do all of a command's operations, or none.
+    """Carry out all operations of a command, or none.
 
-    ``prepare`` checks the command, and raises ``LocalError`` to refuse it. Its effect is carried out once the command is remembered.
+    ``prepare`` checks the command and returns its effect; it raises ``LocalError`` to refuse the command. The effect is carried out once
+    the row of the command is written.
     """
     command = order.command
     report = isinstance(command.operations[-1], Report)
@@ -52,7 +55,7 @@ def take_effect(partition: Partition, order: Order, prepare: Callable[[Partition
 
 
 def refuse(partition: Partition, order: Order, error: LocalError) -> None:
-    """Keep the bytes of a command that is refused, and tell its code."""
+    """Keep the bytes of a refused command as a dead letter, and report its code with an event."""
     number = uuid_text(order.command.command_id)
     partition.letters.dead_letter(order, letters.COMMAND_REFUSED, failure=error, code=error.code)
     partition.letters.event(CommandRefused(number, error.code, str(error)))
@@ -63,16 +66,16 @@ def _report(partition: Partition, command: Command) -> None:
 
 
 def find(partition: Partition, command: Command) -> Active:
-    """Return the endpoint that a command is about, as far as it is known."""
+    """Return the side of the conversation that a command is about; it may have no endpoint."""
     own = rows.identity(command.conversation_id, command.from_initiator)
     return partition.find(rows.other_side(own), command.key, "")
 
 
 def check_there(active: Active) -> None:
-    """Refuse a command for an endpoint that is not there.
+    """Refuse a command if its side of the conversation has no endpoint.
 
     Raises:
-        DialogEnded: the dialog is over (8429), or never was (8426).
+        DialogEnded: the dialog is over (8429), or never existed (8426).
     """
     if active.exists:
         return
@@ -97,14 +100,14 @@ def _check_age(partition: Partition, order: Order, command: Command) -> None:
             code=codes.HANDLE_NOT_FOUND,
         )
     if max(command.issued_at, drawn or 0) > order.log_time + life:
-        # Once its row is forgotten nothing would tell its repetition from it.
+        # Its row would be deleted while a repetition would still be accepted, and take effect again.
         raise LocalError(
-            "the command is from more than a day ahead: its client's clock is", code=codes.HANDLE_NOT_FOUND
+            "the command is dated more than a day ahead: its client's clock is wrong", code=codes.HANDLE_NOT_FOUND
         )
 
 
 def _remember(partition: Partition, command: Command, log_time: int) -> None:
-    """Keep what makes a repetition harmless, for a day of log time."""
+    """Keep the digest of a command for a day of log time, so that a repetition has no effect."""
     for key in _keys(command):
         until = max(partition.progress.row.queue_time, log_time) + partition.context.periods.command_life
         partition.outbox.write(key, until.to_bytes(8, "big") + _content(command))

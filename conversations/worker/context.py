@@ -1,4 +1,4 @@
-"""What all partitions of one worker share: the service, its settings, the lock, where records go, the counts."""
+"""The objects that all partitions of one worker share: service, settings, connection, lock, clock, destinations, counts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from conversations.worker.topics import OwnTopics
 log = logging.getLogger("conversations.worker")
 
 LOG_APPEND_TIME = 2
-"""The kind of a record's time that its broker set."""
+"""The type of a record's timestamp if the broker set it, as Kafka's client numbers the types."""
 
 
 class Context:
@@ -53,12 +53,12 @@ class Context:
         self.counts = Counts()
         self.destinations = Destinations(namespace, self._count_partitions, self._look_at_catalog, settings.periods)
         self.stage = Stage()
-        """Shared by all workers of a process."""
+        """Coordinates partitions under suspicion; all workers of a process share one (``share``)."""
         self.breakdowns = Breakdowns(service.name, settings.batch)
         self.budget = Budget(clock, settings.limits.step_bytes, settings.step // timedelta(microseconds=1))
         self.brakes = Brakes(settings.brake)
         self.watchers: dict[bytes, Watcher] = {}
-        """Requests of this process that wait for what arrives on a conversation."""
+        """By conversation id: requests of clients in this process that wait for messages of the conversation."""
         self.topics = OwnTopics(namespace, service.name)
         self._random = random
 
@@ -69,7 +69,7 @@ class Context:
 
     @property
     def periods(self) -> Periods:
-        """The periods that its settings say."""
+        """The periods in the worker's settings."""
         return self.settings.periods
 
     @property
@@ -79,32 +79,32 @@ class Context:
 
     @property
     def stamp(self) -> bytes:
-        """The same, encoded as envelopes carry it."""
+        """``now``, encoded as envelopes carry it."""
         return self.clock.stamp
 
     def share(self, stage: Stage) -> None:
-        """Share a stage with the other workers of the process, before the first partition comes."""
+        """Use one stage together with the other workers of the process; call this before the first partition is assigned."""
         self.stage = stage
 
     def begin_step(self) -> None:
-        """Take the time for everything this step does."""
+        """Begin a step: take the time that everything in this step uses."""
         self.destinations.begin_step()
         if back := self.clock.begin_step():
             self.destinations.turn_back(back)
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> dict[int, int]:
-        """Commit, and learn how late it is at most; see ``ports.Connection.commit``."""
+        """Commit, and adjust the worker's time to the time of the commit in the log; see ``ports.Connection.commit``."""
         since = self.clock.steady()
         ends = dict(self.connection.commit(outs, offsets))
         self.clock.wrote(self.connection.appended_at(), since)
         return ends
 
     def reconnect(self, connection: Connection) -> None:
-        """Go on over another connection: the old one is closed."""
+        """Use another connection from now on; the old one is closed."""
         self.connection = connection
 
     def hear(self, records: Sequence[Record]) -> Sequence[Record]:
-        """Learn the log time from the records that were read; return it."""
+        """Learn the log time from the last of these records; return the records unchanged."""
         if records:
             kind, at = records[-1].timestamp()
             if kind == LOG_APPEND_TIME:
@@ -118,9 +118,9 @@ class Context:
         self.connection.look_at_catalog()
 
     def chance(self) -> float:
-        """Draw a number from 0 to 1."""
+        """Return a random number from 0 to 1."""
         return self._random.random()
 
     def new_conversation(self) -> bytes:
-        """Draw a conversation id."""
+        """Make a new conversation id."""
         return uuid7(self.now, self._random.getrandbits(RANDOM_BITS)).bytes

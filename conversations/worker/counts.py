@@ -7,71 +7,71 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Counts:
-    """Each number only grows, by one at a time."""
+    """Counts of one worker since it started; each only grows, by one at a time."""
 
     handled: int = 0
-    """Messages whose handler finished, or that are ignored by declaration."""
+    """Messages whose handler finished, or that the service declares to ignore."""
     failures: int = 0
     """Runs of handlers that raised or took too long."""
     duplicates: int = 0
-    """Envelopes that had taken effect before."""
+    """Envelopes and commands that had taken effect before."""
     dead_letters: int = 0
-    """Records given up on, with their bytes kept."""
+    """Dead letters that were written."""
     set_aside: int = 0
-    """Records that could not be understood, with their bytes kept."""
+    """Records that could not be decoded or believed, with their bytes kept."""
     commands: int = 0
-    """Commands of clients, operators and other partitions that had their turn."""
+    """Commands that had their turn, also those that were refused or had taken effect before."""
     begun: int = 0
-    """Dialogs begun here as initiator."""
+    """Dialogs that this side began."""
     accepted: int = 0
-    """Dialogs begun by others that were accepted."""
+    """Dialogs of peers that this side accepted."""
     closed: int = 0
     """Dialogs that are over on this side."""
     commits: int = 0
-    """Transactions."""
+    """Committed transactions."""
     fenced: int = 0
-    """Commits refused because a partition had another owner."""
+    """Commits that Kafka refused because a partition belongs to another worker."""
 
     def count_handled(self) -> None:
-        """A message was handled."""
+        """Count a handled message."""
         self.handled += 1
 
     def count_failure(self) -> None:
-        """A handler raised, or took too long."""
+        """Count a handler that raised or took too long."""
         self.failures += 1
 
     def count_duplicate(self) -> None:
-        """An envelope or a command had taken effect before."""
+        """Count an envelope or a command that had taken effect before."""
         self.duplicates += 1
 
     def count_dead_letter(self) -> None:
-        """A record became a dead letter."""
+        """Count a dead letter that was written."""
         self.dead_letters += 1
 
     def count_set_aside(self) -> None:
-        """A record was set aside."""
+        """Count a record that was set aside."""
         self.set_aside += 1
 
     def count_command(self) -> None:
-        """A command had its turn."""
+        """Count a command that had its turn."""
         self.commands += 1
 
     def count_begun(self) -> None:
-        """A dialog began here."""
+        """Count a dialog that this side began."""
         self.begun += 1
 
     def count_accepted(self) -> None:
-        """A dialog of a peer was accepted."""
+        """Count a dialog of a peer that was accepted."""
         self.accepted += 1
 
     def count_closed(self) -> None:
-        """A dialog is over on this side."""
+        """Count a dialog that is over on this side."""
         self.closed += 1
 
     def count_commit(self) -> None:
-        """A transaction was committed."""
+        """Count a committed transaction."""
         self.commits += 1
 
     def count_fenced(self) -> None:
-        """A commit was fenced."""
+        """Count a fenced commit."""
         self.fenced += 1

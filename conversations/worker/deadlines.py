@@ -1,4 +1,4 @@
-"""Deadlines of endpoints: near ones exact, later ones by intervals and packed in bytes."""
+"""Deadlines of endpoints: near ones in exact order, far ones by intervals and packed in bytes."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import heapq
 from collections.abc import Callable, Iterator
 
 NEAR = 2
-"""Intervals ahead for which deadlines are kept in exact order."""
+"""Number of intervals ahead for which deadlines are kept in exact order."""
 ENTRY = 25
-"""Bytes of one deadline that is far: eight of time, 17 of identity."""
+"""Bytes of one far deadline: eight for the time, 17 for the identity."""
 MOVED = 20_000
-"""Far deadlines that become near at most at a time."""
+"""Largest number of far deadlines that become near in one call of ``take``."""
 WORTH_TRIMMING = 100_000
+"""Number of endpoints that must be gone before ``trim`` begins."""
 TRIMMED = 2_000
-"""Far deadlines looked at by one ``trim``."""
+"""Largest number of far deadlines that one call of ``trim`` looks at."""
 
 
 class Deadlines:
-    """Deadlines of one partition's endpoints; one too early, or of an endpoint that is gone, does no harm.
+    """Deadlines of one partition's endpoints. A deadline that is too early, or whose endpoint is gone, does no harm.
 
-    Nearly all are ends of lifetimes hours ahead: an object for each of a million open dialogs would take most of a
-    worker's memory.
+    Nearly all deadlines are ends of lifetimes, hours ahead. An object for each of a million open dialogs would take most of the
+    worker's memory, so far deadlines are packed in bytes.
 
     Args:
-        step: microseconds of an interval.
+        step: length of an interval in microseconds.
     """
 
     def __init__(self, step: int) -> None:
@@ -35,13 +36,13 @@ class Deadlines:
         self._horizon = 0
         self._gone = 0
         self._to_trim: list[tuple[int, int]] = []
-        """Intervals, and how many bytes of each are not looked at yet."""
+        """Intervals, each with the number of its bytes that ``trim`` has not looked at yet."""
 
     def __len__(self) -> int:
         return len(self._near) + sum(map(len, self._far.values())) // ENTRY
 
     def add(self, at: int, own: bytes) -> None:
-        """Look at the endpoint ``own`` (17 bytes) once the time ``at`` (microseconds) has come."""
+        """Add a deadline of the endpoint ``own`` (17 bytes) at the time ``at`` (microseconds)."""
         if at < self._horizon:
             heapq.heappush(self._near, (at, own))
             return
@@ -54,7 +55,7 @@ class Deadlines:
         entries += own
 
     def next(self) -> int | None:
-        """When something may be due, None when nothing ever is."""
+        """Return the time at which a deadline may pass next; None if there is no deadline."""
         near = self._near[0][0] if self._near else None
         far = self._intervals[0] * self._step if self._intervals else None
         if near is None or far is None:
@@ -62,7 +63,7 @@ class Deadlines:
         return min(near, far)
 
     def take(self, now: int, limit: int) -> Iterator[bytes]:
-        """Take out at most ``limit`` endpoints whose time has come; some may have moved it since."""
+        """Remove and yield at most ``limit`` endpoints with a passed deadline. An endpoint may have a later deadline by now."""
         self._approach(now)
         while limit > 0 and self._near and self._near[0][0] <= now:
             limit -= 1
@@ -83,11 +84,15 @@ class Deadlines:
                 del self._far[heapq.heappop(self._intervals)]
 
     def forget_one(self) -> None:
-        """Take note that an endpoint is gone whose deadline is still here."""
+        """Note that an endpoint is gone, and its deadline is still here."""
         self._gone += 1
 
     def trim(self, alive: Callable[[bytes], bool]) -> None:
-        """When most deadlines belong to endpoints that are gone, drop some of those; call it now and then."""
+        """Drop some deadlines of endpoints that are gone, once most deadlines are such; call this in each step.
+
+        Args:
+            alive: returns True for an endpoint that is not closed.
+        """
         if not self._to_trim:
             if self._gone < WORTH_TRIMMING or self._gone * 2 < len(self):
                 return

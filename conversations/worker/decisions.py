@@ -1,4 +1,4 @@
-"""Decisions of operators about a failed message that its dialog waits behind, or about a handler without a message."""
+"""Operators' decisions about the failed message at the head of a parked dialog, or about a failed handler without a message."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ _HANDLERS = {Failed.MESSAGE: b"", Failed.TIMER: rows.TIMER, Failed.ERROR: rows.E
 
 
 def prepare(partition: Partition, command: Command) -> Effect:
-    """Carry out a decision about the head of a parked dialog, or about a handler without a message.
+    """Carry out a decision about the head of a parked dialog, or about a failed handler without a message.
+
+    The decision takes effect here, so the returned effect does nothing more.
 
     Raises:
-        LocalError: nothing waits there, another decision came first, or the new body does not fit its type.
+        LocalError: nothing waits for a decision, another decision or attempt came first, or the new body does not fit its type.
     """
     active, decision = commands.find(partition, command), command.operations[0]
     if len(command.operations) > 1 or not isinstance(decision, Resolve):
-        raise LocalError("a decision about a failed message stands alone in its command", code=codes.HANDLE_IN_USE)
+        raise LocalError("a decision about a failed message must stand alone in its command", code=codes.HANDLE_IN_USE)
     commands.check_there(active)
     _decide(partition, active, command, decision)
     return lambda: None
@@ -40,7 +42,7 @@ def _decide(partition: Partition, active: Active, command: Command, decision: Re
     key = active.identity + _HANDLERS[Failed(decision.handler)]
     found = (partition.parking.parks if decision.handler == Failed.MESSAGE else partition.parking.retries).get(key)
     if found is None:
-        raise LocalError("nothing of this dialog waits", code=codes.HANDLE_NOT_FOUND)
+        raise LocalError("no message or handler of this dialog waits for another attempt", code=codes.HANDLE_NOT_FOUND)
     item = partition.parking.head(active, found) if decision.handler == Failed.MESSAGE else None
     _check(found, item, decision)
     number = uuid_text(command.command_id)
@@ -65,7 +67,7 @@ def _decide(partition: Partition, active: Active, command: Command, decision: Re
 
 def _check(found: Park, item: Arrival | None, decision: Resolve) -> None:
     if found.taken:
-        raise LocalError("it is being tried again right now", code=codes.HANDLE_NOT_FOUND)
+        raise LocalError("the message or handler is being tried again right now", code=codes.HANDLE_NOT_FOUND)
     number = NONE if item is None else item.envelope.seq
     if number != decision.number:
         raise LocalError(
@@ -73,7 +75,7 @@ def _check(found: Park, item: Arrival | None, decision: Resolve) -> None:
         )
     if decision.ticket not in (0, found.row.ticket):
         raise LocalError(
-            f"somebody, or a further attempt, was faster: look again (ticket {found.row.ticket}, not {decision.ticket})",
+            f"another decision or attempt came first: look again (ticket {found.row.ticket}, not {decision.ticket})",
             code=codes.HANDLE_NOT_FOUND,
         )
 

@@ -1,4 +1,4 @@
-"""The departure of a flight: the rows and records of one partition's step, and the work after its commit."""
+"""The departure of a flight: closing one partition's step, and the work after its commit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECOND = 1_000_000
 
 
 def collect(partition: Partition) -> bool:
-    """Close the step's flight; False when there is nothing to commit. What failed to commit before goes first."""
+    """Close the flight of the step that ends now; return False if there is nothing to commit."""
     partition.work.close_step()
     retention.sweep(partition)
     _pass_bound(partition)
@@ -41,31 +41,34 @@ def collect(partition: Partition) -> bool:
 
 def _tell_clock(partition: Partition) -> None:
     seconds = partition.context.clock.off / SECOND
-    log.warning("this machine's clock is off the log's by %+.1f s; the worker goes by the log's: set it right", seconds)
+    log.warning(
+        "this machine's clock is off the log's by %+.1f s; the worker uses the log's time: set the machine's clock",
+        seconds,
+    )
     partition.letters.event(ClockOff(round(seconds, 1)))
 
 
 def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], None]]:
-    """Apply a committed step to the local store; return whom to tell."""
+    """Apply a committed step to the local copy; return its notices, which are the calls to make now that it is committed."""
     if partition.outbox.flying is None or partition.gone:
         return []
     try:
         notices = partition.outbox.land(checkpoint)
-    except CopyDamaged as error:  # others are half landed as well: everything in memory is to be forgotten
+    except CopyDamaged as error:  # other flights may have landed already: everything in memory must be forgotten
         raise InDoubt(f"what is committed cannot be kept: {error}") from error
-    partition.progress.heard(partition.context.clock.now())  # the log's time since the first commit
+    partition.progress.heard(partition.context.clock.now())  # from the first commit on, this is the log's time
     if partition.work.suspicion is not None:
         partition.work.suspicion.committed()
     return notices
 
 
 def withdraw(partition: Partition, failed: Failed) -> None:
-    """Take refused records out of the transaction under way and out of the next; envelopes become rows."""
+    """Take refused records out of the flight under way and out of the next one; refused envelopes become delayed rows."""
     partition.outbox.withdraw(lambda outs: undelivered.withdraw(partition, outs, failed))
 
 
 def pace(partition: Partition) -> None:
-    """Hold the queue back while too many bytes wait in rows, and let it flow again once half of them are gone."""
+    """Pause the queue's input while too many bytes wait in rows; resume it once half of these bytes are gone."""
     limits = partition.context.settings.limits
     if partition.gone:
         return
@@ -98,14 +101,14 @@ def _encode_endpoints(partition: Partition) -> None:
         if parking.parks or parking.retries or endpoint.next_deadline() < active.scheduled:
             partition.look_in_time(active)
     partition.outbox.write_all(encoded)
-    partition.take_dirty()  # by acknowledging: their rows are written
+    partition.take_dirty()  # endpoints that acknowledging has touched again: their rows are in ``encoded`` already
 
 
 # -- lanes that are not finished -------------------------------------------------------------------------------
 
 
 def _spill(partition: Partition) -> None:
-    """Keep items that were read and not handled as rows, so that the positions can move past them."""
+    """Keep unfinished items as rows, so that the positions can move past their records."""
     for lane in partition.work.unfinished():
         _spill_lane(partition, lane)
 
@@ -114,7 +117,7 @@ def _spill_lane(partition: Partition, lane: Lane) -> None:
     fresh: list[Item] = []
     for item in reversed(lane.items):
         if item.park is not None:
-            continue  # has a row of its own, and its own order
+            continue  # it has a parked row, which keeps its order
         if item.row != NO_ROW:
             break
         fresh.append(item)
@@ -123,7 +126,7 @@ def _spill_lane(partition: Partition, lane: Lane) -> None:
         partition.parking.keep(head)
     elif not fresh or fresh[-1] is not head:
         _keep_head(partition, head)
-    # A message may only be accepted when everything of its dialog before it is.
+    # A message may only be accepted if everything before it in its dialog is accepted.
     kept = (item for item in lane.items if isinstance(item, Recorded) and item.row != NO_ROW) if fresh else ()
     behind = {id(item.active) for item in kept if not item.accepted}
     for item in reversed(fresh):
@@ -140,14 +143,14 @@ def _keep_head(partition: Partition, item: Item) -> None:
     if not isinstance(item, Recorded):
         return
     if item.row == NO_ROW and not item.handler:
-        # It was held, and came to the front when the gap before it closed: its row comes before those behind it.
+        # It was held, and came to the front when the gap before it closed. So its row must come before the rows of the items behind it.
         partition.waiting.put_in_front(item)
     else:
         partition.waiting.update(item)
 
 
 def _accept_early(partition: Partition, item: Arrival) -> None:
-    """Take the number of a message that will wait: an acknowledgement is a receipt, not the end of the work."""
+    """Accept the number of a message whose handler has not run yet: an acknowledgement is a receipt, not the end of the work."""
     active, envelope = item.active, item.envelope
     if item.accepted or envelope.kind is not Kind.MESSAGE or not active.exists:
         return
@@ -160,7 +163,7 @@ def _accept_early(partition: Partition, item: Arrival) -> None:
 
 
 def _pass_bound(partition: Partition) -> None:
-    """Once everything from before an unclean start is settled, the start no longer counts."""
+    """Forget the unclean start once everything from before it is settled: nothing is suspect any more."""
     if partition.progress.row.unclean_starts and partition.has_handled_the_past():
         partition.progress.leave_the_past()
         partition.work.trust()

@@ -1,7 +1,7 @@
-"""Where envelopes to other services go, and which topics take nothing now.
+"""The topics and partition counts of other services, and the topics that refuse records now.
 
-A topic that refuses records is **blocked** for a while: everything for it is kept as delayed rows. After the pause one step tries
-again. A service that the catalog does not name is **invented**: nobody can answer it, and no dialog begins with it.
+A topic that refuses records is **blocked** for a while: all envelopes for it are kept as delayed rows. After the pause one step tries
+again. A service that the catalog does not name is **invented**: it has no queue to answer to, and no dialog begins with it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from conversations.protocol.topics import QUEUE, service_topic
 log = logging.getLogger("conversations.worker")
 
 REMEMBERED = 1_000
-"""So many topics have their last pause remembered; beyond, topics that take records again are forgotten."""
+"""Number of topics whose last pause is remembered. Beyond it, topics that were not blocked lately are forgotten."""
 
 
 class Destinations:
-    """Where envelopes to other services go, and which topics cannot take any now."""
+    """The topics and partition counts of other services, and the blocked topics."""
 
     def __init__(
         self, namespace: str, count: Callable[[str], int | None], look: Callable[[], None], periods: Periods
@@ -32,11 +32,11 @@ class Destinations:
         self._first, self._last = periods.blocked_first, periods.blocked_last
         self._known: dict[str, int] = {}
         self.blocked: dict[str, int] = {}
-        """Topics that take no records, and when to try again."""
+        """Blocked topics, each with the time of the next try."""
         self._waits: dict[str, tuple[int, int]] = {}
 
     def partitions(self, service: str) -> int | None:
-        """Partition count of a service, None while it is not known."""
+        """Return the partition count of a service; None while it is not known."""
         count = self._known.get(service)
         if count is None:
             count = self._count(service)
@@ -45,13 +45,13 @@ class Destinations:
         return count
 
     def begin_step(self) -> None:
-        """Records were read since: the next question looks at the catalog again."""
+        """Begin a step: records may have been read since the last look, so the next question looks at the catalog again."""
         self._looked = False
 
     def is_invented(self, service: str) -> bool:
-        """Say whether no service has the name that a record of this step is from; False while nobody can say.
+        """Return True if the catalog does not name the sender of a record of this step; False while the catalog cannot be read.
 
-        A service writes nothing before the catalog names it, so the catalog is right that was read after the record.
+        A service writes nothing before the catalog names it. So a catalog that is read after the record names every real sender.
         """
         if self.partitions(service) is not None:
             return False
@@ -61,17 +61,25 @@ class Destinations:
                 self._look()
             except LogError as error:
                 self._is_sure = False
-                if error is not self._told:  # a catalog that is not asked again for a while says the same
-                    log.warning("the catalog cannot be read: dialogs of %r are accepted unseen: %s", service, error)
+                if error is not self._told:  # for a while the catalog is not asked again, and the same error comes back
+                    log.warning(
+                        "the catalog cannot be read: dialogs of %r are accepted without looking the service up: %s",
+                        service,
+                        error,
+                    )
                 self._told = error
         return self._is_sure and self.partitions(service) is None
 
     def topic(self, service: str) -> str:
-        """Queue topic of a service."""
+        """Return the queue topic of a service."""
         return service_topic(self._namespace, service, QUEUE)
 
     def block(self, topic: str, now: int) -> None:
-        """Send nothing to a topic for a while: 4, 8, 16, 32, then always 64 seconds, until it has been well for longer."""
+        """Block a topic for a while.
+
+        The pause doubles from ``Periods.blocked_first`` to ``Periods.blocked_last``. It starts again with the first if the
+        topic was blocked last more than twice the longest pause ago.
+        """
         if len(self._waits) >= REMEMBERED and topic not in self._waits:
             self._waits = {name: it for name, it in self._waits.items() if now - it[0] <= 2 * self._last}
         last, wait = self._waits.get(topic, (0, 0))
@@ -80,7 +88,7 @@ class Destinations:
         self.blocked[topic] = now + wait
 
     def turn_back(self, by: int) -> None:
-        """The worker's time was ahead of the log's: pauses end as much earlier."""
+        """Move all pauses back by ``by`` microseconds, because the worker's time was ahead of the log's and has been set back."""
         self.blocked = {topic: at - by for topic, at in self.blocked.items()}
         self._waits = {topic: (last - by, wait) for topic, (last, wait) in self._waits.items()}
 

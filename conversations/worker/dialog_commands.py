@@ -1,7 +1,7 @@
-"""Commands about a dialog: what clients and other partitions ask of an endpoint.
+"""Commands about a dialog: requests of clients and of other partitions to an endpoint.
 
-A command is checked as a handler's draft is, operation by operation, against the state that the operations before would leave. Then the
-draft is applied: all of its operations, or none.
+A command is checked in the same way as a handler's draft: each operation against the state that the earlier operations would leave. Then
+the draft is applied: all of its operations, or none.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from conversations.worker.room import Room
 
 
 def prepare(partition: Partition, command: Command) -> Effect:
-    """Check the requests of a command to its dialog; return the effect.
+    """Check the operations of a command about its dialog; return the effect that carries them out.
 
     Raises:
-        LocalError: something of it is not possible; nothing of it is done.
+        LocalError: an operation is not possible. Then no operation is carried out.
     """
     draft = _draft(partition, command)
     return lambda: outbound.apply(partition, draft)
@@ -68,7 +68,7 @@ def _draft(partition: Partition, command: Command) -> Draft:
         if active.exists or active.tombstone is not None:
             raise LocalError("a dialog with this id exists already", code=codes.HANDLE_IN_USE)
         if active.lane.name != ("", command.key):
-            raise LocalError("a record before this one names another group for the dialog", code=codes.HANDLE_IN_USE)
+            raise LocalError("an earlier record names another group for this dialog", code=codes.HANDLE_IN_USE)
         active = _begun(partition, active, command, first)
     else:
         commands.check_there(active)
@@ -119,7 +119,7 @@ def _ask(draft: Draft, active: Active, operation: Operation) -> None:
         case Begin() | End() | Cleanup():
             pass
         case Switch() | Settle():
-            raise LocalError("what concerns a partition stands alone in its command", code=codes.HANDLE_IN_USE)
+            raise LocalError("an operation about a partition must stand alone in its command", code=codes.HANDLE_IN_USE)
         case Tick() | Resolve() | Report():
             return
     if type(operation) in TRIGGERS:

@@ -1,36 +1,38 @@
-"""A lane's work: one item after the other, each until its handlers have finished or are given up on.
+"""The work of a lane: one item after the other, each until its handlers have finished or its message is given up on.
 
-A run is a generator (``steps``). It yields one handler call after the other, and is sent what the handler raised, or None. The
-scheduler decides on which thread a handler runs; the run itself never blocks. **The lock** is held whenever the generator's own code runs, and
-released while a handler runs:
+A run is a generator (``steps``). It yields one handler call after the other. After each call it is sent the exception that the handler
+raised, or None. The scheduler decides on which thread a handler runs; the run itself never waits for a handler. **The lock** of the worker is
+held while the generator's own code runs, and released while a handler runs:
 
     lock ── take the head of the lane ── what is to be done? ── draft, call ──┐ yield: unlocked, the handler runs
       ▲                                                                       │
       └── next task or next item ◄── apply the draft, or judge the failure ◄──┘ locked again
 
-The head of a lane stays in ``lane.items`` until it is settled. So a step that is closed meanwhile finds it there and keeps it as a row
-(``departure``), and a successor finds the row. After each handler the run asks whether it still counts: a run that took too long was
-**abandoned**, and a partition that belongs to somebody else is **gone**. Results that come then are dropped.
+The head of a lane stays in ``lane.items`` until it is settled. So when a step is closed while its handler runs, ``departure`` finds the item
+there and keeps it as a row. If the partition moves to another worker, that worker finds the row. After each handler call the run checks
+whether its result still counts. It does not if the run was **abandoned**, because its handler took too long, or if the partition is **gone**,
+because it belongs to another worker. Then the result is dropped.
 
-What an item asks for, by its kind (``_tasks``):
+Each kind of item leads to handler calls in its own way (``_tasks``):
 
-* an ``Arrival`` is taken by its endpoint (``inbound``), which names one handler or none;
-* an ``Order`` is carried out at once, and calls no handler (``dialog_commands``, ``partition_commands``, ``decisions``);
-* a ``Deadline`` asks the endpoint what is due; each handler to run gets an item of its own, as each may fail by itself.
+* an ``Arrival`` goes to its endpoint (``inbound``), which names one handler or no handler;
+* an ``Order`` is carried out at once and calls no handler (``dialog_commands``, ``partition_commands``, ``decisions``);
+* a ``Deadline`` asks the endpoint what is due. Each handler to run gets its own item, because each may fail independently.
 
-An item whose handler failed comes back here as the same kind of item, made of its row, with its park.
+If a handler fails and is tried again later, the item is made again from its row, and refers to its park. A timer's or error's handler that
+is tried again is always a ``Deadline``.
 
-**What a handler sees** is a draft (``conversations.dialog``). It checks each thing that the handler asks for against the state that the
-things before would leave, and changes nothing. So a handler that fails leaves nothing behind, whatever it asked for, and a draft that
-is applied cannot be refused any more: its lane is the only one that changes these endpoints, and the lane has waited for the handler.
+**A handler works on a draft** (``conversations.dialog``). The draft checks each request of the handler against the state that the earlier
+requests would leave, and changes nothing. So the requests of a handler that fails have no effect. A draft that is applied cannot be refused
+any more: only this lane changes its endpoints, and the lane has waited for the handler.
 
-**Slow handlers** outlive their step. The step is closed and committed without them, and again, as often as it takes. When the handler
-returns, its run goes on in the middle of whatever step is under way, and its result is part of that step's transaction. At its time
-limit a run is abandoned: its failure is judged in its place, and the lane gets another run. The thread of an abandoned handler is lost
-until the handler returns. With too many of them lost the worker ends, and its process is replaced.
+**Slow handlers** outlive their step. This step and perhaps many later ones are closed and committed without them. When the handler returns,
+its run continues during the step that is then under way, and the result becomes part of that step's transaction. When a handler reaches its
+time limit, its run is abandoned. The failure is judged, and the lane gets another run. The thread of an abandoned handler is lost until the
+handler returns. If too many threads are lost, the worker ends, and its process is replaced.
 
-**Our own code** may fail in here as well. Such a failure must not look like the handler's. It is caught around everything (``steps``), and
-its partition is built anew from what is committed: half of a step is in memory, and nobody knows which half.
+**Our own code** may fail here as well. Such a failure must not be mistaken for a failure of the handler. So ``steps`` catches every exception,
+and the partition is rebuilt from its committed rows: its state in memory may contain half of a step.
 """
 
 from __future__ import annotations
@@ -69,14 +71,14 @@ from conversations.worker.task import Task
 HANDLED = frozenset({Kind.MESSAGE, Kind.END, Kind.ERROR})
 """Kinds of envelopes that a handler may be called for."""
 SETTLED = object()
-"""Of an item: there is nothing to be done with it any more."""
+"""Result of ``_condemned`` for an item that is settled: no task is left."""
 
 
 def start_ready(partition: Partition, mark: Mark) -> None:
     """Start the runs of all lanes of a partition that have something to do.
 
-    A lane has one run at a time, so one handler at a time. All runs are made before the first is started: one that is started may end at
-    once, and put its lane back among the ready ones.
+    A lane has one run at a time, and so one handler at a time. All runs are made before the first one is started, because a run may end as
+    soon as it starts, and then puts its lane back among the ready lanes.
     """
     room = Room(partition)
     ready = [lane for lane in partition.work.take_ready() if lane.run is None and lane.items]
@@ -85,29 +87,29 @@ def start_ready(partition: Partition, mark: Mark) -> None:
 
 
 def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
-    """Work off a lane; yields each handler to call, is sent its exception or None. Holds the owner's lock in between.
+    """Work through the items of a lane. Yield each handler call; receive the handler's exception or None. Hold the worker's lock in between.
 
-    The run ends when its lane has nothing more to do, when the step's budget is spent, when the item at the head must be announced
-    first, or when the run counts no more. A lane that has something left is taken up again by the next step.
+    The run ends when the lane has no items left, when the step's budget is spent, when the item at the head must be announced first, or when
+    the run is abandoned or the partition gone. If items are left, the next step continues with the lane.
     """
-    # The budget ends a run between two items: the bytes that a step writes have a limit, and lanes go on with the next step.
+    # The run ends between two items once the budget is spent: the bytes of a step are limited, and the next step continues with the lane.
     lock, brakes, breakdowns = partition.context.lock, partition.context.brakes, partition.context.breakdowns
     items, progress, item, run = lane.items, partition.progress, None, lane.run
     lock.acquire()
     try:
         while items and not partition.gone and not partition.context.budget.is_spent():
             item, held_back = items[0], False
-            # Three questions before anything is done: is a failure being looked for, has the item its turn, did our code fail with it?
+            # Three checks before the item is touched: do we search for a record that makes steps fail, may it run, is it condemned?
             if breakdowns.careful:
                 partition.outbox.begin(item)
             if partition.work.suspicion is not None and not partition.work.suspicion.has_turn(item):
-                partition.work.leave(lane)  # taken up again when it is announced
+                partition.work.leave(lane)  # it continues once the item is announced
                 return
             condemned = _condemned(partition, item) if breakdowns.condemned or item.suspect else None
             for first in () if condemned is SETTLED else _tasks(partition, item):
                 task: Task | None = first
                 while task is not None:
-                    # Then three before the handler is called: is it held back, is it announced, is it given up on already?
+                    # Three checks before the handler is called: is it held back, is it announced, must it be given up on without a call?
                     if task.without or item.handler:
                         _begins(partition, item, task)
                     if progress.row.off or (brakes.peers and brakes.holds_back(item.park, task.active.endpoint.peer)):
@@ -119,14 +121,14 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
                     if isinstance(condemned, Condemned):
                         failures.give_up_on_failed(partition, item, task, condemned.failure)
                         break
-                    # The body is decoded here, with the lock held: a body that does not fit its type calls no handler.
+                    # ``_call`` decodes the body while the lock is held. If the body does not fit its type, no handler is called.
                     draft = Draft(room, task.active)
                     try:
                         call = _call(item, task, draft)
                     except InvalidBody as error:
                         task = _invalid(partition, item, error)
                         continue
-                    # From here until the lock is taken again everything may change but this lane.
+                    # Until the lock is acquired again everything may change, except the endpoints of this lane.
                     lock.release()
                     failure = yield call
                     draft.close()
@@ -140,29 +142,29 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
         if lane.end():
             partition.work.go_on(lane)
     except GeneratorExit:
-        # Abandoned while its handler ran: the lock is not held, and the lane is somebody else's now.
+        # This run was abandoned while its handler ran, and Python closes its generator. The lock is not held, and the lane has another run.
         lock.acquire()
         raise
-    except BaseException as error:  # noqa: BLE001 - a bug of ours must reach the polling thread, whatever it is
+    except BaseException as error:  # noqa: BLE001 - every bug of ours must reach the polling thread
         quarantine.failed(partition, item, error)
     finally:
         lock.release()
 
 
 def _hold_back(partition: Partition, item: Item, task: Task) -> Task | None:
-    """Let an item wait for its queue or the brake; return what to call instead where too much waits already."""
+    """Let an item wait for its queue or the brake. If too much waits already, break its dialog and return the task for ``on_error``."""
     switch.hold_back(partition, item, task.without)
     return inbound.too_much(partition, item, task)
 
 
 def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
-    """Say what is to be done for an item; commands, and whatever calls no handler, are done at once."""
-    is_owed = item.handler and not isinstance(item, Deadline)  # the record is settled, but not the error it was
+    """Return the tasks of an item: the handlers to call. Commands, and envelopes that call no handler, are carried out here at once."""
+    is_owed = item.handler and not isinstance(item, Deadline)  # the record is settled, its handler must still run
     if item.park is not None and not is_owed and partition.parking.is_stale(item):
         return ()
     if item.handler:
-        # It failed before, or waited to be announced: what asked for it is settled, and would not ask again. The endpoint only says
-        # whether it is still owed: the timer may be set anew by now, or the dialog may be over.
+        # This handler failed before, or waited to be announced. The record or deadline that asked for it is settled and does not ask again.
+        # So only the endpoint is asked whether the handler must still run: the timer may be set anew by now, or the dialog may be over.
         task = _running_task(partition, item)
         return () if task is None else (task,)
     if isinstance(item, Arrival):
@@ -175,9 +177,9 @@ def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
 
 
 def _carry_out(partition: Partition, order: Order) -> None:
-    """Do what a command says: about its partition, about a failed message, or about its dialog.
+    """Carry out a command about its partition, about a failed message, or about its dialog.
 
-    All but ticks and the switch take effect once (``commands``). Those two may be repeated: they say how things are to be.
+    ``commands`` makes sure that a command takes effect once. Ticks and the switch need no such care: repeating them changes nothing.
     """
     partition.context.counts.count_command()
     operations = order.command.operations
@@ -190,10 +192,10 @@ def _carry_out(partition: Partition, order: Order) -> None:
 
 
 def _may_run(partition: Partition, lane: Lane, item: Item, task: Task) -> bool:
-    """Say whether a handler may be called; if not, its lane waits until it is announced, or goes on without it.
+    """Return True if a handler may be called. If not, the lane waits until the item is announced, or the message is given up on here.
 
-    An item is asked about before it is looked at, and its handler once more: a record that broke its dialog calls ``on_error``, which has a
-    name of its own among the suspects.
+    A suspect item is checked twice: before the record is carried out, and again before its handler is called. The name of the item may have
+    changed in between: a record that broke its dialog calls ``on_error``, which is announced under another name than the record.
     """
     suspicion = partition.work.suspicion
     died = suspicion.doom(item) if suspicion is not None else None
@@ -207,15 +209,17 @@ def _may_run(partition: Partition, lane: Lane, item: Item, task: Task) -> bool:
 
 
 def _condemned(partition: Partition, item: Item) -> Condemned | object | None:
-    """Say whether our own code failed with an item before; what no policy can be applied to is set aside at once.
+    """Check whether our own code failed with an item before, or whether the item killed too many processes.
 
-    The same goes for what processes died of. A command is set aside at the first failure: it has no policy.
+    Such an item is given up on by its policy, without a call of its handler. An item to which no policy can be applied is set aside here at
+    once. A command has no policy, so it is set aside after the first failure.
 
-    Returns None for nearly all; ``SETTLED`` when nothing is left to be done; else why its policy is to be applied without a call.
+    Returns:
+        None for nearly all items; ``SETTLED`` if the item was set aside; else the ``Condemned`` with the failure for its policy.
     """
     found, suspicion = quarantine.condemned(partition, item), partition.work.suspicion
     if found is None and suspicion is not None and (died := suspicion.doom(item)) is not None:
-        # A message that processes die of is given up on where its handler would be called, unless it has none.
+        # A message that kills processes is given up on later, where its handler would be called. Without a handler it is set aside here.
         if not _has_no_handler(item) and not suspicion.is_hopeless(item):
             return None
         found = Condemned(died)
@@ -226,14 +230,14 @@ def _condemned(partition: Partition, item: Item) -> Condemned | object | None:
 
 
 def _has_no_handler(item: Item) -> bool:
-    """Say whether no policy can be applied to an item, because nothing of it would ever call a handler."""
+    """Return True if no policy can be applied to an item, because its kind never calls a handler."""
     return isinstance(item, Order) or (isinstance(item, Arrival) and item.envelope.kind not in HANDLED)
 
 
 def _begins(partition: Partition, item: Item, task: Task) -> None:
-    """Note which handler runs; if it is not that of the item's record, the record is settled and needs no row.
+    """Note which handler runs for an item. If it is a handler without a message, the record is settled, and its waiting row is deleted.
 
-    So a successor that takes the item up from its rows calls the same handler, and does not take the record a second time.
+    So another owner that restores the rows calls the same handler, and does not carry out the record a second time.
     """
     if item.handler != task.without:
         item.run_handler(task.without)
@@ -242,9 +246,10 @@ def _begins(partition: Partition, item: Item, task: Task) -> None:
 
 
 def _due(partition: Partition, active: Active) -> Sequence[Task]:
-    """Do what deadlines ask for; each handler to run gets an item of its own, as each may fail by itself.
+    """Carry out the deadlines of an endpoint that have passed; return the first task, if any.
 
-    The first is run for the item that is at the head now, the others follow at the end of the lane.
+    Each handler to run gets its own item, because each may fail independently. The first handler runs for the present head of the lane.
+    The items for the other handlers go to the end of the lane.
     """
     tasks = inbound.due(partition, active)
     for task in tasks[1:]:
@@ -255,9 +260,9 @@ def _due(partition: Partition, active: Active) -> Sequence[Task]:
 
 
 def _call(item: Item, task: Task, draft: Draft) -> Call:
-    """Make one run of a handler; its body is decoded afresh, so that a failed run leaves nothing behind.
+    """Make one call of a handler. The body is decoded anew for each call, so that a failed call cannot have changed it.
 
-    A handler gets what happened, and the dialog: a message has its body, an error its code, an end and a timer nothing.
+    The last argument of every handler is the dialog. Before it, the handler of a message gets the body, and ``on_error`` gets the error.
     """
     envelope = item.envelope if isinstance(item, Arrival) else None
     edited = item.park.row.edited if item.park is not None else ""
@@ -270,7 +275,7 @@ def _call(item: Item, task: Task, draft: Draft) -> Call:
 
 
 def _invalid(partition: Partition, item: Item, error: InvalidBody) -> Task | None:
-    """Break the dialog for a body that does not fit its type; return the task that comes in the handler's place."""
+    """Break the dialog because of a body that does not fit its type; return the task for ``on_error``, if there is one."""
     if not isinstance(item, Arrival):
         raise error  # only a message has a body
     return inbound.invalid(partition, item, error)
@@ -279,21 +284,21 @@ def _invalid(partition: Partition, item: Item, error: InvalidBody) -> Task | Non
 def _outcome(
     partition: Partition, item: Item, task: Task, draft: Draft, call: Call, failure: BaseException | None
 ) -> Task | None:
-    """Carry out a handler's requests, or charge its failure; return the task when it is to be run again."""
+    """Carry out the requests of a handler that succeeded, or judge its failure. Return the task if it must run again at once, else None."""
     active = task.active
-    # State is encoded before anything is applied: when it cannot be, the handler has failed and its draft is thrown away.
+    # The group's state is encoded before the draft is applied. If it cannot be encoded, the handler has failed, and the draft is dropped.
     if failure is None and draft.has_state:
         failure = _keep_state(partition, active, draft.outcome)
     if failure is not None:
         return None if failures.judge(partition, item, task, failure) else task
     if partition.progress.row.rollbacks:
-        partition.progress.succeeded()  # only rollbacks in a row turn a queue off
+        partition.progress.succeeded()  # only rollbacks in a row turn a queue off: count from zero again
     brakes = partition.context.brakes
     if brakes.is_counting or brakes.peers or not brakes.well.get(active.endpoint.peer):
         failures.succeeded(partition, item, active.endpoint.peer)
     if partition.parking.retries:
         partition.parking.forget_retry(active, task.without, parking.HANDLED)
-    # The draft first, in the order it was written; then the end of the message, which may end the dialog.
+    # The draft is applied first, in the order of its requests. Then the message is settled, which may end the dialog.
     if draft.asks:
         outbound.apply(partition, draft)
     if task.finish is not None:
@@ -306,15 +311,15 @@ def _outcome(
 
 
 def _keep_state(partition: Partition, active: Active, state: object) -> BaseException | None:
-    """Write the group's state if it changed; state that cannot be encoded is a failure of its handler.
+    """Write the group's state if it changed. Return an exception if the state cannot be encoded or is too large: then the handler failed.
 
-    Each handler got a fresh copy of the state. Only the copy of a handler that succeeded is encoded, and compared with what is kept: a
-    handler that only reads costs no row.
+    Each handler gets its own copy of the state. After a handler succeeded, its copy is encoded and compared with the stored state. So no row
+    is written if the handler only read the state.
     """
     codec = partition.context.service.state
     try:
         data = codec.encode(state)
-    except (Exception, Verdict) as error:  # noqa: BLE001 - state is the application's: its encoding may raise anything
+    except (Exception, Verdict) as error:  # noqa: BLE001 - the application encodes its state, and may raise anything
         return error
     if len(data) > STATE_BYTES:
         return ValueError(f"group.state has {len(data)} bytes as JSON; at most {STATE_BYTES} can be kept")
@@ -329,22 +334,22 @@ def _keep_state(partition: Partition, active: Active, state: object) -> BaseExce
 
 
 def check_time_limits(partition: Partition) -> None:
-    """Give up on runs of handlers that are past their limit.
+    """Abandon runs whose handler is past its time limit.
 
-    The lock is taken only for runs that seem to be late, and each is asked again under the lock.
+    The lock is acquired only for runs that seem overdue. Each of them is checked again under the lock.
     """
     now = time.monotonic()
     for lane, run in list(partition.work.slow.items()):
         if run.overdue(now):
             with partition.context.lock:
-                # Asked again: meanwhile it may have returned, and the next have begun.
+                # Check again: the handler may have returned meanwhile, and the next one may have begun.
                 if lane.run is run and run.overdue(now):
                     partition.work.abandon(run)
                     overdue(partition, lane)
 
 
 def drain(partition: Partition, deadline: float) -> None:
-    """Wait for the handlers that run, until ``deadline`` of the monotonic clock; what still runs then stays a row."""
+    """Wait for running handlers until ``deadline`` on the monotonic clock. Messages whose handlers still run then stay waiting rows."""
     with partition.context.lock:
         runs = partition.work.runs
     for run in runs:
@@ -353,9 +358,9 @@ def drain(partition: Partition, deadline: float) -> None:
 
 
 def overdue(partition: Partition, lane: Lane) -> None:
-    """Charge the handler at a lane's head with a time-out and let the lane go on.
+    """Charge the handler at a lane's head with a time-out, and let the lane continue.
 
-    The handler itself cannot be stopped. Whatever it does from now on is refused: its run is abandoned, and its draft is never applied.
+    The handler itself cannot be stopped. But its run is abandoned, so its later requests are refused, and its draft is never applied.
     """
     item = lane.items[0]
     task = _running_task(partition, item)
@@ -369,7 +374,7 @@ def overdue(partition: Partition, lane: Lane) -> None:
 
 
 def _running_task(partition: Partition, item: Item) -> Task | None:
-    """Say again which handler an item whose number is accepted calls."""
+    """Return the task once more for an item whose handler ran, or waited to run; None if no handler must run any more."""
     active = item.active
     if not active.exists:
         return None
@@ -381,12 +386,12 @@ def _running_task(partition: Partition, item: Item) -> Task | None:
 
 
 def _timer(partition: Partition, active: Active) -> Task | None:
-    """Say which handler a timer calls that fired before, and waited.
+    """Return the task for a timer that fired before and whose handler must still run.
 
-    None where this release declares none: the timer is over then, or it would wait for ever.
+    Return None if this release of the service declares no handler for timers. Then the timer is over: otherwise it would wait for ever.
     """
     task = inbound.timer(active)
-    if task is None:  # this release has no handler for it
+    if task is None:  # this release of the service has no handler for timers
         partition.parking.forget_retry(active, rows.TIMER, parking.ENDED)
         partition.touch(active)
     return task
@@ -396,13 +401,13 @@ def _timer(partition: Partition, active: Active) -> Task | None:
 
 
 def _finished(partition: Partition, lane: Lane, item: Item, *, held_back: bool = False) -> None:
-    """An item is settled, or waits elsewhere: drop its row, and let what was held behind it follow.
+    """Take an item out of its lane: it is settled or parked. Delete its waiting row, and let a held message follow if its gap has closed.
 
-    ``held_back``: its handler was not called, as the queue is off or the brake is on; a suspicion stays with it.
+    ``held_back``: the handler was not called, because the queue is off or the brake is on. Then the item stays suspect.
     """
     items = lane.items
     items.popleft()
-    # Its waiting row goes with the transaction that carries its result: until then a successor would handle it.
+    # The transaction with the result deletes the waiting row. If that transaction fails, another owner finds the row and handles it.
     if item.row != NO_ROW and isinstance(item, Recorded):
         partition.waiting.drop(item)
     if partition.work.suspicion is not None:
@@ -410,7 +415,7 @@ def _finished(partition: Partition, lane: Lane, item: Item, *, held_back: bool =
     if item.park is not None:
         partition.parking.head_done(item)
     active = item.active
-    # A gap may have closed: the message behind it comes to the front, before whatever else the lane has to do.
+    # If a gap has closed, the held message after it goes to the front of the lane, before the lane's other items.
     if not active.exists or not active.endpoint.inbound.held:
         return
     number = active.endpoint.inbound.ready()

@@ -1,24 +1,25 @@
-"""What follows when a handler fails: it runs again, it waits, or its message is given up on.
+"""Failures of handlers: the handler runs again at once or later, or its message is given up on.
 
-Three questions are asked of each failure, in this order:
+Each failure leads to three questions, in this order:
 
-1. **Is it the message's doing?** When handlers of many dialogs fail at once the brake goes on for their peer. A message that fails then
-   waits as if it had not been tried: no attempt is charged, nothing is given up on.
-2. **Is it tried again?** The service's policies decide (``conversations.poison``). An attempt without a wait follows at once, in its run. One
-   with a wait is parked: its dialog waits behind it, and other dialogs of the lane go on.
-3. **If not, what becomes of it?** The policy says that too:
+1. **Is the message the cause?** If handlers of many dialogs fail within a short time, the brake goes on for their peer. A message that fails
+   while the brake is on waits as if it had not been tried. No attempt is counted, and no message is given up on.
+2. **Is the handler called again?** The service's policies decide (``conversations.poison``). With a delay of zero, the same run calls the
+   handler again at once. With a longer delay, the message is parked: its dialog waits behind it, and other dialogs of the lane go on.
+3. **If not, what happens to the message?** The policy decides this too:
 
    ==============  =====================================================================================================
-   END_DIALOG      a dead letter; the dialog ends with an error, and its peer is told
-   SKIP            a dead letter; the peer is told the number; the dialog goes on with the next message
-   HOLD            an open letter; the message stays the head of its dialog until an operator decides
-   DISABLE_QUEUE   no letter; the queue is off, and the message is tried again once it is on
+   END_DIALOG      a dead letter; the dialog ends with an error, and an ERROR goes to the peer
+   SKIP            a dead letter; an ACK tells the peer the skipped number; the dialog goes on with the next message
+   HOLD            a dead letter marked as held; the message stays the head of its dialog until an operator decides
+   DISABLE_QUEUE   no letter; the queue is turned off, and the message is tried again once the queue is on
    ==============  =====================================================================================================
 
-Two kinds of failure never reach a handler. A message that processes died of is given up on without being called (``suspicion``). So is
-a message around whose handler our own code failed (``quarantine``), unless that happens too often in a row: then the queue is off.
+Two kinds of message are given up on without calling their handler. The first is a message that killed too many processes (``suspicion``). The
+second is a message during whose handling our own code failed (``quarantine``). If our own code fails too often in a row, the
+queue is turned off instead.
 
-A handler without a message, of a timer or of an error, has no letter to write and no dialog that waits behind it. It only waits itself.
+A handler without a message, of a timer or of an error, has no bytes for a dead letter, and no dialog waits behind it. Only the handler waits.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from conversations.worker.task import Task
 log = logging.getLogger("conversations.worker")
 
 SOONEST = timedelta(milliseconds=100)
-"""A wait at least: a handler that asks to be called again at once keeps nobody busy."""
+"""Shortest wait of a parked handler, so that a handler which asks to be called again at once does not keep the worker busy."""
 TEXT_LIMIT = 1_000
 
 
@@ -53,10 +54,10 @@ def text_of(failure: BaseException) -> str:
 
 
 def judge(partition: Partition, item: Item, task: Task, failure: BaseException) -> bool:
-    """Charge a failed run; False when the handler is to be run again at once, True when the lane goes on without it."""
+    """Charge a failed run; return False if the handler must run again at once, True if the lane goes on without it."""
     for member in members(failure):
         if isinstance(member, StateDamaged):
-            raise member  # not the handler's doing
+            raise member  # damaged state is not the handler's fault
     context, active = partition.context, task.active
     context.counts.count_failure()
     facts = {"conversation": uuid_text(active.identity[:16]), "attempt": item.attempts + 1}
@@ -81,7 +82,7 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
 
 
 def give_up_on_failed(partition: Partition, item: Item, task: Task, failure: Exception) -> None:
-    """Apply the policy of a message around whose handler our own code failed; too many in a row turn the queue off."""
+    """Give up on a message during whose handling our own code failed, by its policy. Too many such failures in a row turn the queue off."""
     context, row = partition.context, partition.progress.row
     context.counts.count_failure()
     partition.progress.rolled_back()
@@ -97,7 +98,7 @@ def give_up_on_failed(partition: Partition, item: Item, task: Task, failure: Exc
 
 
 def give_up_on_killer(partition: Partition, item: Item, task: Task, died: ProcessDied) -> None:
-    """Give up on a message that processes died of, without calling its handler."""
+    """Give up on a message that killed processes, by its policy and without calling its handler."""
     partition.context.counts.count_failure()
     item.charge()
     log.error("giving up on %s without calling it: %s", task.handler.name, died)
@@ -105,13 +106,13 @@ def give_up_on_killer(partition: Partition, item: Item, task: Task, died: Proces
 
 
 def _is_braked(partition: Partition, item: Item, task: Task, failure: BaseException) -> bool:
-    """While the brake is on, and when this failure puts it on, a message waits as if it had not been tried."""
+    """Count a failure for the brake. If the brake is then on for the peer, let the message wait as if it had not been tried; return True."""
     context, peer = partition.context, task.active.endpoint.peer
     text = text_of(failure)
     count = context.brakes.failed(peer, task.active.identity, context.now)
     if count:
         log.error(
-            "%s: %d dialogs failed within a short time, the dialogs of %s go on one by one: %s",
+            "%s: %d dialogs failed within a short time, the messages of %s are tried one at a time: %s",
             context.name,
             count,
             peer,
@@ -125,7 +126,7 @@ def _is_braked(partition: Partition, item: Item, task: Task, failure: BaseExcept
 
 
 def succeeded(partition: Partition, item: Item, peer: str) -> None:
-    """Count a handler that succeeded; the brake is off for a peer whose tried message did."""
+    """Count a handler that succeeded. If its message was the one that the brake let through, turn the brake off for the peer."""
     context = partition.context
     if context.brakes.tries(item.park, peer):
         context.brakes.over(peer)
@@ -142,13 +143,13 @@ def _subject(item: Item, task: Task) -> Subject:
 
 
 def _what(item: Item, task: Task) -> str:
-    """Name what failed: the type of a message, else the handler."""
+    """Return the name of what failed: the type of a message, else the name of the handler."""
     message_type = item.envelope.message_type if isinstance(item, Arrival) else ""
     return message_type or task.handler.name
 
 
 def give_up(partition: Partition, item: Item, task: Task, failure: BaseException, decision: End) -> None:
-    """Apply the policy, and report it."""
+    """Apply the decision of a policy to a message that is given up on, and report it."""
     then = decision.then
     if item.park is not None:
         partition.parking.returned(item.park, parking.FAILED)
@@ -166,7 +167,7 @@ def give_up(partition: Partition, item: Item, task: Task, failure: BaseException
 
 
 def _hold(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
-    """Nothing is settled: the message waits as the head of its dialog, and its letter is open."""
+    """Hold the dialog: the failed message stays its head until an operator decides, and a dead letter marked as held shows its bytes."""
     if not parking.has_message(item, task.without):
         partition.parking.postpone(item, NEVER, text_of(failure))
         return
@@ -175,7 +176,7 @@ def _hold(partition: Partition, item: Item, task: Task, failure: BaseException) 
 
 
 def _disable_queue(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
-    """The message stays the head of its dialog, without a letter, and is tried again once the queue is on."""
+    """Turn the queue off. The message stays the head of its dialog, without a letter, and is tried again once the queue is on."""
     partition.parking.let_wait(item, task.without, rows.QUEUE_ON, text_of(failure))
     switch.turn_off(partition, switch.POLICY, _what(item, task), text_of(failure))
 

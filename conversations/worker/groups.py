@@ -1,10 +1,10 @@
-"""Conversation groups of a partition: who belongs to one, and its state.
+"""Conversation groups of a partition: their members and their state.
 
-A group has a row once there is something to remember: state that a handler wrote, or more than one dialog. A group that only has
-the conversation it is named after needs none: its name says it. The first member is the one that opened the group.
+A group without state needs no row if its only member is the conversation that it is named after: then its key names the member. Every other
+group has a row. The first member in a row is the endpoint that opened the group.
 
-A group's row stays in memory with its lane, so that handlers read it for nothing. A large one leaves memory as soon as its lane
-has nothing to do: groups in memory have a limit in number, and so they have one in bytes.
+A group's row stays in memory with its lane, so that handlers need not read it from the local copy. A large row leaves memory as soon as
+its lane has nothing to do. The number of groups in memory has a limit, and so their bytes have a limit as well.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from conversations.worker.outbox import Outbox
 from conversations.worker.work import Work
 
 LARGE = 4_096
-"""Bytes of a group's row up to which it stays in memory with its dialogs."""
+"""Largest size in bytes of a group's row that stays in memory while its lane has nothing to do."""
 
 
 class Groups:
@@ -34,14 +34,14 @@ class Groups:
         self._work = work
         self._endpoints = endpoints
         self._changed: set[Lane] = set()
-        """Lanes whose group's row is to be written."""
+        """Lanes whose group's row must be written."""
         self._large: set[Lane] = set()
-        """Lanes whose group takes much memory."""
+        """Lanes in memory whose group's row has more than ``LARGE`` bytes."""
 
     # -- rows -------------------------------------------------------------------------------------------------
 
     def of(self, lane: Lane) -> GroupRow:
-        """Return the row of a lane's group, an empty one when there is none."""
+        """Return the row of a lane's group; an empty ``GroupRow`` if the group has no row."""
         if lane.group is None:
             key = rows.group_key(*lane.name)
             row = self._outbox.read(key)
@@ -52,7 +52,7 @@ class Groups:
         return lane.group
 
     def save(self, lane: Lane) -> None:
-        """Write the group's row with the next transaction, once, whatever else changes in it until then."""
+        """Write the group's row with the next transaction. It is encoded once, with all changes until then."""
         group = self.of(lane)
         if not group.members:
             group.members.update(dict.fromkeys(self._implied(lane)))
@@ -60,12 +60,12 @@ class Groups:
 
     @property
     def is_changed(self) -> bool:
-        """The row of some group is to be written."""
+        """True if the row of at least one group must be written."""
         return bool(self._changed)
 
     @property
     def changed(self) -> frozenset[Lane]:
-        """Lanes whose group's row is to be written."""
+        """Lanes whose group's row must be written."""
         return frozenset(self._changed)
 
     def encode_changed(self) -> None:
@@ -81,12 +81,12 @@ class Groups:
             self._large.add(lane)
 
     def leave_memory(self, lane: Lane) -> None:
-        """Read the group's row again when it is needed, and drop its idle lane."""
+        """Drop an idle lane and its group's row from memory; the row is read again when needed."""
         lane.forget_group()
         self._forget_lane(lane)
 
     def forget_large(self) -> None:
-        """Let go of large groups whose lanes have nothing to do: they are read again when they are needed."""
+        """Drop large rows from memory if their lanes have nothing to do; they are read again when needed."""
         for lane in [lane for lane in self._large if not lane.items and lane.run is None]:
             if lane not in self._changed:
                 lane.forget_group()
@@ -110,11 +110,11 @@ class Groups:
         self.save(lane)
 
     def is_full(self, lane: Lane) -> bool:
-        """Say whether a group has as many dialogs as one row can remember."""
+        """Return True if a group has as many members as one row can hold."""
         return len(self.of(lane).members) >= GROUP_MEMBERS
 
     def leave(self, origin: str, key: str, own: bytes) -> None:
-        """Take a forgotten endpoint out of its group; the last one takes the group's state with it."""
+        """Remove an endpoint whose tombstone is deleted from its group. With the last member the group's row is deleted, and its state."""
         lane = self._work.lane(origin, key)
         group = self.of(lane)
         group.members.pop(own, None)
@@ -128,23 +128,23 @@ class Groups:
         self._forget_lane(lane)
 
     def members(self, active: Active) -> list[Active]:
-        """Endpoints of the group that are not closed, the one that opened it first."""
+        """Return the endpoints of the group that are not closed; the endpoint that opened the group comes first."""
         group = self.of(active.lane)
         names = list(group.members) or self._implied(active.lane) or [active.identity]
         found = [self._endpoints.find(rows.other_side(own), "", "") for own in names]
         return [member for member in found if member.exists and member.endpoint.state is not State.CLOSED]
 
     def opener(self, active: Active) -> Active:
-        """The endpoint that opened the group; the given one when that is forgotten."""
+        """Return the endpoint that opened the group; the given endpoint if that one is forgotten."""
         group = self.of(active.lane)
         names = list(group.members) or self._implied(active.lane)
         first = self._endpoints.find(rows.other_side(names[0]), "", "") if names else active
         return first if first.exists else active
 
     def _implied(self, lane: Lane) -> list[bytes]:
-        """The endpoint a group without a row consists of: that of the conversation it is named after.
+        """Return the member of a group without a row: the endpoint of the conversation that the group is named after, or no member.
 
-        The key of a group is chosen freely, so the endpoint of that conversation may be in another group.
+        The application may choose any key for a group. So the key may be no conversation id, or that conversation may be in another group.
         """
         origin, key = lane.name
         try:

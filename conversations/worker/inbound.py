@@ -1,33 +1,35 @@
-"""What an envelope does to its endpoint, and which handler that calls.
+"""The effect of an arriving envelope on its endpoint, and the handler to call for it.
 
-An envelope of the peer goes through four gates, in this order. Each may end its way:
+An envelope of the peer passes four checks, in this order. Each check may decide what happens to the envelope:
 
-1. **Was its number accepted before it waited?** Then the endpoint has it already, and only its handler is due.
-2. **Is there an endpoint?** Without one it is a stranger's (``strangers``): it begins a dialog, or comes too late, or is refused.
-3. **What does the endpoint say?** ``Endpoint.receive`` is a pure machine. It answers with one ``Reaction``:
+1. **Was its number accepted before the envelope had to wait?** Then the endpoint is up to date, and only the handler must be called.
+2. **Is there an endpoint?** If not, ``strangers`` decides: the envelope begins a dialog, or it is too late, or it is refused.
+3. **How does the endpoint react?** ``Endpoint.receive`` changes only the endpoint, and answers with one ``Reaction``:
 
    =========  =======================================================================================================
-   DELIVER    the next number: call its handler
-   HOLD       a number before it is missing: keep it as a held row
-   DUPLICATE  it took effect before: count it, and acknowledge it again
-   OVERFLOW   more are held than may be: the dialog breaks
-   END        the peer ended: call ``on_end``, then end this side
-   ERROR      the peer broke the dialog, or its broker did: call ``on_error``, then end this side
-   RESEND     the peer misses something that is not kept any more: the dialog breaks
+   DELIVER    it has the next number: call its handler
+   HOLD       an envelope before it is missing: keep it as a held row
+   DUPLICATE  it had taken effect before: count it, and acknowledge it again
+   OVERFLOW   too many envelopes are held: break the dialog
+   END        the peer ended the dialog: call ``on_end``, then end this side
+   ERROR      the peer, or its worker, broke the dialog: call ``on_error``, then end this side
+   RESEND     the peer asks for a message again, but sent messages are not kept: break the dialog
    DISCARD    this side is over: keep the bytes of a message as a dead letter
+   NOTHING    nothing to do: at most an acknowledgement has moved
    =========  =======================================================================================================
 
-4. **Does its dialog wait behind a failed message?** Then it goes behind it, whatever it is. Its number is accepted all the same: an
-   acknowledgement is a receipt. Only an END is accepted in its turn, as it would end the dialog in front of what waits.
+4. **Is its dialog parked behind a failed message?** Then a message is parked as well, behind the others. Its number is accepted all the same:
+   an acknowledgement is a receipt. An END with the next number is parked too, but that number is accepted only in its turn: accepted
+   earlier, it would end the dialog before the parked messages are handled.
 
-An END or an ERROR of the peer does not close this side: a handler may have something to say first. This side ends when that handler has
-finished, and at once where there is none. So ``Task.finish`` is called after the handler, by the run that called it.
+An END or an ERROR of the peer does not close this side at once: a handler may want to send something first. This side ends when that handler
+has finished, or at once if there is no handler. So the run that called the handler calls ``Task.finish`` after it.
 
-A **breach** is a message that the contract does not allow, or whose body is not what its type says. No handler is called and no attempt
-is charged: the bytes are kept, the peer is told with a system code, and this side hears of it as an error.
+A **breach** is a message that the contract does not allow, or whose body does not fit its type. No handler is called for it, and no attempt
+is counted. Its bytes become a dead letter, an ERROR with a system code goes to the peer, and ``on_error`` of this side is called.
 
-Deadlines are looked at here as well (``due``), because they end in the same tasks: a timer calls ``on_timer``, an expired lifetime calls
-``on_error``. Some only transmit: an acknowledgement that is owed, a question for what is missing.
+This module also carries out deadlines (``due``), because they lead to the same tasks. A timer calls ``on_timer``, an expired lifetime calls
+``on_error``. Some deadlines only transmit an envelope: an acknowledgement that is owed, or a RESEND that asks for missing messages.
 """
 
 from __future__ import annotations
@@ -49,14 +51,14 @@ from conversations.worker.records import encode_item
 from conversations.worker.task import Task
 
 TOO_MANY = "Too many messages wait behind one that failed."
-"""The peer's error text when its dialog has more behind a failed message than the limits allow."""
+"""Error text for the peer if more messages of the dialog are parked than the limits allow."""
 
 
 def receive(partition: Partition, item: Arrival) -> Task | None:
-    """Take an envelope in its turn: bring the endpoint up to date and say which handler to run, if any.
+    """Receive an envelope in its turn: bring the endpoint up to date, and return the task for its handler, if any.
 
-    The endpoint's row is to be written whatever it said: at least an acknowledgement has moved. An item that waited in a row comes here
-    a second time, with its number accepted; a dialog that ended meanwhile has nothing to deliver to, and the bytes are kept.
+    The endpoint's row must be written after every reaction, because at least an acknowledgement may have moved. An item that waited in a row
+    comes here a second time, with its number accepted. If the dialog has ended meanwhile, no handler is called, and the bytes are kept.
     """
     active, envelope = item.active, item.envelope
     parked = partition.parking.parks.get(active.identity) if partition.parking.parks and item.park is None else None
@@ -75,7 +77,7 @@ def receive(partition: Partition, item: Arrival) -> Task | None:
     endpoint = active.endpoint
     if parked is not None and envelope.kind is Kind.END and envelope.seq == endpoint.inbound.next:
         return _wait_behind(partition, item, parked)
-    # Held messages have limits in number and in bytes. Where the bytes are used up, the number that is held now is the limit.
+    # Held messages have a limit in number and one in bytes. If the bytes are used up, no further message may be held.
     acked = endpoint.acked
     limit = partition.context.settings.limits.held_messages
     if partition.waiting.held.bytes and _holds_enough(partition, active, envelope):
@@ -93,9 +95,9 @@ def receive(partition: Partition, item: Arrival) -> Task | None:
 
 
 def _wait_behind(partition: Partition, item: Arrival, parked: Park) -> Task | None:
-    """Park what arrived behind a failed message; a dialog with too many breaks.
+    """Park an envelope behind the failed message of its dialog. Break the dialog if too much is parked.
 
-    Nothing of it is lost by that: all that is parked becomes dead letters, and the peer is told how far it was accepted.
+    No message is lost if the dialog breaks. All parked messages become dead letters, and the peer learns the last accepted number.
     """
     active = item.active
     partition.parking.append(parked, item)
@@ -105,9 +107,9 @@ def _wait_behind(partition: Partition, item: Arrival, parked: Park) -> Task | No
 
 
 def too_much(partition: Partition, item: Item, task: Task) -> Task | None:
-    """Break a dialog whose message came to wait for the brake, where too much of such peers waits already.
+    """Break the dialog of a message that was just parked because of the brake, if too many bytes of braked peers are parked.
 
-    Other peers are handled meanwhile, so the queue's input cannot pause for this one.
+    While the messages of other peers are handled, the queue's input must not pause because of this peer.
     """
     parked = partition.parking.parks.get(task.active.identity)
     if parked is None or item.park is not None or task.codec is None or not partition.parking.is_full(parked):
@@ -116,7 +118,7 @@ def too_much(partition: Partition, item: Item, task: Task) -> Task | None:
 
 
 def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | None:
-    """Carry out the endpoint's reaction to an envelope that is not simply the next message."""
+    """Carry out every reaction of an endpoint except DELIVER; return the task for a handler, if any."""
     active = item.active
     endpoint = active.endpoint
     if item.envelope.skipped:
@@ -145,9 +147,9 @@ def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | No
 
 
 def _holds_enough(partition: Partition, active: Active, envelope: Envelope) -> bool:
-    """Say whether a message ahead of a gap is one too many: no more bytes may be held of its dialog, or in the partition.
+    """Return True if no more bytes may be held, either of this dialog or in the partition.
 
-    The message that closes the gap is never one too many.
+    Then a further message ahead of a gap breaks its dialog. The message that closes the gap never does, because it need not be held.
     """
     limits, held = partition.context.settings.limits, partition.waiting.held
     if active.endpoint.state not in (State.STARTED_INBOUND, State.CONVERSING) or envelope.kind > Kind.END:
@@ -156,9 +158,10 @@ def _holds_enough(partition: Partition, active: Active, envelope: Envelope) -> b
 
 
 def _overflow(partition: Partition, item: Arrival) -> Task | None:
-    """Too many are held: the dialog breaks, and the one too many is kept once, like the held ones.
+    """Break the dialog because too many messages are held. This message and the held ones become dead letters.
 
-    A number that is far ahead of all others is not believed, and not remembered: its bytes are kept as often as it comes.
+    Its number is remembered, so that a repetition is recognized and not kept again. A number that is far ahead of all others is not believed
+    and not remembered: its bytes are kept each time that it arrives.
     """
     active = item.active
     code = codes.NOT_CONVERSING
@@ -168,12 +171,12 @@ def _overflow(partition: Partition, item: Arrival) -> Task | None:
     outbound.fail(partition, active, code, "Too many messages arrived ahead of a missing one.")
     limit = partition.context.settings.limits.held_messages
     if item.envelope.seq - active.endpoint.inbound.next <= 2 * limit:
-        active.endpoint.inbound.late(item.envelope.seq, limit)  # after the peer was told what is accepted
+        active.endpoint.inbound.late(item.envelope.seq, limit)  # after ``fail`` told the peer which number is accepted
     return broken(partition, active)
 
 
 def _discard(partition: Partition, item: Arrival) -> None:
-    """Keep the bytes of a message that came after this side was over."""
+    """Keep the bytes of a message that came after this side was over, as a dead letter."""
     active = item.active
     if item.envelope.kind is Kind.MESSAGE:
         active.endpoint.gave_up_on()
@@ -184,13 +187,13 @@ def _discard(partition: Partition, item: Arrival) -> None:
 
 
 def deliver(partition: Partition, item: Arrival) -> Task | None:
-    """Say which handler takes a message whose number is accepted; a breach of the contract calls none.
+    """Return the task for an envelope whose number is accepted. A breach of the contract breaks the dialog instead.
 
-    The dialog may be over by now: a handler may have ended it since the endpoint accepted the number.
+    The dialog may be over by now: a handler may have ended it after the endpoint accepted the number.
     """
     active, envelope = item.active, item.envelope
     if active.endpoint.state is not State.CONVERSING and envelope.kind is Kind.MESSAGE:
-        # It was accepted while a handler ran that then ended the dialog.
+        # Its number was accepted while another handler ran, and that handler ended the dialog.
         _discard(partition, item)
         return None
     if envelope.kind is Kind.END:
@@ -210,9 +213,9 @@ def deliver(partition: Partition, item: Arrival) -> Task | None:
 
 
 def invalid(partition: Partition, item: Arrival, error: InvalidBody) -> Task | None:
-    """A body that does not fit its type is a breach: no attempt, its bytes kept, the field told to the sender.
+    """Break the dialog because of a message whose body does not fit its type. Keep its bytes, and tell the peer which field is wrong.
 
-    No handler sees it, and no policy is asked: it would be the same body at each attempt.
+    This is a breach: no handler is called, and no policy is asked, because every attempt would get the same body.
     """
     active = item.active
     code = breaches.of_body(initiator=active.endpoint.initiator)
@@ -221,7 +224,7 @@ def invalid(partition: Partition, item: Arrival, error: InvalidBody) -> Task | N
 
 
 def _ignored(partition: Partition, item: Arrival, codec: BodyCodec) -> Task | None:
-    """Settle a message that the service ignores by declaration; its body must fit its type all the same."""
+    """Settle a message that the service declares to ignore. Its body must fit its type all the same."""
     try:
         body = codec.decode(item.envelope.body)
     except InvalidBody as error:
@@ -231,10 +234,10 @@ def _ignored(partition: Partition, item: Arrival, codec: BodyCodec) -> Task | No
 
 
 def handled(partition: Partition, item: Arrival, body: object) -> None:
-    """A message is settled: tell a request that waits for it, which may end the dialog.
+    """Account for a message that was handled. Pass it to a client's request that waits for it, and end the dialog if that was the reply.
 
-    A request of a client in this process begins a dialog, waits for one reply and ends it. The end goes into the same transaction as the
-    reply's result; the client itself is told once that is committed.
+    A request of a client in this process begins a dialog, waits for one reply and ends the dialog. The END is in the same transaction as the
+    result of the reply's handler. The client gets the reply once that transaction is committed.
     """
     active = item.active
     partition.context.counts.count_handled()
@@ -252,9 +255,9 @@ def handled(partition: Partition, item: Arrival, body: object) -> None:
 
 
 def breach(partition: Partition, active: Active, code: Code, description: str = "") -> Task | None:
-    """Break the dialog on this side's initiative: the peer is told, then this side's ``on_error`` runs.
+    """Break the dialog from this side: send an ERROR to the peer, and return the task for ``on_error`` of this side.
 
-    The peer is told in the same transaction: its own ``on_error`` runs once that is committed, and not if it never is.
+    The ERROR is in this step's transaction. So the peer's ``on_error`` runs only if the transaction is committed.
     """
     outbound.fail(partition, active, code, description)
     return broken(partition, active)
@@ -264,9 +267,9 @@ def breach(partition: Partition, active: Active, code: Code, description: str = 
 
 
 def ended(partition: Partition, active: Active) -> Task | None:
-    """The peer ended: run ``on_end``, then end this side; without a handler end at once.
+    """Return the task for ``on_end`` after the peer's END; this side ends after it. Without that handler end this side at once.
 
-    Everything the peer said before its END was handled by then: the END has the number after them, and waits for its turn.
+    All earlier messages of the peer are settled by then, because the END has the number after them and waits for its turn.
     """
     handler = active.side.on_end
     if handler is None:
@@ -276,9 +279,9 @@ def ended(partition: Partition, active: Active) -> Task | None:
 
 
 def broken(partition: Partition, active: Active) -> Task | None:
-    """The dialog broke: run ``on_error``, then end this side; without a handler end at once.
+    """Return the task for ``on_error`` of a broken dialog; this side ends after it. Without that handler end this side at once.
 
-    An error does not wait for its turn: earlier messages of the peer may be missing for good. Held and parked messages become dead letters.
+    An ERROR does not wait for its turn, because earlier messages of the peer may never arrive. Held and parked messages become dead letters.
     """
     handler = active.side.on_error
     error = active.endpoint.error
@@ -295,10 +298,10 @@ def broken(partition: Partition, active: Active) -> Task | None:
 
 
 def due(partition: Partition, active: Active) -> list[Task]:
-    """Do what deadlines of an endpoint ask for; return the handlers to run.
+    """Carry out the passed deadlines of an endpoint; return the tasks for the handlers to run.
 
-    Several may have passed together, above all after a restart. Each is done in the order that the endpoint names them, and may make the
-    next one void: an expired lifetime ends a timer. So the tasks are asked once more at the end whether they are still due.
+    Several deadlines may have passed together, above all after a restart. They are carried out in the order in which the endpoint names them.
+    One of them may cancel another: an expired lifetime cancels a timer. So at the end each task is checked once more.
     """
     tasks: list[Task | None] = []
     if not active.exists:
@@ -330,15 +333,15 @@ def due(partition: Partition, active: Active) -> list[Task]:
 
 
 def _is_still_due(task: Task) -> bool:
-    """A deadline that passed together with another may be none any more: that one broke the dialog, or ended it."""
+    """Return True if a task must still run. Another deadline that passed at the same time may have broken or ended the dialog."""
     endpoint = task.active.endpoint
     return endpoint.firing if task.without == rows.TIMER else endpoint.state is State.ERROR
 
 
 def timer(active: Active) -> Task | None:
-    """Say which handler a timer that fired calls.
+    """Return the task for a timer that fired; without a handler the timer is over.
 
-    The row keeps the timer until its handler has finished, so that a crash calls the handler again.
+    The endpoint's row keeps the timer until the handler has finished. So after a crash the handler is called again.
     """
     handler = active.side.on_timer
     if handler is None:
@@ -348,13 +351,13 @@ def timer(active: Active) -> Task | None:
 
 
 def _fired(partition: Partition, active: Active) -> None:
-    """The timer's handler has finished: the timer is over, unless the handler set it anew."""
+    """End the timer whose handler has finished, unless the handler set it anew."""
     active.endpoint.fired()
     partition.touch(active)
 
 
 def _tell_acknowledged(partition: Partition, endpoint: Endpoint) -> None:
-    """Tell a client of this process that waits for it, once the step is committed."""
+    """Tell a client in this process, once the step is committed, that the peer has acknowledged its request."""
     watcher = partition.context.watchers.get(endpoint.conversation) if endpoint.initiator else None
     if watcher is not None:
         partition.outbox.notify(watcher.acknowledged)
