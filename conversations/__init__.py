@@ -101,7 +101,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """Keeps a public name that is also its module's (``local``, ``run``) the public thing, whichever is imported first."""
+    """This package as a module object. ``local`` and ``run`` stay the public functions when modules of these names are imported."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, ModuleType) and _HOME_OF.get(name) == name:

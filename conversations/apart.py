@@ -1,4 +1,4 @@
-"""Dialogs that a handler begins in groups of their own: the requests to each travel as one command of limited size."""
+"""Size limits for dialogs that a handler begins with ``related=False``. All requests of one such dialog travel as one command."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from conversations.protocol.admission import command_too_large
 from conversations.protocol.limits import COMMAND_BYTES
 
 AROUND = 2_000
-"""Bytes of a command besides its bodies: its key and the names of service and contract are included."""
+"""Bytes counted for a command in addition to the bodies. They cover its key and the names of service and contract."""
 
 Apart = dict[bytes, int]
-"""Bytes asked of each such dialog so far, by its identity."""
+"""Bytes that the command of each such dialog has so far, by the identity of the dialog."""
 
 
 def set_apart(apart: Apart | None, identity: bytes, related: bool) -> Apart | None:
-    """Add a dialog that was begun just now, unless it is related to its handler's."""
+    """Add a new dialog, unless it is in the group of the handler's dialog (``related``)."""
     return apart if related else {**(apart or {}), identity: AROUND}
 
 
 def take_room(apart: Apart | None, identity: bytes, size: int) -> None:
-    """Count a message that is to be sent on a dialog, if it is one of them.
+    """Count the bytes of a message, if its dialog is in ``apart``.
 
     Raises:
-        BodyTooLarge: together with earlier messages it does not fit one command (8459).
+        BodyTooLarge: the message and the earlier ones of its dialog do not fit into one command (8459).
     """
     if apart is None or identity not in apart:
         return
     total = apart[identity] + size
     if total > COMMAND_BYTES:
-        raise command_too_large("what a handler sends on a dialog that is not related to its own has", total)
+        raise command_too_large("the messages that a handler sends on a dialog begun with related=False have", total)
     apart[identity] = total

@@ -1,10 +1,10 @@
-"""How long to wait before the next attempt."""
+"""Waits between attempts, each twice as long as the one before."""
 
 from __future__ import annotations
 
 
 class Backoff:
-    """Seconds to wait that double from ``first`` to ``last`` while one attempt after the other fails."""
+    """A wait in seconds that doubles after each failed attempt, from ``first`` up to ``last``."""
 
     def __init__(self, first: float, last: float) -> None:
         self._first, self._last = first, last
@@ -16,5 +16,5 @@ class Backoff:
         return wait
 
     def over(self) -> None:
-        """An attempt went well: the next failure is a first one."""
+        """Start again with ``first``, because an attempt succeeded."""
         self._next = self._first

@@ -20,7 +20,7 @@ class BodyCodec(Protocol):
     """Encodes and decodes the bodies of one message type."""
 
     name: str
-    """Of the message type."""
+    """Name of the message type."""
     run: bytes
     """The encoded message type and content type of an envelope."""
     content_type: str
@@ -29,14 +29,14 @@ class BodyCodec(Protocol):
         """Encode a body.
 
         Raises:
-            InvalidBody: it is not what the message type says; names the field.
+            InvalidBody: the body does not fit the message type. The error names the field.
         """
 
     def decode(self, data: bytes) -> Any:
         """Decode a body.
 
         Raises:
-            InvalidBody: it is not what the message type says; names the field.
+            InvalidBody: the body does not fit the message type. The error names the field.
         """
 
 
@@ -89,16 +89,16 @@ class _TypedBody:
             raise InvalidBody(f"{self.name}: the body must be a {self._body.__name__}, not {type(body).__name__}")
         try:
             data: bytes = self._to_json(body, warnings=False)
-            # Models can be built or changed without validation; a body that is sent must be valid.
+            # Pydantic lets code build or change a model without validation, so the encoded body is validated here.
             self._validate(data)
-        except (Exception, Verdict) as error:  # serializers and validators of the application's own may raise anything
+        except (Exception, Verdict) as error:  # serializers and validators of the application may raise anything
             raise InvalidBody(f"{self.name}: {describe(error)}") from error
         return data
 
     def decode(self, data: bytes) -> Any:
         try:
             return self._validate(data)
-        except (Exception, Verdict) as error:  # a validator of the application's own may raise anything
+        except (Exception, Verdict) as error:  # a validator of the application may raise anything
             raise InvalidBody(f"{self.name}: {describe(error)}") from error
 
 
@@ -118,31 +118,32 @@ class _AvroBody:
         out = io.BytesIO()
         try:
             fastavro.schemaless_writer(out, self._schema, body, strict=True)
-            strict.check(self._schema, self._names, out.getvalue(), 0)  # an unreadable body is not sent
-        except (Exception, Verdict) as error:  # fastavro raises whatever the datum's own operations raise
+            strict.check(self._schema, self._names, out.getvalue(), 0)  # never send a body that the peer cannot decode
+        except (Exception, Verdict) as error:  # methods of the application's objects may raise anything
             raise InvalidBody(f"{self.name}: {error}") from error
         return out.getvalue()
 
     def decode(self, data: bytes) -> Any:
         source = io.BytesIO(data)
         try:
-            # fastavro believes lengths and depths, in C: a few bytes could ask for all memory, or overrun the stack.
+            # fastavro's C code does not check lengths and depths. A few bytes could make it take all memory or overrun
+            # the stack. So ``strict`` checks the bytes first.
             strict.check(self._schema, self._names, data, 0)
             return fastavro.schemaless_reader(source, self._schema, None)
-        except Exception as error:  # as above: any exception means the bytes are not of this schema
+        except Exception as error:  # any exception means that the bytes do not fit the schema
             raise InvalidBody(f"{self.name}: {type(error).__name__} {error}") from error
 
 
 def said(error: BaseException) -> str:
-    """Return the text of an exception; an exception without a readable text is named."""
+    """Return the text of an exception. If ``str`` of the exception fails, return a text that names its class."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - exceptions are the application's: their texts may raise anything
+    except Exception:  # noqa: BLE001 - ``__str__`` of an application's exception may raise anything
         return f"<{type(error).__name__}, whose text cannot be made>"
 
 
 def describe(error: BaseException) -> str:
-    """Name the faults of a body: the path of each field and the reason, without the values."""
+    """Return the faults of a body in one line: path of each field and reason. Values are left out."""
     if not isinstance(error, ValidationError):
         return said(error)
     parts = []
@@ -157,7 +158,7 @@ def codec_of(declared: MessageType) -> BodyCodec:
     """Return the codec of a message type.
 
     Raises:
-        DeclarationError: its body is neither a class Pydantic can handle, an Avro schema, "bytes" nor None.
+        DeclarationError: the declared body is not a class that Pydantic knows, an Avro schema, "bytes" or None.
     """
     body = declared.body
     if body == "bytes" or body is bytes:
@@ -168,7 +169,7 @@ def codec_of(declared: MessageType) -> BodyCodec:
         return _AvroBody(declared.name, body)
     try:
         return _TypedBody(declared.name, body)
-    except Exception as error:  # Pydantic raises several kinds for classes it has no schema for
+    except Exception as error:  # Pydantic raises several kinds of exceptions for a class without a schema
         raise DeclarationError(
             f"message type {declared.name!r}: {body!r} is not a body Pydantic knows: {error}"
         ) from error

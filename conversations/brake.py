@@ -1,4 +1,7 @@
-"""Counts the dialogs that failed lately: when so many fail at once, the messages are not to blame."""
+"""Counts of recent failures, by which a worker decides when to brake a peer.
+
+When many dialogs fail within a short time, the cause is rather the release of the service than single messages.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +13,34 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Failures:
-    """The dialogs that failed lately, by peer, and how many handlers succeeded beside them; times in microseconds."""
+    """Recently failed dialogs of each peer, and the number of handlers that succeeded in the same time. Times are microseconds."""
 
     PEERS = 1_000
-    """Peers remembered at most, for each of the two counts."""
+    """Most peers that are remembered with failures, and most peers that are remembered with successes."""
     DIALOGS = Brake.MOST_DIALOGS
-    """Dialogs of one peer remembered at most."""
+    """Most failed dialogs of one peer that are remembered."""
 
     def __init__(self, brake: Brake) -> None:
         self._brake = brake
         self._window = brake.window // _MICROSECOND
         self._failed: dict[str, dict[bytes, int]] = {}
-        """Peers by when one of their dialogs failed last, and those by when they did, longest ago first."""
+        """Time of the last failure of each dialog, by peer and dialog. Peers and dialogs that failed longest ago come first."""
         self._handled: dict[str, int] = {}
-        """Handlers that succeeded in this half of a window, and in the one before."""
+        """Handlers that succeeded in the present half of a window, by peer."""
         self._handled_before: dict[str, int] = {}
+        """Handlers that succeeded in the half before the present one, by peer."""
         self._turned_at = 0
 
     def __len__(self) -> int:
         return sum(map(len, self._failed.values()))
 
     def note(self, peer: str, dialog: bytes, now: int, braked: int = 0) -> int:
-        """Count a failure; return how many dialogs tell that not the peer's messages are to blame, 0 when too few.
+        """Count a failure. Return the number of failed dialogs if it is enough to brake the peer, else 0.
 
-        Of each other peer that fails as much, and of the ``braked`` ones, at most half as many count as are needed; of all of them so many
-        that the peer itself must have failed a little, too: the fault of others need not be its own.
+        A peer is only braked if failures are at least the ``share`` of its handlers. The number needed is ``dialogs`` of the settings.
+        Failed dialogs of other peers count too. Another peer counts if its failures also reach the ``share``, and then with at most half of
+        the number needed. Each of the ``braked`` peers counts as half of that number. The peer must have at least 5 % of the number itself,
+        and at least two if the number is more than one: a fault that only other peers have does not brake it.
         """
         self._turn(now)
         mine = self._failed.pop(peer, {})
@@ -76,11 +82,11 @@ class Failures:
             self._turned_at = now
 
     def clear(self, peer: str) -> None:
-        """Begin again with a peer."""
+        """Forget all failures and successes of a peer."""
         for table in (self._failed, self._handled, self._handled_before):
             table.pop(peer, None)
 
     def is_over(self, now: int) -> bool:
-        """Forget old failures; say whether none is left to compare successes with."""
+        """Forget failures older than the window. Return True if no failure is left, so that successes need not be counted."""
         self._turn(now)
         return not self._failed

@@ -14,16 +14,16 @@ from conversations.logs import handling
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One run of one handler; the last argument is its dialog."""
+    """One run of one handler. The last of its arguments is the dialog."""
 
     handler: Handler
     arguments: tuple[Any, ...]
 
     def over(self) -> None:
-        """Whatever is asked for on its dialog from now on raises: it returned, or its results are refused."""
+        """Make each later request on the dialog raise. Called when the handler has returned, or when its results are refused."""
         dialog = self.arguments[-1]
         if isinstance(dialog, Dialog):
-            dialog._draft.close()  # noqa: SLF001 - a handler must not be able to
+            dialog._draft.close()  # noqa: SLF001 - private, because a handler must not close its own draft
 
 
 def invoke(call: Call) -> BaseException | None:
@@ -33,7 +33,7 @@ def invoke(call: Call) -> BaseException | None:
         result = call.handler.function(*call.arguments)
         if result is not None and _promises(result):
             return _not_run(call, result)
-    except BaseException as error:  # noqa: BLE001 - a handler may raise anything; it is judged by the owner
+    except BaseException as error:  # noqa: BLE001 - a handler may raise anything; the worker decides what follows
         return error
     finally:
         handling(None)
@@ -45,11 +45,11 @@ def _promises(result: object) -> bool:
 
 
 def _not_run(call: Call, result: object) -> TypeError:
-    """Say that a handler only made a coroutine or generator, of which nothing was run."""
+    """Return the error of a handler that returned a coroutine or generator: its code did not run."""
     if iscoroutine(result):
-        result.close()  # or Python warns that nobody awaited it
+        result.close()  # otherwise Python warns that the coroutine was never awaited
     return TypeError(
-        f"handler {call.handler.name} returned {type(result).__name__}, which nobody runs: write it as `async def`, without yield"
+        f"handler {call.handler.name} returned {type(result).__name__}, which is never run: write it as `async def`, without yield"
     )
 
 
@@ -60,7 +60,7 @@ async def invoke_async(call: Call) -> BaseException | None:
         result = await call.handler.function(*call.arguments)
         if result is not None and _promises(result):
             return _not_run(call, result)
-    except BaseException as error:  # noqa: BLE001 - a handler may raise anything; it is judged by the owner
+    except BaseException as error:  # noqa: BLE001 - a handler may raise anything; the worker decides what follows
         return error
     finally:
         handling(None)

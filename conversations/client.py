@@ -1,8 +1,8 @@
 """Speaking for a service from outside its handlers: web handlers, scripts, tests.
 
-A client appends commands to its own service's commands topic; the owner of the dialog numbers and transmits what they
-ask for. Every write is a block, ``with`` or ``async with``. The verbs only note requests; the end of the block writes
-them. A block that ends with an exception writes nothing.
+A client appends commands to the commands topic of its own service. The worker that owns the dialog carries them out: it
+numbers the messages and transmits them. Every write is a block, ``with`` or ``async with``. The verbs only note requests.
+The end of the block writes them all as one command. A block that ends with an exception writes nothing.
 """
 
 from __future__ import annotations
@@ -75,16 +75,16 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
 
     @property
     def id(self) -> str:
-        """Names the dialog for ``Client.dialog``, in this process or another: its conversation id, and its group if named."""
+        """Id for ``Client.dialog``, valid in every process: the conversation id, and the group's key if the group was named."""
         return handle(self._conversation, self._key)
 
     def send(self, body: object, /, *, type: str | None = None, key: str | None = None) -> None:  # noqa: A002 - the field's own word
         """Note a message to send.
 
         Args:
-            body: as the message type demands.
-            type: name of the message type, where the body's class does not tell.
-            key: makes a repetition of this block harmless for a day: the block takes effect once per dialog and key.
+            body: the body: a model, a mapping for an Avro schema, bytes, or None, as the message type demands.
+            type: name of the message type. Needed if several message types have the body's class.
+            key: idempotency key. Blocks with the same key on the same dialog take effect once, for the period ``command_life``.
 
         Raises:
             DialogEnded, NotInContract, WrongDirection, InvalidBody, BodyTooLarge: nothing will be written.
@@ -118,17 +118,18 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         """Note that this side ends.
 
         Raises:
-            DialogEnded: it was ended in this block already (8427).
+            DialogEnded: an earlier request of this block ended the dialog (8427).
         """
         self._check_open(codes.END_REFUSED)
         self._ended = True
         self._operations.append(End())
 
     def end_with_error(self, code: int, description: str) -> None:
-        """Note that this side ends with an error; messages noted in this block are dropped.
+        """Note that this side ends with an error. The messages that this block has noted are dropped.
 
         Raises:
-            DialogEnded: as ``end``. LocalError: no positive code, or no description.
+            DialogEnded: as ``end``.
+            LocalError: the code is not positive (8419), or the description is missing (8422).
         """
         self._check_open(codes.END_REFUSED)
         check_error(code, description)
@@ -137,7 +138,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         self._operations.append(EndWithError(code, sendable(description, DESCRIPTION_LIMIT)))
 
     def set_timer(self, after: timedelta) -> None:
-        """Note that the dialog's timer is set; the time runs from when the owner takes the command."""
+        """Note that the dialog's timer is set. The time begins when the owner of the dialog carries out the command."""
         self._check_open(codes.TIMER_REFUSED)
         self._operations.append(SetTimer(later(0, micros(after, "a timer"))))
 
@@ -163,7 +164,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
             return None
         if len(operations) > OPERATIONS:
             raise BodyTooLarge(
-                f"the block asks for {len(operations)} things; at most {OPERATIONS} take effect together (8459)"
+                f"the block makes {len(operations)} requests; at most {OPERATIONS} fit into one command (8459)"
             )
         command = Command(
             secrets.token_bytes(16), self._conversation, True, self._key, self._idempotency_key,
@@ -171,7 +172,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         )  # fmt: skip
         value = encode_command(command)
         if len(value) > COMMAND_BYTES:
-            raise command_too_large("the block asks for", len(value))
+            raise command_too_large("the requests of the block have", len(value))
         return self._client.sink().append_async(self._key.encode(), value)
 
     def __enter__(self) -> Self:
@@ -184,8 +185,8 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         """Write the requests of the block and wait until Kafka has them.
 
         Raises:
-            NotAccepted: Kafka did not confirm it in time.
-            BodyTooLarge: all of it together does not fit one record (8459); nothing was written.
+            NotAccepted: Kafka did not confirm the command in time.
+            BodyTooLarge: the requests do not fit into one command (8459). Nothing was written.
         """
         self._inside = False
         if kind is not None:
@@ -221,13 +222,13 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
 
 
 class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Client"]):
-    """Speaks for one service. Making one does no I/O; thread-safe; may be made before a fork.
+    """Speaks for one service. It is thread-safe. Making a client does no I/O, so it may be made before a fork.
 
     Args:
-        service: the service, or its name; with the object, messages to existing dialogs are checked here.
+        service: the service, or its name. To send on dialogs that this client did not begin, it needs the object.
         kafka: the cluster.
         timeout: how long a block waits for Kafka's confirmation.
-        periods: the same as of the namespace's workers.
+        periods: must be those of the namespace's workers.
     """
 
     def __init__(
@@ -249,21 +250,21 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
 
     @property
     def address(self) -> str:
-        """Tells clusters and namespaces apart."""
+        """Bootstrap address and namespace; the key by which the client finds a worker in its process."""
         return f"{self._kafka.bootstrap}/{self._kafka.namespace}"
 
     def sink(self) -> CommandSink:
-        """Connect on first use."""
+        """Return the connection for commands; connect on first use."""
         sink = self._sinks.get(self.service_name)
         if sink is None:
             from conversations.kafka.commands import CommandProducer
 
-            # setdefault is one step: of two threads that come first, both get the same.
+            # ``setdefault`` is atomic: two threads that connect at the same time use the same connection.
             sink = self._sinks.setdefault(self.service_name, CommandProducer(self._kafka, self.service_name))
         return sink
 
     def contracts(self) -> list[Contract]:
-        """Contracts this client may speak under."""
+        """Return the contracts that the service initiates; if they are unknown, those of dialogs begun by this client."""
         declared = list(self._service.initiates.values()) if self._service is not None else []
         return declared or list(self._used.values())
 
@@ -272,7 +273,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Close the connection; blocks have waited for their writes already."""
+        """Close the connection. Each block has already waited for its own write."""
         self.close()
 
     async def __aenter__(self) -> Self:
@@ -290,7 +291,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
 
     @staticmethod
     def new_id() -> str:
-        """Draw a conversation id (UUIDv7), for instance before a form is served: beginning with it twice begins once."""
+        """Draw a conversation id (UUIDv7), for instance before a form is served. Beginning twice with one id begins one dialog."""
         return str(_draw())
 
     def begin_dialog(
@@ -301,13 +302,13 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         Args:
             to: name of the other service.
             contract: the contract; the service must initiate it.
-            id: a UUIDv7; beginning with it again has no second effect.
-            group: key of the conversation group; by default the dialog's own.
-            lifetime: instead of the contract's.
+            id: a UUIDv7 from ``new_id``; by default a new one. Beginning again with the same id has no further effect.
+            group: key of the conversation group; by default the dialog gets a group of its own.
+            lifetime: used instead of the contract's lifetime.
 
         Raises:
             UnknownContract: the service does not initiate the contract (8425).
-            LocalError: the id is not a UUIDv7, the lifetime not positive, or a name or key not usable.
+            LocalError: the id is not a UUIDv7, the lifetime is not positive, or ``to`` or ``group`` is not a valid name or key.
         """
         check_service(to)
         if group is not None:
@@ -324,10 +325,10 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         return dialog
 
     def dialog(self, id: str) -> ClientDialog:  # noqa: A002 - the word users know
-        """Speak on a dialog begun before, by its ``id``.
+        """Return an existing dialog, as a block, by the ``id`` of its ``ClientDialog``.
 
         Raises:
-            LocalError: it is not the id of a dialog (8426).
+            LocalError: ``id`` is not the id of a dialog (8426).
         """
         conversation, key = read_handle(id)
         check_key(key)
@@ -348,23 +349,23 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
     def request(
         self, to: str, contract: Contract, body: object, *, reply: type[Any] | tuple[type[Any], ...], timeout: timedelta
     ) -> Pending[Any]:
-        """Begin a dialog with one message and wait for one answer; the dialog ends with it.
+        """Begin a dialog with one message, and return its pending answer. The dialog ends when the answer arrives.
 
         Args:
             to: name of the other service.
             contract: the contract.
             body: the message.
-            reply: class of the answer, or several.
+            reply: class of the answer, or a tuple of classes.
             timeout: how long ``result()`` or ``await`` waits.
 
         Raises:
             NoWorkerHere: no worker of this client's service runs in this process.
-            LocalError: as ``begin_dialog`` and ``send``; a reply type is not in the contract.
+            LocalError: as ``begin_dialog`` and ``send``; or the target may not send a type of ``reply``.
         """
         host = find(self.address, self.service_name)
         if host is None:
             raise NoWorkerHere(
-                f"the reply to {self.service_name!r} arrives at its worker, and none runs in this process: "
+                f"the reply to {self.service_name!r} arrives at its worker, and no worker of it runs in this process: "
                 "use local(...), or begin_dialog and a handler"
             )
         classes = reply if isinstance(reply, tuple) else (reply,)
@@ -375,7 +376,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             )
         lifetime = max(micros(timeout, "timeout"), self._periods.request_lifetime)
         dialog = self.begin_dialog(to, contract, id=_draw_for(host), lifetime=timedelta(microseconds=lifetime))
-        dialog.__enter__()  # left by Pending, which waits for more than Kafka's confirmation
+        dialog.__enter__()  # never left: Pending writes the block, and waits for the answer
         dialog.send(body)
         pending: Pending[Any] = Pending(dialog.id, dialog._append, names, timeout, host, to)  # noqa: SLF001 - same module
         pending.start()
@@ -387,7 +388,7 @@ def _draw() -> UUID:
 
 
 def _draw_for(host: Host) -> str:
-    """Draw an id whose replies arrive at this process."""
+    """Draw a conversation id whose partition the worker in this process owns, so that the replies arrive here."""
     for _ in range(_DRAWS):
         drawn = str(_draw())
         if host.owns(drawn.encode()):
@@ -406,7 +407,7 @@ def _checked(text: str) -> UUID:
         ) from None
     if found.version != 7:
         raise LocalError(
-            f"{text!r} is not a UUIDv7: use Client.new_id(), so that its age can be read off",
+            f"{text!r} is not a UUIDv7, which has the time at which it was made: use Client.new_id()",
             code=codes.HANDLE_NOT_FOUND,
         )
     return found

@@ -1,7 +1,7 @@
 """Every setting of the product: its name, unit, default, least value and meaning, in frozen groups. Every default is safe.
 
-``docs/settings.md`` is made from here, and the settings file and the options of the command line take their names from here.
-A length of more than ten seconds that stands elsewhere in the code needs a reason: ``tests/periods`` finds it.
+``docs/settings.md`` is generated from this module. The settings file and the command line use the names of this module.
+Any other duration of more than ten seconds in the code needs a reason. ``tests/periods`` finds durations without a reason.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ class Unit(StrEnum):
     """The unit of a setting."""
 
     TIME = "time"
-    """A ``timedelta``; in periods whole microseconds, as all times of the protocol."""
+    """A ``timedelta``; in ``Periods`` whole microseconds, like all times of the protocol."""
     BYTES = "bytes"
     NUMBER = "number"
     SHARE = "share"
     """A part of one, from 0 to 1."""
     SWITCH = "switch"
-    """A group of settings that is on, or None."""
+    """A group of settings, or None for off."""
 
 
 def _setting(default: Any, unit: Unit, meaning: str, *, least: int = 1, end: str = "", never: bool = False) -> Any:
     """Declare a setting.
 
-    ``least`` is its least value, 0 or 1; ``end`` what follows when its time is over; ``never`` says that it may be None.
+    ``least`` is its least value, 0 or 1. ``end`` tells what happens when its time is over. ``never`` is True if it may be None.
     """
     told = {"unit": unit, "meaning": meaning, "least": least, "end": end, "never": never}
     return field(default=default, metadata=told)
@@ -56,14 +56,14 @@ def _check_least(group: Any) -> None:
 
 @dataclass(frozen=True)
 class Kafka:
-    """How to reach a Kafka cluster; making one does no I/O."""
+    """Address and settings of a Kafka cluster. Making this object does no I/O."""
 
     bootstrap: str
-    """``host:port[,host:port...]`` of some brokers."""
+    """Addresses of some brokers: ``host:port[,host:port...]``."""
     namespace: str = field(default=DEFAULT_NAMESPACE, kw_only=True)
     """First part of every topic name."""
     settings: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
-    """Further librdkafka settings, passed through: TLS, SASL, OAUTHBEARER, timeouts. No part of ``repr``: there are passwords."""
+    """More librdkafka settings, passed on unchanged: TLS, SASL, OAUTHBEARER, timeouts. ``repr`` leaves them out: they may be secret."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class Limits:
     """Bounds on everything that could grow.
 
     Raises:
-        ValueError: one is not positive, or bodies are larger than a record of the queue may be.
+        ValueError: a limit is not positive, or ``body_bytes`` is more than a record of the queue can have.
     """
 
     body_bytes: int = _setting(900_000, Unit.BYTES, f"Largest body of one message; at most {BODY_BYTES:,}.")
@@ -81,44 +81,44 @@ class Limits:
     held_bytes: int = _setting(
         64_000_000,
         Unit.BYTES,
-        "Bytes of held messages per partition. At the limit, the dialog of the next held message breaks.",
+        "Bytes of held messages per partition. At the limit, the dialog of the next message that would be held breaks.",
     )
     delayed_bytes: int = _setting(
         256_000_000,
         Unit.BYTES,
-        "Bytes per partition that wait for a destination that takes no records. At the limit, handlers that would add to them wait too.",
+        "Bytes of delayed messages per partition. At the limit, a handler that sends to a destination that takes no records is run again later.",
     )
     dialog_bytes: int = _setting(
         16_000_000,
         Unit.BYTES,
-        "Held bytes of one dialog, and delayed bytes of one dialog. The end of the dialog puts so much into one transaction.",
+        "Most held bytes of one dialog, and most delayed bytes of one dialog. When the dialog ends, they all go into one transaction.",
     )
     step_bytes: int = _setting(
         32_000_000,
         Unit.BYTES,
-        "Bytes that a step reads, and bytes that it writes, before it takes on nothing more. "
-        "A transaction may have both, and what the last item adds.",
+        "Bytes that a step reads, and bytes that it writes, before it starts no further work. "
+        "A transaction may be as large as both together, plus the records of the last item.",
     )
     waiting_bytes: int = _setting(
         64_000_000,
         Unit.BYTES,
-        "Bytes of waiting rows per partition. At the limit, the partition reads its queue no further.",
+        "Bytes of waiting rows per partition. At the limit, the partition stops reading its queue until half of them are gone.",
     )
     parked_messages: int = _setting(
-        10_000, Unit.NUMBER, "Messages of a dialog that wait behind a failed message. A dialog with more breaks."
+        10_000, Unit.NUMBER, "Messages of a dialog that may wait behind a failed message. A dialog with more breaks."
     )
     parked_bytes: int = _setting(
         64_000_000,
         Unit.BYTES,
         "Bytes per partition that wait behind failed messages. At the limit, the dialog of the next such message breaks. "
-        "As many bytes may also wait for the brake while messages of other peers are handled. "
-        "When other messages that wait for their queue reach the limit, the partition reads its queue no further.",
+        "The same limit holds, separately, for bytes that wait for the brake while messages of other peers are handled. "
+        "When all other bytes that wait for the brake or for their queue to be on reach the limit, the partition stops reading its queue.",
     )
     cached_endpoints: int = _setting(
         50_000,
         Unit.NUMBER,
-        "Endpoints that a worker keeps decoded in memory; its partitions share them. One takes about 3 KB with its lane, "
-        "and up to 4 KB of its group's state. Larger groups are read from the local copy when they are needed.",
+        "Endpoints that a worker keeps decoded in memory, for all its partitions together. An endpoint takes about 3 KB with its lane, "
+        "and up to 4 KB for the state of its group. Larger state is read from the local copy each time it is needed.",
     )
 
     def __post_init__(self) -> None:
@@ -126,41 +126,42 @@ class Limits:
         _check_least(self)
         if self.body_bytes > BODY_BYTES:
             raise ValueError(
-                f"body_bytes is at most {BODY_BYTES}: with what surrounds it a message must fit its topics"
+                f"body_bytes is at most {BODY_BYTES}: the body and the rest of the envelope must fit into one record"
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Brake:
-    """How many different dialogs of a peer may fail in a while before a worker slows down to one of its messages at a time.
+    """When a worker brakes a peer: after how many failed dialogs, and how often it then tries one of the peer's messages.
 
-    A release that fails on every message would otherwise give up on all of them. While the brake is on for a peer nothing of it is
-    given up on and no attempt counts: its messages wait in their order, one of them is tried every ``probe``, and the first that
-    succeeds ends it. Peers whose messages are handled go on as ever. When several peers fail, what fails of the others counts for
-    each, of every other peer at most half of ``dialogs``: one alone brakes nobody else, and all of them nobody who has not failed at least
-    twice.
+    Without the brake, a release that fails on every message would give up on every message. While the brake is on for a peer, no
+    attempt counts, and none of its messages is given up on. The messages wait in their order, and one of them is tried every
+    ``probe``. The first that succeeds turns the brake off. The messages of other peers are handled as before.
+
+    When several peers fail, failed dialogs of the others count for a peer too, from each other peer at most half of ``dialogs``. So one
+    failing peer alone does not brake the others. The failures of others do not brake a peer that has fewer than two failed dialogs.
 
     Raises:
-        DeclarationError: a number or a time that is not positive, a share above 1, or more dialogs than are remembered.
+        DeclarationError: a number or a time is not positive, the share is above 1, or ``dialogs`` is above ``MOST_DIALOGS``.
     """
 
     MOST_DIALOGS: ClassVar[int] = 10_000
-    """Failed dialogs of a peer that a worker remembers."""
+    """Most failed dialogs of a peer that a worker remembers."""
 
     dialogs: int = _setting(
         100,
         Unit.NUMBER,
-        f"Different dialogs of a peer that must have failed within the window; at most {MOST_DIALOGS:,}.",
+        f"Number of different failed dialogs within the window that turns the brake on for a peer; at most {MOST_DIALOGS:,}.",
     )
     share: float = _setting(
         0.5,
         Unit.SHARE,
-        "The part that failures must be of all handlers of the peer in the window. With 0 the number of dialogs alone counts.",
+        "Least share of the peer's handlers in the window that must have failed. With 0 only the number of dialogs counts.",
         least=0,
     )
     window: timedelta = _setting(timedelta(seconds=60), Unit.TIME, "How long a failure counts.")
     probe: timedelta = _setting(
-        timedelta(seconds=1), Unit.TIME, "From one try to the next while the brake is on for a peer."
+        timedelta(seconds=1), Unit.TIME, "Time between two messages of a peer that are tried while its brake is on."
     )
 
     def __post_init__(self) -> None:
@@ -171,19 +172,19 @@ class Brake:
             raise DeclarationError("a brake: window and probe are more than zero")
 
     def scaled(self, factor: float) -> Brake:
-        """Return the same with times that are shorter by a factor."""
+        """Return a copy whose times are divided by ``factor``."""
         return replace(self, window=self.window / factor, probe=self.probe / factor)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Periods:
-    """Every period of the product that is longer than ten seconds, in microseconds; the defaults are safe together.
+    """Every period of the product that is longer than ten seconds, in microseconds. The defaults are safe together.
 
-    They belong to a namespace: its workers, clients and topics have the same. ``Periods.scaled`` shortens all of them in one
-    proportion, so that weeks can be lived through in a test.
+    Periods belong to a namespace: all its workers, clients and topics must have the same periods. ``Periods.scaled`` divides
+    all periods by one factor, so that a test can cover weeks.
 
     Raises:
-        ValueError: one is not positive, or two of them contradict each other.
+        ValueError: a period is not positive, or two of them contradict each other.
     """
 
     lifetime: int = _period(
@@ -194,93 +195,103 @@ class Periods:
     )
     start_within: int = _period(
         1 * HOUR,
-        "Log time within which a first message begins the peer's endpoint. A dialog that lives shorter has its lifetime for it.",
+        "Log time after its transmission within which a first message can begin the peer's endpoint. A shorter lifetime of the dialog shortens it.",
         "the message is refused",
     )
     clock_ahead: int = _period(
         1 * DAY,
-        "How far the end of a first message's time may be ahead of the log time of its record.",
-        "the record is set aside, because its tombstone would have to be kept for ever",
+        "A first message says until when it may begin its dialog. This is how far that time may be after the log time of its record.",
+        "a record with a later time is set aside, because its tombstone would have to be kept as long",
     )
     grace: int = _period(
         10 * MINUTE,
-        "Log time that a tombstone stays after the last message that could begin its dialog again.",
+        "Log time that a tombstone stays after the time when a message could last begin its dialog again.",
         "the tombstone is deleted",
     )
     tick_after: int = _period(
-        1 * HOUR, "How long a queue is idle while tombstones wait for log time to pass.", "the worker asks for a tick"
+        1 * HOUR,
+        "How long a queue may be idle while tombstones wait for log time to pass.",
+        "the worker writes a tick, by which log time passes",
     )
     command_life: int = _period(
         1 * DAY,
-        "Log time for which a worker knows that a command took effect; also how old, or how far ahead, a command may be.",
+        "Log time for which a worker remembers that a command took effect; also the most that a command may be old, or ahead in time.",
         "the row of the command is deleted; an older command is refused",
     )
     spoken_known: int = _period(
         23 * HOUR,
-        "Age up to which the Spark job `speak` writes a row again: `command_life` less the time on the way.",
+        "Age up to which the Spark job `speak` writes a row again: `command_life` minus the time that the command needs to arrive.",
         "the row is refused",
     )
     spoken_ahead: int = _period(
-        10 * MINUTE, "How far the time of a row of `speak` may be ahead of the job's clock.", "the row is refused"
+        10 * MINUTE,
+        "How far the time of a row of the Spark job `speak` may be ahead of the job's clock.",
+        "the row is refused",
     )
     letter_life: int = _period(
         90 * DAY,
         "How long a letter is open; also the retention of dead-letter topics.",
-        "the row of the letter is deleted, and the letter",
+        "the row of the letter and the letter are deleted",
     )
-    inbox_kept: int = _period(7 * DAY, "Retention of queues and commands.", "the record is deleted, read or not")
-    retries_kept: int = _period(7 * DAY, "Retention of retry topics, which only show.", "the record is deleted")
-    events_kept: int = _period(30 * DAY, "Retention of the events.", "the event is deleted")
-    metrics_kept: int = _period(30 * DAY, "Retention of the metrics.", "the row is deleted")
+    inbox_kept: int = _period(
+        7 * DAY, "Retention of queue topics and commands topics.", "the record is deleted, whether it was read or not"
+    )
+    retries_kept: int = _period(
+        7 * DAY, "Retention of retry topics. Operators read them; workers do not.", "the record is deleted"
+    )
+    events_kept: int = _period(30 * DAY, "Retention of the events topic.", "the event is deleted")
+    metrics_kept: int = _period(30 * DAY, "Retention of the metrics topic.", "the row is deleted")
     state_segment: int = _period(
         10 * MINUTE, "`segment.ms` of state topics.", "the segment is closed, and can be compacted"
     )
     deletes_kept: int = _period(
         1 * DAY,
-        "`delete.retention.ms` of state topics. A local copy is trusted for half of it.",
-        "the mark of a deleted row goes; an older copy is thrown away and built anew",
+        "`delete.retention.ms` of state topics. A local copy is trusted for half of this time.",
+        "Kafka drops the null record of a deleted row; an older local copy is thrown away and restored from its topic",
     )
     blocked_first: int = _period(
         4 * SECOND,
-        "First pause of a destination that takes no records. Each pause is twice the one before, up to `blocked_last`.",
+        "First pause before a destination that takes no records is tried again. Each pause is twice the one before, up to `blocked_last`.",
         "the destination is tried again",
     )
     blocked_last: int = _period(
-        64 * SECOND, "Longest pause of a destination that takes no records.", "the destination is tried again"
+        64 * SECOND,
+        "Longest pause before a destination that takes no records is tried again.",
+        "the destination is tried again",
     )
     refused_after: int = _period(
         1 * HOUR,
-        "How long an envelope waits for the right to write to its destination.",
-        "its dialog breaks (-8494), and its bytes become dead letters",
+        "How long an envelope waits while the worker has no right to write to its destination.",
+        "its dialog breaks (-8494), and the bytes of its envelopes become dead letters",
     )
     stale_after: int = _period(
         10 * MINUTE,
-        "How long a partition is restored again while Kafka's answers lack committed rows.",
-        "the partition is set aside: acknowledged records are lost, or somebody put old records there",
+        "How long a worker repeats the restore of a partition while Kafka's answers lack committed rows.",
+        "the partition is set aside: either Kafka lost acknowledged records, or old records were put back",
     )
     step: int = _period(
         1 * MINUTE,
-        "Width of the intervals by which far deadlines are kept in memory.",
-        "the deadlines of the interval after the next are put in exact order, and rows whose time has come are forgotten",
+        "Length of the intervals in which far deadlines are kept in memory.",
+        "the deadlines of the interval after the next are put in exact order, and rows whose time has come are deleted",
     )
     topics_looked_at: int = _period(
         30 * SECOND,
-        "Time between two looks of a worker at its own topics.",
-        "the worker asks whether its topics are the same",
+        "Time between two checks of a worker's own topics.",
+        "the worker asks Kafka whether its topics are still the same",
     )
     unreachable_after: int = _period(
         20 * SECOND,
-        "How long Kafka may leave a worker's questions unanswered.",
-        "the worker is not ready and goes on trying; the health page says what it tries",
+        "How long Kafka may leave a worker's calls unanswered.",
+        "the worker counts as not ready and keeps trying; the health page shows the unanswered call",
     )
     archive_stale: int = _period(
         1 * DAY,
-        "Age after which files of an unfinished write of the archive belong to nobody.",
+        "Age after which files of an unfinished write of the archive are no longer needed.",
         "the next compaction deletes them",
     )
 
     def __post_init__(self) -> None:
-        """Refuse periods that are wrong together: a record may not be gone before the last that still depends on it."""
+        """Refuse periods that contradict each other. A record must outlive everything that depends on it."""
         _check_least(self)
         for shorter, longer in _ORDER:
             least = sum(getattr(self, name) for name in shorter)
@@ -290,10 +301,10 @@ class Periods:
             raise ValueError("blocked_last must not be less than blocked_first")
 
     def scaled(self, factor: float) -> Self:
-        """Return periods that are all shorter by one factor.
+        """Return a copy with all periods divided by ``factor``.
 
         Raises:
-            ValueError: one would be shorter than a millisecond, which Kafka counts in; or the factor is not positive.
+            ValueError: the factor is not positive, or a period would be shorter than Kafka's unit, a millisecond.
         """
         if not factor > 0:
             raise ValueError(f"periods are divided by a positive number, not {factor}")
@@ -317,7 +328,7 @@ _ORDER = (
     (("state_segment",), "deletes_kept"),
     (("grace",), "deletes_kept"),
 )
-"""What must be longer than what, in one proportion or not."""
+"""Pairs of periods: the second must be longer than the sum of the first ones."""
 
 _BRAKE = Brake()
 _LIMITS = Limits()
@@ -326,20 +337,20 @@ _PERIODS = Periods()
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerSettings:
-    """How a worker works.
+    """Settings of a worker.
 
     Raises:
         ValueError: a number or a time is less than its least value.
     """
 
     concurrency: int = _setting(
-        16, Unit.NUMBER, "Handlers that may run at the same time. Handlers that never wait use one thread in any case."
+        16, Unit.NUMBER, "Most handlers that run at the same time. Handlers that never wait share one thread anyway."
     )
-    batch: int = _setting(5_000, Unit.NUMBER, "Records that a step reads at most.")
+    batch: int = _setting(5_000, Unit.NUMBER, "Most records that a step reads.")
     step: timedelta = _setting(
         timedelta(seconds=1),
         Unit.TIME,
-        "How long a step works before it takes on nothing more. The rest follows in the next step.",
+        "How long a step works before it starts no further work. The rest follows in the next step.",
         least=0,
     )
     patience: timedelta = _setting(
@@ -351,44 +362,45 @@ class WorkerSettings:
     revocation: timedelta = _setting(
         timedelta(seconds=5),
         Unit.TIME,
-        "How long a partition that moves away, or a worker that stops, waits for running handlers.",
+        "How long running handlers may take to finish when their partition moves to another worker or their worker stops.",
         least=0,
     )
     clock_off: timedelta = _setting(
         timedelta(seconds=10),
         Unit.TIME,
-        "How far the machine's clock may be off the log's before the worker warns. The worker goes by the log's clock in any case.",
+        "Most difference between the machine's clock and the log's time without a warning. The worker always uses the log's time.",
         least=0,
     )
     deaths: int = _setting(
         3,
         Unit.NUMBER,
-        "Deaths of the process, while the handler of a message ran and nothing else was suspect, before the message is given up on.",
+        "Number of process deaths, with this message's handler running and nothing else suspect, after which the message is given up on.",
     )
     rollbacks: int | None = _setting(
         5,
         Unit.NUMBER,
-        "Steps in a row that fail in the code around a handler before the queue of the partition goes off; `never` (in code None): it stays on.",
+        "Number of steps in a row that fail in this library's code around a handler, after which the queue of the partition goes off. "
+        "With `never` (in code None) it stays on.",
         never=True,
     )
     brake: Brake | None = _setting(
         _BRAKE,
         Unit.SWITCH,
-        "Whether a peer whose dialogs fail by the hundred is slowed down: `on` or `off` (in code None).",
+        "The brake, which slows down a peer when very many of its dialogs fail: `on` or `off` (in code None).",
         least=0,
     )
     limits: Limits = _LIMITS
     periods: Periods = _PERIODS
-    """The periods of all workers, clients and topics of the namespace."""
+    """Periods of the namespace, the same for all its workers, clients and topics."""
     slot: str | None = None
-    """Names this worker across restarts, so that a restart ends the transaction its predecessor left open."""
+    """Name of this worker, the same after a restart. A restarted worker aborts the open transaction of the one before."""
 
     def __post_init__(self) -> None:
-        """Refuse values that a worker could not work with."""
+        """Refuse values below their least value."""
         _check_least(self)
 
     def scaled(self, factor: float) -> WorkerSettings:
-        """Return the same with all periods shorter by a factor, and the brake's times; handlers get no less time.
+        """Return a copy with all periods and the brake's times divided by ``factor``. The time limits of handlers stay.
 
         Raises:
             ValueError: as ``Periods.scaled``.

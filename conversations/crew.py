@@ -1,4 +1,4 @@
-"""Workers in threads of this process: made for a Kafka, started together, stopped together."""
+"""Workers in threads of this process, which are started and stopped together."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def kafka_worker(
     state_directory: Path | None = None,
     loop: asyncio.AbstractEventLoop | None = None,
 ) -> Worker:
-    """Make a worker of a service on Kafka; nothing is connected before it runs.
+    """Make a worker of a service on Kafka. It connects when it runs.
 
     Args:
-        service: checked for completeness.
+        service: the service; it is checked for missing handlers.
         kafka: the cluster.
-        settings: ``slot`` names the worker across restarts.
-        state_directory: where local copies of state live, of this worker alone; without it they are in memory.
-        loop: where ``async def`` handlers run; by default on one of the worker's own.
+        settings: the worker's settings; ``slot`` names the worker across restarts.
+        state_directory: directory for the local copies of this worker alone; without it they are in memory.
+        loop: event loop for ``async def`` handlers; by default the worker makes its own.
 
     Raises:
-        DeclarationError: the service has no handler for something that it may receive.
+        DeclarationError: the service has no handler for a message type that it may receive.
     """
     from conversations.kafka.connection import KafkaConnection
 
@@ -61,11 +61,13 @@ def _stores(directory: Path | None, periods: Periods) -> Stores:
 
 
 class Crew:
-    """A thread per worker. The first that fails stops all; ``wait`` raises its error.
+    """Runs each worker in a thread. When one fails, ``await_end`` returns.
+
+    The end of the crew's ``with`` block stops all workers, and raises the error of the first that failed.
 
     Args:
-        workers: of one process.
-        kafka: tells clusters and namespaces apart for the clients of this process.
+        workers: all workers of this process.
+        kafka: the cluster and namespace; clients in this process find the workers by them.
     """
 
     def __init__(self, workers: Sequence[Worker], kafka: Kafka) -> None:
@@ -91,7 +93,7 @@ class Crew:
                 presence.abort(error)
         finally:
             self._over.set()
-            worker.ready.set()  # nobody need wait any more
+            worker.ready.set()  # ends ``await_ready``, which then raises the failure
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -110,7 +112,7 @@ class Crew:
             self.raise_failure()
 
     def stop(self) -> None:
-        """Ask all to end; may be called from any thread and from signal handlers."""
+        """Ask all workers to stop. May be called from any thread and from signal handlers."""
         for worker in self._workers:
             worker.stop()
 
@@ -118,7 +120,8 @@ class Crew:
         """Wait until every worker has an open partition.
 
         Raises:
-            ConversationError: it took longer than ``seconds``. Whatever a worker failed with.
+            ConversationError: a worker was not ready within ``seconds``.
+            BaseException: the error of a worker that failed.
         """
         for worker in self._workers:
             if not worker.ready.wait(seconds):
@@ -126,7 +129,7 @@ class Crew:
         self.raise_failure()
 
     def await_end(self) -> None:
-        """Wait until a worker has ended: all were told to end, or one failed. The end of the block raises its failure."""
+        """Wait until a worker has ended, because of ``stop`` or a failure. The end of the ``with`` block raises the failure."""
         self._over.wait()
 
     def raise_failure(self) -> None:

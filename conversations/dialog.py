@@ -1,7 +1,7 @@
-"""The objects that a handler holds: the dialog, its group, facts about the message. A draft keeps all its requests.
+"""The objects that a handler gets: the dialog, its group, and facts about the message. A draft keeps the handler's requests.
 
-Nothing leaves a draft before the handler has returned: when it raises, the draft is thrown away, which undoes the
-message (the savepoint of Service Broker's poison-message procedure). Wrong requests raise at once.
+The requests of a draft take effect only when the handler has returned. When the handler raises, the draft is thrown away, and
+nothing has happened. (Service Broker's sample for poison messages uses a savepoint for this.) Wrong requests raise at once.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from conversations.protocol.states import OPEN_STATES, TRANSITIONS, State, check
 from conversations.protocol.times import later, moment
 
 CLOGGED = timedelta(seconds=64)
-"""After which a handler is called again whose message found no room before its destination."""
+"""Time after which a handler is called again that could not send, because too many bytes wait for its destination."""
 S = TypeVar("S", default=dict[str, Any])
 
 
 class Party(Protocol):
-    """An endpoint as the owner of its partition holds it."""
+    """An endpoint in the memory of the worker that owns its partition."""
 
     identity: bytes
 
     @property
     def endpoint(self) -> Endpoint:
-        """The machine; not to be moved before the draft is applied."""
+        """The protocol's state of the endpoint. It must not change before the draft is applied."""
 
     @property
     def side(self) -> Side:
@@ -46,45 +46,48 @@ class Party(Protocol):
 
 
 Ask: TypeAlias = tuple[Party, Verb, int]
-"""One request of a handler: of which endpoint, what, and when, which only durations count from. A plain tuple, as each send makes one."""
+"""One request of a handler: endpoint, verb, and the time of the request, from which durations count.
+
+A plain tuple because each send makes one, and a tuple is fast to make.
+"""
 
 
 class Room(Protocol):
-    """The partition, as a draft needs it."""
+    """The part of a partition that a draft uses."""
 
     body_limit: int
     delayed: dict[bytes, int]
-    """Not empty when something waits for a destination that takes none."""
+    """Delayed bytes by endpoint; empty if nothing waits for a destination that takes no records."""
 
     def is_clogged(self, party: Party) -> bool:
-        """Say whether so much waits for the party's destination that no more is taken until that takes some."""
+        """Return True if the delayed bytes for the party's destination are at their limit, so that handlers cannot send to it."""
 
     @property
     def now(self) -> int:
-        """Time of the step, microseconds since the epoch."""
+        """Time of the step in microseconds since the epoch."""
 
     @property
     def lifetime(self) -> int:
-        """Of dialogs whose contract names none, microseconds."""
+        """Lifetime in microseconds of dialogs whose contract names no lifetime."""
 
     def new_party(self, opener: Party, to: str, contract: Contract, expires_at: int, related: bool) -> Party:
-        """Make the initiator endpoint of a new dialog; it is not known to anybody before the draft is applied."""
+        """Make the initiator endpoint of a new dialog. The partition knows it only when the draft is applied."""
 
     def members(self, party: Party) -> list[Party]:
-        """Endpoints of the party's group that are not closed, the one that opened the group first."""
+        """Return the endpoints of the party's group that are not closed. The endpoint that opened the group comes first."""
 
     def opener(self, party: Party) -> Party:
-        """The endpoint that opened the group."""
+        """Return the endpoint that opened the group."""
 
     def load_state(self, party: Party) -> Any:
-        """Decode the state of the party's group afresh."""
+        """Decode the state of the party's group into a new object."""
 
     def initiates(self, contract: Contract) -> bool:
-        """Say whether the service declares that it begins dialogs under this contract."""
+        """Return True if the service declares that it begins dialogs under this contract."""
 
 
 _GATE = Lock()
-"""Between a request and the end of its handler: the request is part of the draft, or it raises."""
+"""Lock for noting a request and for closing a draft. A request of another thread is either in the draft, or it raises."""
 
 
 class Draft:
@@ -102,26 +105,28 @@ class Draft:
         self.apart: Apart | None = None
 
     def close(self) -> None:
-        """The handler's run is over: each later request raises."""
+        """Make each later request raise, because the handler's run is over."""
         with _GATE:
             self._over = True
 
     def check_open(self) -> None:
-        """Raise when the handler's run is over.
+        """Raise if the handler's run is over.
 
         Raises:
-            HandlerOver: nothing that is asked for would take effect.
+            HandlerOver: the run is over, so the request would be lost.
         """
         if self._over:
             raise HandlerOver(
-                "the handler this dialog was given to is over: it returned, failed, or passed its time limit, and what is "
-                "asked for now would be lost. Ask before the handler returns, and wait in it for the threads and tasks "
-                "that use its dialog; for later use dialog.set_timer(), or dialog.id with Client.dialog() where this "
+                "the handler of this dialog object is over: it returned, failed, or passed its time limit. Requests made "
+                "now would be lost. Make them before the handler returns, and let it wait for its threads and tasks that "
+                "use the dialog. For later requests use dialog.set_timer(), or Client.dialog() with dialog.id if this "
                 "service began the dialog"
             )
 
     def ask(self, party: Party, verb: Verb, at: int = 0) -> None:
-        """Note one request, made ``at`` this time if it has a duration; an error drops the messages of its dialog that were noted before.
+        """Note one request. ``at`` is the time from which its duration counts, if it has a duration.
+
+        An ``EndWithError`` drops the messages that were noted before on its dialog.
 
         Raises:
             HandlerOver: the handler's run is over.
@@ -133,15 +138,15 @@ class Draft:
             self.asks.append((party, verb, at))
 
     def state_of(self, party: Party) -> State:
-        """Return the state the endpoint will have once the draft is applied."""
+        """Return the state that the endpoint will have when the requests so far are applied."""
         state = party.endpoint.state
         return state if self._states is None else self._states.get(party.identity, state)
 
     def move(self, party: Party, verb: type[Verb]) -> None:
-        """Check a verb against the state so far, and remember the new state.
+        """Check a verb against the endpoint's state in this draft, and remember the new state.
 
         Raises:
-            DialogEnded: the state does not allow it.
+            DialogEnded: the state does not allow the verb.
             HandlerOver: the handler's run is over.
         """
         self.check_open()
@@ -155,7 +160,7 @@ class Draft:
 
     @property
     def state(self) -> Any:
-        """The group's state; decoded on first use."""
+        """State of the group; decoded on first use."""
         self.check_open()
         if not self.has_state:
             self._state = self.room.load_state(self.party)
@@ -170,7 +175,7 @@ class Draft:
 
     @property
     def outcome(self) -> Any:
-        """The new state of the group, also once the run is over."""
+        """New state of the group; can be read after the run is over, too."""
         return self._state
 
 
@@ -184,7 +189,7 @@ class MessageInfo:
         self._envelope = envelope
         self._edited = edited
         self.attempt = attempt
-        """1 for the first run of the handler, one more after each failure."""
+        """Number of this run: 1 for the first run of the handler, one more after each failure."""
 
     @property
     def _received(self) -> Envelope:
@@ -194,9 +199,9 @@ class MessageInfo:
 
     @property
     def id(self) -> str:
-        """The same for every delivery of this message: an idempotency key for effects outside Kafka.
+        """Id of the message, the same in each run of its handler. Use it as idempotency key for effects outside Kafka.
 
-        A message that an operator has edited is another one: its id is the old one and the command that edited it.
+        An edited message has a new id: the old id, a colon, and the id of the operator's command.
         """
         endpoint = self._draft.party.endpoint
         side = "t" if endpoint.initiator else "i"
@@ -215,23 +220,23 @@ class MessageInfo:
 
     @property
     def sent_at(self) -> datetime:
-        """When its sender's owner transmitted it."""
+        """Time at which the sender's worker transmitted the message."""
         return moment(self._received.sent_at)
 
     @property
     def expires_at(self) -> datetime:
-        """End of the dialog's lifetime; the end of time when it is unlimited."""
+        """End of the dialog's lifetime; ``datetime.max`` in UTC if the lifetime is unlimited."""
         expires_at = self._draft.party.endpoint.expires_at
         return datetime.max.replace(tzinfo=UTC) if expires_at >= NEVER else moment(expires_at)
 
     @property
     def from_service(self) -> str:
-        """The peer service."""
+        """Name of the peer service."""
         return self._draft.party.endpoint.peer
 
 
 class Dialog(Generic[S]):
-    """One dialog, as the handler of a message on one of its group's dialogs sees it."""
+    """One dialog, for use in a handler. It is the handler's own dialog or another dialog of the same group."""
 
     __slots__ = ("_draft", "_edited", "_envelope", "_party", "attempt")
 
@@ -274,7 +279,7 @@ class Dialog(Generic[S]):
 
     @property
     def group(self) -> Group[S]:
-        """The conversation group: the lock this handler holds, and the state under it."""
+        """The conversation group. No other handler of the group runs now, so this handler may change its state."""
         return Group(self._draft, self._party)
 
     @property
@@ -283,21 +288,24 @@ class Dialog(Generic[S]):
         return MessageInfo(self._draft, self._envelope, self.attempt, self._edited)
 
     def now(self) -> datetime:
-        """Return the time this step began; use it instead of the machine's clock where retries must agree."""
+        """Return the log time at which this step began. Use it instead of the machine's clock, which may be wrong."""
         return moment(self._draft.room.now)
 
     def send(self, body: object, /, *, type: str | None = None) -> None:  # noqa: A002 - the field's own word
         """Send a message to the peer once this handler has returned.
 
         Args:
-            body: as the message type demands: a model, a mapping for an Avro schema, bytes, or None.
-            type: name of the message type, where the body's class does not tell.
+            body: the body: a model, a mapping for an Avro schema, bytes, or None, as the message type demands.
+            type: name of the message type. Needed if several message types have the body's class.
 
         Raises:
             DialogEnded: the dialog is over (8429).
-            HandlerOver: the handler this dialog was given to is over; so with every other verb.
-            NotInContract, WrongDirection: the contract does not let this side send it (8431, 8432, 8434).
-            InvalidBody: the body is not valid (9615); BodyTooLarge: it is larger than a message may be (8459).
+            HandlerOver: the handler of this dialog object is over. All other verbs raise it too.
+            NotInContract: the contract does not know the message type (8431).
+            WrongDirection: only the other side may send the message type (8432, 8434).
+            InvalidBody: the body is not valid (9615).
+            BodyTooLarge: the body is larger than a message may be (8459).
+            RetryLater: too many bytes wait for the destination. Let it pass: the handler is called again later.
         """
         draft, party = self._draft, self._party
         draft.check_open()
@@ -313,27 +321,27 @@ class Dialog(Generic[S]):
         draft.ask(party, Send(codec.name, codec.content_type, data))
 
     def end(self) -> None:
-        """End this side: the peer is told after everything sent before; cancels the timer.
+        """End this side, and cancel the timer. The peer learns it after all messages sent before.
 
         Raises:
-            DialogEnded: it is over already (8427).
+            DialogEnded: this side is over already (8427).
         """
         self._draft.move(self._party, End)
         self._draft.ask(self._party, End())
 
     def end_with_error(self, code: int, description: str) -> None:
-        """End this side with an error: what this handler meant to send on the dialog is dropped, the peer is told.
+        """End this side with an error, which the peer gets. Messages that this handler has sent on the dialog are dropped.
 
         Raises:
-            DialogEnded: it is over already (8427).
-            LocalError: the code is not positive, or there is no description (8419, 8422).
+            DialogEnded: this side is over already (8427).
+            LocalError: the code is not positive (8419), or the description is missing (8422).
         """
         admission.check_error(code, description)
         self._draft.move(self._party, EndWithError)
         self._draft.ask(self._party, EndWithError(code, sendable(description, DESCRIPTION_LIMIT)))
 
     def set_timer(self, after: timedelta) -> None:
-        """Call ``on_timer`` after this time; a dialog has one timer, setting it again moves it.
+        """Have ``on_timer`` called after this time. A dialog has one timer; setting it again moves it.
 
         Raises:
             DialogEnded: the dialog is over (8458).
@@ -345,14 +353,14 @@ class Dialog(Generic[S]):
         self._draft.ask(self._party, SetTimer(later(now, admission.micros(after, "a timer")) - now), now)
 
     def cancel_timer(self) -> None:
-        """Cancel the timer; harmless without one."""
+        """Cancel the timer, if it is set."""
         self._draft.check_open()
         if self._draft.state_of(self._party) is not State.CLOSED:
             self._draft.ask(self._party, SetTimer(-1))
 
 
 class Group(Generic[S]):
-    """A conversation group: dialogs of one service handled one at a time, with shared state."""
+    """A conversation group: dialogs of one service with shared state. One handler at a time runs for all of them."""
 
     __slots__ = ("_draft", "_party")
 
@@ -362,12 +370,12 @@ class Group(Generic[S]):
 
     @property
     def key(self) -> str:
-        """Key of the group; by default the id of the conversation that opened it."""
+        """Key of the group; by default the id of the conversation that opened the group."""
         return self._party.endpoint.key
 
     @property
     def state(self) -> S:
-        """State of the group; its value at the return of the handler is committed with everything else."""
+        """State of the group. Its value when the handler returns is committed with the handler's other effects."""
         state: S = self._draft.state
         return state
 
@@ -381,7 +389,7 @@ class Group(Generic[S]):
         return Dialog(self._draft, self._draft.room.opener(self._party))
 
     def dialogs(self, contract: Contract | None = None) -> Sequence[Dialog[S]]:
-        """Return the group's dialogs that are not over, the one that opened it first, those begun just now last."""
+        """Return the group's dialogs that are not over: first the one that opened the group, last those that this handler began."""
         draft = self._draft
         apart = draft.apart or {}
         begun = [it for it, verb, _ in draft.asks if isinstance(verb, Begin) and it.identity not in apart]
@@ -400,12 +408,12 @@ class Group(Generic[S]):
         Args:
             to: name of the service.
             contract: one of the contracts this service initiates.
-            lifetime: instead of the contract's.
-            related: False begins it in a group of its own, which may be owned by another worker.
+            lifetime: used instead of the contract's lifetime.
+            related: False begins the dialog in a new group, which another worker may own.
 
         Raises:
             UnknownContract: the service does not declare that it initiates this contract (8425).
-            LocalError: the lifetime is not positive (8411), no service can have this name (8490), the group is full.
+            LocalError: the lifetime is not positive (8411), ``to`` is not a valid name (8490), or the group is full.
         """
         self._draft.check_open()
         room = self._draft.room
@@ -421,7 +429,7 @@ class Group(Generic[S]):
         return Dialog(self._draft, party)
 
     def end_with_error(self, code: int, description: str) -> None:
-        """End every dialog of the group that is not over with an error.
+        """End with an error every dialog of the group that is not over.
 
         Raises:
             LocalError: as ``Dialog.end_with_error``.
@@ -432,4 +440,4 @@ class Group(Generic[S]):
             try:
                 dialog.end_with_error(code, description)
             except DialogEnded:
-                continue  # ended here, its END not acknowledged yet
+                continue  # this side has ended already, and its END is not acknowledged yet

@@ -5,34 +5,34 @@ ConversationError             has a code of Service Broker's error table
  │   ├─ DialogEnded           8429 (or 8427, 8458): the dialog's state does not allow the verb
  │   ├─ NotInContract         8431: the contract does not know the message type
  │   ├─ WrongDirection        8432, 8434: the other side sends this message type
- │   ├─ InvalidBody           9615: the body is not what its message type says
- │   ├─ BodyTooLarge          8459
+ │   ├─ InvalidBody           9615: the body does not fit its message type
+ │   ├─ BodyTooLarge          8459: the body, or the requests of one command, have too many bytes
  │   ├─ UnknownContract       8425: the service does not declare the contract
  │   └─ NoWorkerHere          a request needs a worker of its service in this process
- ├─ PeerError                 the other side, or the broker on its behalf, ended the dialog with an error
- ├─ NotAccepted               Kafka did not confirm a client's write; the same block again is harmless
- └─ RequestTimeout            no reply in time; says whether the peer had the request
+ ├─ PeerError                 the other side, or this library, ended the dialog with an error
+ ├─ NotAccepted               Kafka refused or did not confirm a client's write; running its block again with the same id is harmless
+ └─ RequestTimeout            no reply in time; tells whether the peer has acknowledged the request
 DeclarationError              a service's declaration is incomplete or contradicts itself or the catalog
-StateUpgradeError             stored group state is of another version and no upgrade function fits
-LogError                      Kafka failed for good
+StateUpgradeError             stored group state has another version, and it cannot be upgraded
+LogError                      Kafka, its settings or the local state failed; trying again helps only with some subclasses
  ├─ KafkaUnreachable          no broker answered
- │   ├─ KafkaNotReady         one answered: not just now
- │   ├─ StaleAnswer           one answered that does not know the newest records
- │   └─ LoginRefused          brokers answer, and do not accept user and password
- ├─ Fenced                    another member owns a partition now
- ├─ Interrupted               aborted for a passing reason
+ │   ├─ KafkaNotReady         a broker answered that the cluster is not ready
+ │   ├─ StaleAnswer           a broker answered that does not know the newest records
+ │   └─ LoginRefused          brokers refuse the login
+ ├─ Fenced                    another member of the group owns a partition now
+ ├─ Interrupted               the transaction was aborted for a passing reason
  ├─ InDoubt                   the outcome of a commit is unknown
- │   └─ CutOff                there are records that this connection does not get
- ├─ DestinationFailed         a topic refuses records, all or one
- └─ InputLost                 an input position can no longer be read
-     └─ StateDamaged          a row of a partition's state cannot be understood
-        └─ CopyDamaged        only the local copy of it is damaged
-TimeLimitExceeded            a handler ran longer than it may; a TimeoutError
-ProcessDied                  every process died that ran the handler
-Verdict                      what a handler says of its message, and no Exception
- ├─ RetryLater                 not now, and this was no failed attempt
- └─ GiveUp                     do not try it again
-UndecodableRecord            bytes of a topic are not a record of a schema we know
+ │   └─ CutOff                this connection does not get some of its records
+ ├─ DestinationFailed         a topic refuses all records, or one record
+ └─ InputLost                 an input cannot be read on from its position
+     └─ StateDamaged          a row of a partition's state cannot be decoded
+        └─ CopyDamaged        only the local copy of a partition's state is damaged
+TimeLimitExceeded            a handler ran longer than its time limit; a TimeoutError
+ProcessDied                  every process that ran the handler died
+Verdict                      a handler's decision about its message; a BaseException, but no Exception
+ ├─ RetryLater                 try the message again later; the run is no failed attempt
+ └─ GiveUp                     do not try the message again
+UndecodableRecord            bytes of a topic are not a record of a known schema
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from typing import NamedTuple
 
 
 class ConversationError(Exception):
-    """Something about a conversation went wrong; ``code`` is Service Broker's number for it."""
+    """An error about a conversation. ``code`` is Service Broker's number of the error, 0 if it has no number."""
 
     code: int = 0
 
@@ -64,7 +64,7 @@ class DialogEnded(LocalError):
 
 
 class HandlerOver(LocalError):
-    """The handler this dialog was given to has returned, failed, or passed its time limit: nothing can be asked for any more."""
+    """The handler of this dialog object has returned, failed, or passed its time limit. It can make no more requests."""
 
 
 class NotInContract(LocalError):
@@ -102,7 +102,7 @@ class NoWorkerHere(LocalError):
 
 
 class PeerError(ConversationError):
-    """The other side ended the dialog with an error: positive codes are its own, negative ones the broker's."""
+    """The dialog ended with an error: positive codes are the peer application's, negative codes are this library's."""
 
     def __init__(self, code: int, description: str) -> None:
         super().__init__(f"{code}: {description}", code=code)
@@ -110,7 +110,7 @@ class PeerError(ConversationError):
 
 
 class NotAccepted(ConversationError):
-    """Kafka did not confirm the write in time; running the same block again with the same id is harmless."""
+    """Kafka refused the write or did not confirm it in time. Running the same block again with the same id is harmless."""
 
 
 class RequestTimeout(ConversationError):
@@ -132,11 +132,11 @@ class DeclarationError(Exception):
 
 
 class StateUpgradeError(Exception):
-    """Stored group state is of another version than the code and no upgrade function leads to it."""
+    """Stored group state has another version than the code, and it cannot be upgraded to the code's version."""
 
 
 class LogError(Exception):
-    """Kafka failed in a way that this process cannot mend by trying again."""
+    """Kafka, its settings or the local state failed. Only some subclasses are errors that go away by trying again."""
 
 
 class KafkaUnreachable(LogError):
@@ -148,7 +148,7 @@ class KafkaUnreachable(LogError):
 
 
 class KafkaNotReady(KafkaUnreachable):
-    """A broker answered that the cluster cannot do it just now, as while leaders change: ask again, however long."""
+    """A broker answered that the cluster is not ready, for example because leaders change. Ask again until it is ready."""
 
     def __init__(self, bootstrap: str, why: str, question: str = "Are enough of its brokers up?") -> None:
         LogError.__init__(self, f"Kafka at {bootstrap} answers, and is not ready: {why}. {question}")
@@ -156,7 +156,7 @@ class KafkaNotReady(KafkaUnreachable):
 
 
 class StaleAnswer(KafkaUnreachable):
-    """A broker answered that does not know the newest records: it was cut off. Ask again, over new connections."""
+    """A broker answered that was cut off from the others, so it lacks the newest records. Ask again over new connections."""
 
     def __init__(self, why: str) -> None:
         LogError.__init__(self, why)
@@ -164,7 +164,7 @@ class StaleAnswer(KafkaUnreachable):
 
 
 class LoginRefused(KafkaUnreachable):
-    """Brokers do not accept the login; the message has their answer."""
+    """Brokers refuse the login; the message has their answer."""
 
     def __init__(self, bootstrap: str, why: str) -> None:
         LogError.__init__(
@@ -183,15 +183,15 @@ class Interrupted(LogError):
 
 
 class InDoubt(LogError):
-    """Nobody knows whether the transaction took effect: memory must be rebuilt from the topics."""
+    """It is unknown whether the transaction took effect, so memory must be rebuilt from the topics."""
 
 
 class CutOff(InDoubt):
-    """Some records do not reach this connection, and it may miss more: another connection must be made."""
+    """This connection did not get some of its records and may miss more. A new connection is needed."""
 
 
 class RefusedRecord(NamedTuple):
-    """One record that its topic will never take."""
+    """One record that its topic will never accept."""
 
     topic: str
     why: str
@@ -199,12 +199,12 @@ class RefusedRecord(NamedTuple):
 
 
 class DestinationFailed(LogError):
-    """Some topics refuse records, or one record is refused by its topic; the transaction was aborted.
+    """Some topics accept no records now, or some topics refuse single records. The transaction was aborted.
 
     Args:
-        topics: that take nothing now, and why.
-        forbidden: the topics among them that this process may not write to.
-        records: that are refused whatever else is committed, by their place in what was to be appended.
+        topics: topics that accept no records now, with the reason.
+        forbidden: those of ``topics`` that this process has no right to write to.
+        records: records that their topics will never accept, by index in the list of records to append.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class DestinationFailed(LogError):
 
 
 class InputLost(LogError):
-    """An input of a partition cannot be read on from where it stopped."""
+    """An input of a partition cannot be read on from the position of the partition."""
 
     def __init__(self, partition: int, why: str) -> None:
         super().__init__(f"partition {partition}: {why}")
@@ -231,14 +231,14 @@ class InputLost(LogError):
 
 
 class StateDamaged(InputLost):
-    """A row of a partition's state cannot be understood: a human must look before anything is written to it."""
+    """A row of a partition's state cannot be decoded. Nothing may be written to the partition before a human has looked at it."""
 
     of_a_copy = False
-    """Whether only a local copy is damaged, which can be made anew."""
+    """True if only a local copy is damaged, which can be restored from its topic."""
 
 
 class CopyDamaged(StateDamaged):
-    """A local copy of a partition's state is not as it was written: it is thrown away, and the topic copied again."""
+    """A local copy of a partition's state differs from what was written. It is thrown away and restored from its topic."""
 
     of_a_copy = True
 
@@ -248,15 +248,17 @@ class TimeLimitExceeded(TimeoutError):
 
 
 class ProcessDied(RuntimeError):
-    """The failure of a message when every process that ran its handler died."""
+    """The failure of a message that is given up on because every process that ran its handler died."""
 
 
 class Verdict(BaseException):
-    """A handler's decision about its message; its effects are undone. No ``Exception``: ``except Exception`` lets it pass."""
+    """A handler's decision about its message; its effects are undone. It is no ``Exception``, so ``except Exception`` lets it pass."""
 
 
 class RetryLater(Verdict):
-    """Raised by a handler: not now. Its message waits, its dialog with it, and is tried again; this is no failed attempt.
+    """Raised by a handler that cannot handle its message now. Message and dialog wait, and the handler runs again later.
+
+    The run does not count as a failed attempt.
 
     Args:
         after: how long to wait.
@@ -264,7 +266,7 @@ class RetryLater(Verdict):
 
     Raises:
         TypeError: ``after`` is not a timedelta.
-        ValueError: it is negative.
+        ValueError: ``after`` is negative.
     """
 
     def __init__(self, after: timedelta, reason: str = "") -> None:
@@ -277,7 +279,7 @@ class RetryLater(Verdict):
 
 
 class GiveUp(Verdict):
-    """Raised by a handler: do not try this message again, and carry out the end of its policy.
+    """Raised by a handler to give up on its message. No attempt follows, and the policy's ``then`` is carried out.
 
     The reason goes to the log and the dead letter, not to the peer.
     """
@@ -287,4 +289,4 @@ class GiveUp(Verdict):
 
 
 class UndecodableRecord(ValueError):
-    """Bytes of a topic are not a record of a schema this process knows; the message says why."""
+    """Bytes of a topic are not a record of a schema that this process knows; the message has the reason."""

@@ -1,4 +1,4 @@
-"""State of conversation groups: a class, its version, and how older versions become the current one."""
+"""State of conversation groups as bytes, its version, and the upgrade of state that has an older version."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Upgrade = Callable[[Any], Any]
 
 
 class StateCodec:
-    """Turns group state into bytes and back.
+    """Encodes and decodes group state.
 
     Args:
-        service: whose state, for messages.
-        state: class of the state; None is a dict.
-        version: version of what ``encode`` writes, from 1.
+        service: name of the service, for error messages.
+        state: class of the state; None stands for a dict.
+        version: version of the state that ``encode`` writes, from 1.
     """
 
     def __init__(self, service: str, state: type | None, version: int) -> None:
@@ -32,14 +32,14 @@ class StateCodec:
             raise DeclarationError(f"service {service!r}: state_version counts from 1")
         try:
             adapter: TypeAdapter[Any] = TypeAdapter(dict[str, Any] if state is None else state)
-        except Exception as error:  # Pydantic raises several kinds for classes it has no schema for
+        except Exception as error:  # Pydantic raises several kinds of exceptions for a class without a schema
             raise DeclarationError(f"service {service!r}: {state!r} is no class Pydantic can store: {error}") from error
         self._to_json = adapter.serializer.to_json
         self._validate_json = adapter.validator.validate_json
         self._validate = adapter.validator.validate_python
 
     def upgrade(self, version: int) -> Callable[[Upgrade], Upgrade]:
-        """Register the step from ``version`` to the next."""
+        """Register the function that upgrades state from ``version`` to the next version."""
 
         def register(function: Upgrade) -> Upgrade:
             self._upgrades[version] = function
@@ -48,10 +48,10 @@ class StateCodec:
         return register
 
     def check(self) -> None:
-        """Check that every older version leads to the current one, and that a new group can start with empty state.
+        """Check that every older version has an upgrade, and that the state of a new group can be made without arguments.
 
         Raises:
-            DeclarationError: names the missing upgrade, or the fields without a default.
+            DeclarationError: an upgrade is missing, or a field has no default. The message names it.
         """
         missing = [str(v) for v in range(1, self.version) if v not in self._upgrades]
         if missing:
@@ -61,7 +61,7 @@ class StateCodec:
             )
         try:
             self.new()
-        except Exception as error:  # a class of the application's own may raise anything
+        except Exception as error:  # a class of the application may raise anything
             raise DeclarationError(
                 f"service {self._service!r}: a new group begins with {self._class.__name__}(), which fails: {describe(error)}; "
                 "give every field a default"
@@ -75,7 +75,7 @@ class StateCodec:
         """Encode state as JSON.
 
         Raises:
-            TypeError, ValueError: it is not what its class says.
+            TypeError, ValueError: the state is not a valid object of its class.
         """
         if not isinstance(state, self._class):
             raise TypeError(f"group.state must be a {self._class.__name__}, not {type(state).__name__}")
@@ -83,10 +83,10 @@ class StateCodec:
         return data
 
     def decode(self, data: bytes, version: int) -> Any:
-        """Decode state, upgrading what an older version wrote.
+        """Decode state. State of an older version is upgraded.
 
         Raises:
-            StateUpgradeError: it was written by a newer version, an upgrade failed, or it does not load.
+            StateUpgradeError: the state has a newer version, an upgrade failed, or the state does not fit its class.
         """
         if not data:
             return self.new()

@@ -1,4 +1,4 @@
-"""One side of a contract in a service: how it sends, and which function handles each message type."""
+"""One side of a contract in a service: the codecs of its messages, and the handler of each message type."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Handler:
     function: Callable[..., Any]
     is_async: bool
     time_limit: float
-    """Seconds it may run."""
+    """Seconds that the handler may run."""
     name: str
 
 
 def unknown_side(contract: str, initiator: bool) -> Side:
-    """Make the side of a contract that is no longer declared: each message breaks the dialog."""
+    """Make a side for a contract that is no longer declared. Each message that arrives under it breaks its dialog."""
     return Side(Contract(contract, sent_by_any=[MessageType("unknown", None)]), initiator)
 
 
@@ -33,15 +33,15 @@ class Side:
     contract: Contract
     initiator: bool
     senders: dict[type, BodyCodec] = field(default_factory=dict)
-    """Body class to its codec, for the message types that this side may send."""
+    """Codec by body class, for the message types that this side may send."""
     receivers: dict[str, tuple[BodyCodec, Handler | None]] = field(default_factory=dict)
-    """Message type name to its codec and handler (None: ignored), for the types that this side may receive."""
+    """Codec and handler by message type, for the types that this side may receive. The handler of an ignored type is None."""
     on_end: Handler | None = None
     on_error: Handler | None = None
     on_timer: Handler | None = None
 
     def outgoing(self, body: object, name: str | None) -> BodyCodec:
-        """Find how to send ``body``.
+        """Find the codec with which ``body`` is sent.
 
         Raises:
             NotInContract, WrongDirection: as ``Contract.outgoing``.

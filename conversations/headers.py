@@ -1,4 +1,4 @@
-"""Reading the headers of a record: once, because the client's second answer may crash the process."""
+"""Reading the headers of a record, exactly once: a second call of ``headers()`` may crash the process."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from operator import methodcaller
 from conversations.ports import Headers, Record
 
 _asked = methodcaller("headers")
-"""Asks through C: Python 3.11 overlooks an exception that a frequent call raises while it also returns a value."""
+"""Calls ``record.headers()`` from C code.
+
+confluent-kafka may set an exception and return a value at the same time. When Python 3.11 has optimized a frequent direct call, it
+overlooks such an exception.
+"""
 
 
 def read_headers(record: Record) -> Headers | None:
-    """Return a record's headers, ``[]`` if it has none, None if they cannot be read; ask once for each record.
+    """Return a record's headers: ``[]`` if it has none, None if they cannot be read. Call it once for each record.
 
-    confluent-kafka raises for a name that is not UTF-8, and keeps a list with a hole in it, which it gives out when it
-    is asked again: looking at that ends the process with a segmentation fault.
+    confluent-kafka raises for a name that is not UTF-8, but keeps an incomplete list of headers. The next call of ``headers()``
+    returns this list, and reading it ends the process with a segmentation fault.
     """
     try:
         headers: Headers | None = _asked(record)

@@ -1,4 +1,4 @@
-"""Which services have a worker in this process: a request can only wait where its reply will arrive."""
+"""The services that have a worker in this process. A request can only wait in the process where its reply arrives."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ class Watcher(Protocol):
     """A request that waits in this process for messages of its conversation."""
 
     def wants(self, message_type: str) -> bool:
-        """Say whether this message answers the request: the dialog then ends in the same step."""
+        """Return True if this message answers the request. The worker then ends the dialog in the same step."""
 
     def message(self, message_type: str, body: object) -> None:
-        """A message was handled and the step is committed."""
+        """Take note of a message that was handled in a committed step."""
 
     def acknowledged(self) -> None:
-        """The peer has everything that was sent."""
+        """Take note that the peer has accepted everything that was sent."""
 
     def over(self, failure: Failure | None) -> None:
-        """The dialog is over, with an error or without, and the step is committed."""
+        """Take note that no message follows: the dialog ended in a committed step, or the worker failed. ``failure`` is the error, if any."""
 
 
 class Host(Protocol):
-    """A running worker, as a request sees it."""
+    """The part of a running worker that a request uses."""
 
     def watch(self, conversation: bytes, watcher: Watcher) -> None:
-        """Tell ``watcher`` each message of a conversation that this process began."""
+        """Call ``watcher`` for each message of a conversation that this process began."""
 
     def forget(self, conversation: bytes) -> None:
-        """Tell nobody any more."""
+        """Stop calling the watcher of this conversation."""
 
     def owns(self, key: bytes) -> bool:
-        """Say whether records of this key arrive at this worker now."""
+        """Return True if records with this key arrive at this worker now."""
 
 
 _lock = threading.Lock()
@@ -43,13 +43,13 @@ _hosts: dict[tuple[int, str, str], Host] = {}
 
 
 def arrive(address: str, service: str, host: Host) -> None:
-    """Make a worker known to the clients of this process; ``address`` tells clusters and namespaces apart."""
+    """Make a worker known to the clients of this process. ``address`` has the cluster and the namespace."""
     with _lock:
         _hosts[os.getpid(), address, service] = host
 
 
 def depart(address: str, service: str, host: Host) -> None:
-    """The worker stops."""
+    """Remove a worker that stops, so that clients of this process no longer find it."""
     with _lock:
         if _hosts.get((os.getpid(), address, service)) is host:
             del _hosts[os.getpid(), address, service]

@@ -1,20 +1,20 @@
-"""Python's cyclic garbage collector in a process that does nothing but run workers."""
+"""Settings of Python's cyclic garbage collector for a process that only runs workers."""
 
 from __future__ import annotations
 
 import gc
 
 YOUNGEST = 50_000
-"""Objects made before the youngest generation is looked at: about one step's. Python's own default is 700."""
+"""Number of new objects after which the collector runs: about as many as one step makes. Python's default is 700."""
 
 
 def relax() -> None:
-    """Look for reference cycles once per step instead of dozens of times.
+    """Have the collector look for reference cycles about once per step instead of dozens of times.
 
-    A step makes tens of thousands of short-lived objects that reference counting frees; walking them again and again
-    costs about a fifth of the throughput (design decision 0006). For processes that are the worker's own: changes the
-    settings of the whole interpreter.
+    A step makes tens of thousands of short-lived objects, which reference counting frees. Looking through them dozens of times
+    costs about a fifth of the throughput (design decision 0006). This changes the settings of the whole interpreter, so call it
+    only in a process that just runs workers.
     """
     gc.collect()
-    gc.freeze()  # modules loaded by now live as long as the process
+    gc.freeze()  # modules loaded so far live as long as the process; the collector skips them from now on
     gc.set_threshold(YOUNGEST, 20, 50)

@@ -1,7 +1,8 @@
-"""Running the handlers of many lanes: in order inside a lane, side by side across lanes.
+"""Running the handlers of many lanes: one after the other within a lane, several lanes at the same time.
 
-A ``Run`` is one lane's work as a generator of calls. A scheduler drives runs: ``Threads`` on a pool that widens only
-when handlers wait, with ``async def`` handlers on one event loop; ``Inline`` at once, in the caller's thread.
+A ``Run`` is the work of one lane as a generator of calls. A scheduler drives the runs. ``Threads`` runs ``def`` handlers in a
+pool, which gets more threads only when handlers wait, and ``async def`` handlers on one event loop. ``Inline`` runs every handler
+at once in the caller's thread.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Steps = Generator[Call, BaseException | None, None]
 
 
 class Run:
-    """The work of one lane, until it has none."""
+    """The work of one lane, until the lane has no more work."""
 
     __slots__ = ("_steps", "abandoned", "call", "done", "lane", "mark", "started", "task")
 
@@ -33,64 +34,64 @@ class Run:
         self.call: Call | None = None
         """The handler running now."""
         self.started = 0.0
-        """When it began, on the monotonic clock."""
+        """Time at which the running handler began, on the monotonic clock; infinity while it waits for a thread or the event loop."""
         self.abandoned = False
-        """Its handler ran over its time limit: its later requests are refused."""
+        """True after a handler ran longer than its time limit. Its later requests are refused."""
         self.done = False
         self.mark: Mark | None = None
         self.task: asyncio.Task[None] | None = None
 
     def advance(self, failure: BaseException | None) -> Call | None:
-        """Report how the last call went and get the next; None when the lane is out of work."""
+        """Report the failure of the last call, None if it succeeded, and return the next call. Return None if the lane has no more work."""
         if self.abandoned:
             return None
         if self.call is not None and self.mark is not None:
             self.mark.returned += 1
-        self.call = None  # no handler runs until the next has begun, so none is past its time limit
+        self.call = None  # between two handlers no time limit applies
         try:
             call = self._steps.send(failure)
         except StopIteration:
             return None
-        # An ``async def`` handler only waits until its event loop has come to it.
+        # An ``async def`` handler begins only when its event loop gets to it; until then no time counts.
         self.started = math.inf if call.handler.is_async else time.monotonic()
         self.call = call
         return call
 
     def overdue(self, now: float) -> bool:
-        """Say whether the running handler is past its time limit."""
+        """Return True if the running handler is past its time limit."""
         call = self.call
         return call is not None and now - self.started > call.handler.time_limit
 
 
 class Mark:
-    """Counts the runs started since it was made, so that a step can wait for its own."""
+    """Counts the open runs of one step, so that the step can wait for them."""
 
     __slots__ = ("_lock", "_open", "_quiet", "returned")
 
     def __init__(self) -> None:
         self.returned = 0
-        """Handlers that returned, approximately: threads count without a lock."""
+        """Number of handlers that returned. It is approximate, because threads count without a lock."""
         self._lock = threading.Lock()
         self._open = 0
         self._quiet = threading.Event()
         self._quiet.set()
 
     def begin(self) -> None:
-        """One more run."""
+        """Count a run that starts."""
         with self._lock:
             self._open += 1
             if self._quiet.is_set():
                 self._quiet.clear()
 
     def end(self) -> None:
-        """One run less."""
+        """Count a run that ended."""
         with self._lock:
             self._open -= 1
             if not self._open:
                 self._quiet.set()
 
     def wait(self, timeout: float) -> bool:
-        """Wait until no run is open; False on time-out."""
+        """Wait until no run is open. Return False if the time-out comes first."""
         return self._quiet.wait(timeout)
 
 
@@ -98,56 +99,56 @@ class Scheduler(Protocol):
     """Drives runs."""
 
     def start(self, run: Run, mark: Mark) -> None:
-        """Begin working on a run soon."""
+        """Queue a run, so that it is worked on soon."""
 
     def wait(self, mark: Mark, patience: float) -> None:
-        """Wait for the runs of ``mark``: ``patience`` seconds, and longer only while they are being finished."""
+        """Wait ``patience`` seconds for the runs of ``mark``, and longer only while their handlers keep returning."""
 
     def abandon(self, run: Run) -> None:
         """Give up on a run whose handler is over its time limit."""
 
     def look(self) -> None:
-        """Notice handlers that hold up others; called at every step."""
+        """Report a handler that blocks the event loop. Called in every step."""
 
     @property
     def exhausted(self) -> bool:
-        """True when so many abandoned handlers still run that the process should be replaced."""
+        """True if so many abandoned handlers still run that the process should be replaced."""
 
     def close(self) -> None:
-        """Stop taking runs."""
+        """Stop working on runs."""
 
 
 class Threads:
     """A pool of threads for ``def`` handlers and an event loop for ``async def`` ones.
 
     Args:
-        concurrency: handlers that may run at the same time; threads are only started while others wait.
+        concurrency: most handlers that run at the same time; a thread is started only if runs wait for one.
         name: prefix of the threads' names.
-        loop: where ``async def`` handlers run, in a thread of its owner's; by default one is made when needed.
+        loop: event loop for ``async def`` handlers, which its owner runs; by default the pool makes its own when needed.
     """
 
     LONGEST = 1.0
-    """Seconds a step may outlast its patience while its handlers return one after the other."""
+    """Most seconds that a step waits beyond its patience while its handlers keep returning."""
     WAVE = 0.02
-    """Seconds in which a handler must return for a step to go on past its patience."""
+    """Seconds in which at least one handler must return; otherwise a step past its patience stops waiting."""
     TICK = 0.002
-    """Seconds after which a step looks whether its handlers wait and more threads would help."""
+    """Seconds between two checks of a waiting step whether runs wait for a thread, so that more threads would help."""
 
     def __init__(self, concurrency: int, name: str, *, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._limit = concurrency
         self._name = name
         self._ready: deque[Run] = deque()
-        """Not begun."""
+        """Runs that have not begun."""
         self._called: deque[tuple[Run, Call]] = deque()
-        """Come to a handler, for which there is no place yet."""
+        """Runs whose next handler waits for a free thread."""
         self._work = threading.Semaphore(0)
         self._lock = threading.Lock()
         self._threads = 0
         self._busy = 0
         self._orphans: set[Run] = set()
-        """Abandoned, and still holding a thread."""
+        """Abandoned runs whose handler still occupies a thread."""
         self._on_loop: set[Run] = set()
-        """With the event loop, abandoned or not."""
+        """Runs whose handler was given to the event loop, abandoned ones included."""
         self._closed = False
         self._loop = loop
         self._watch = None if loop is None else LoopWatch(loop)
@@ -156,7 +157,7 @@ class Threads:
 
     @property
     def exhausted(self) -> bool:
-        """True when half the pool, or the event loop, is held by handlers past their limit that cannot be stopped."""
+        """True if handlers past their time limit, which cannot be stopped, occupy half the pool or block the event loop."""
         if not self._orphans and not self._on_loop:
             return False
         now = time.monotonic()
@@ -170,7 +171,7 @@ class Threads:
         return culprit is None or culprit in hopeless
 
     def start(self, run: Run, mark: Mark) -> None:
-        """Queue a run; one idle thread is enough until the step finds that handlers wait."""
+        """Queue a run, and make sure that at least one thread works. ``wait`` starts more threads if handlers wait."""
         run.mark = mark
         mark.begin()
         self._ready.append(run)
@@ -178,13 +179,13 @@ class Threads:
             self._widen(1)
 
     def wait(self, mark: Mark, patience: float) -> None:
-        """Wait for the runs of ``mark``, widening the pool while they wait for a thread."""
+        """Wait for the runs of ``mark``, and add threads to the pool while runs wait for one."""
         deadline = time.monotonic() + patience
         waiting, returned, look = len(self._ready), mark.returned, deadline
         while not mark.wait(self.TICK):
             left, now = len(self._ready), time.monotonic()
-            # Past its patience a step goes on only while handlers return: that is much work, not a slow handler, and
-            # turning it into rows would be more work. Handlers that wait for the same thing return in waves.
+            # Past its patience a step waits only while handlers return. Then no handler is slow, there is only much work, and
+            # waiting rows would be more work. Handlers that wait for the same resource return in waves.
             if now >= look:
                 if mark.returned == returned or now >= deadline + self.LONGEST:
                     break
@@ -192,23 +193,26 @@ class Threads:
             if left and waiting - left < 4 * self._busy:
                 self._widen(max(1, self._busy))
             waiting = left
-        if self._ready:  # of this step or of one before
+        if self._ready:  # runs of this step or of an earlier one
             self._widen(max(1, self._busy))
             if self._busy >= self._limit:
                 self._bring_to_handlers()
 
     def _bring_to_handlers(self) -> None:
-        """Do what needs no handler (acknowledgements, ends, commands) in the step's own thread: the pool may be full for long."""
+        """Advance the waiting runs in the step's own thread up to their next handler, because all threads of the pool are busy.
+
+        So work without a handler (acknowledgements, ends, commands) does not wait for a thread. Only ``def`` handlers wait for one.
+        """
         with suppress(IndexError):
             while True:
                 run = self._ready.popleft()
                 call = run.advance(None)
                 if call is not None and not call.handler.is_async:
-                    run.started = math.inf  # waiting for a place is not running
+                    run.started = math.inf  # the time limit does not count while the handler waits for a thread
                     self._called.append((run, call))
                 else:
                     self._drive(run, call)
-        self._widen(1)  # for a place that came free meanwhile
+        self._widen(1)  # a thread may have become free meanwhile
 
     def _widen(self, more: int) -> None:
         with self._lock:
@@ -232,7 +236,7 @@ class Threads:
                 except IndexError:
                     with self._lock:
                         self._busy -= 1
-                        # A run queued between the two lines above would find nobody.
+                        # A run may have been queued after ``_take_one`` found nothing, while this thread still counted as busy.
                         if not (self._ready or self._called) or self._busy:
                             break
                         self._busy += 1
@@ -286,7 +290,7 @@ class Threads:
         try:
             while following is not None and following.handler.is_async and not run.abandoned:
                 async with self._slots:
-                    run.started = time.monotonic()  # waiting for a place was not running
+                    run.started = time.monotonic()  # the time limit counts from here, not from the wait for a slot
                     failure = await invoke_async(following)
                 following = run.advance(failure)
         finally:
@@ -298,7 +302,7 @@ class Threads:
             self._finish(run)
 
     def look(self) -> None:
-        """Say so when a handler blocks the event loop, which all others on it wait for."""
+        """Log an error if a handler blocks the event loop, because all other handlers on the loop wait for it."""
         watch = self._watch
         if watch is not None and (self._on_loop or watch.blocked):
             watch.look(lambda: self._culprit(watch))
@@ -312,13 +316,13 @@ class Threads:
         return None
 
     def _requeue(self, run: Run, call: Call) -> None:
-        run.task = None  # from here on a thread holds the run, which cannot be cancelled
+        run.task = None  # from here on the run is in a thread, and a thread cannot be cancelled
         threading.Thread(target=self._drive, args=(run, call), name=f"{self._name}-mixed", daemon=True).start()
 
     # -- the end ----------------------------------------------------------------------------------------
 
     def abandon(self, run: Run) -> None:
-        """Refuse later requests of the run's handler; a task is cancelled, a thread cannot be."""
+        """Refuse later requests of the run's handler. A task on the event loop is cancelled; a thread cannot be stopped."""
         run.abandoned = True
         if run.call is not None:
             run.call.over()
@@ -335,7 +339,7 @@ class Threads:
                 loop.call_soon_threadsafe(task.cancel)
 
     def close(self) -> None:
-        """Let idle threads end; running handlers are left alone. Harmless when done already."""
+        """Let idle threads end. Running handlers run on. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -347,7 +351,7 @@ class Threads:
 
 
 def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
-    """Run an event loop; once it is stopped, cancel its tasks and release its sockets."""
+    """Run an event loop until it is stopped; then cancel its tasks and close it."""
     loop.run_forever()
     loop.run_until_complete(_cancelled(asyncio.all_tasks(loop)))
     loop.close()
@@ -360,7 +364,7 @@ async def _cancelled(tasks: set[asyncio.Task[Any]]) -> None:
 
 
 class Inline:
-    """Runs every handler at once in the caller's thread; ``async def`` ones on a loop whose time never waits."""
+    """Runs every handler at once in the caller's thread, ``async def`` handlers on a ``VirtualLoop``, where waiting takes no time."""
 
     exhausted = False
 
@@ -368,7 +372,7 @@ class Inline:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, run: Run, mark: Mark) -> None:
-        """Work on the run until it has nothing to do."""
+        """Work on the run until its lane has no more work."""
         run.mark = mark
         call = run.advance(None)
         while call is not None:
@@ -382,13 +386,13 @@ class Inline:
         return self._loop.run_until_complete(coroutine)
 
     def wait(self, mark: Mark, patience: float) -> None:
-        """Nothing is left to wait for."""
+        """Do nothing: ``start`` has finished every run."""
 
     def look(self) -> None:
-        """Nothing runs while the owner looks."""
+        """Do nothing: handlers run only in ``start``."""
 
     def abandon(self, run: Run) -> None:
-        """Never needed: nothing runs while the owner looks."""
+        """Do nothing: ``start`` has finished every run."""
 
     def close(self) -> None:
         """Close the event loop."""

@@ -1,4 +1,4 @@
-"""Services and a client in one process: in memory, or on a Kafka given by its address."""
+"""Services and a client in one process, in memory or on a given Kafka."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class MemoryCommands:
         self._service = service
 
     def append_async(self, key: bytes, value: bytes) -> Future[None]:
-        """Append one command; it is durable, as far as memory is, at once."""
+        """Append one command. It is in the broker's memory when this returns."""
         future: Future[None] = Future()
         self._broker.append_keyed(self._service, COMMANDS, key, value)
         future.set_result(None)
         return future
 
     def close(self) -> None:
-        """Nothing to disconnect."""
+        """Do nothing: there is no connection."""
 
 
 class LocalClient(Client):
-    """A client whose commands go where the services of ``local`` read them."""
+    """A client that writes its commands to ``sink``, if there is one, and otherwise to Kafka."""
 
     def __init__(
         self, service: Service[Any], kafka: Kafka, sink: CommandSink | None, periods: Periods | None = None
@@ -62,21 +62,21 @@ def local(
     name: str = CLIENT,
     settings: WorkerSettings | None = None,
 ) -> Iterator[Client]:
-    """Run services in this process and give a client that speaks as the service ``local.client``.
+    """Run services in this process, and yield a client that speaks for the service ``local.client``.
 
-    Without ``kafka`` everything is in memory and gone at the end; with it the same runs on Kafka's topics, which are
-    created when they are missing.
+    Without ``kafka`` everything is in memory and gone at the end of the block. With ``kafka`` the services use Kafka's topics;
+    missing topics are created.
 
     Args:
-        services: what to run here; with ``kafka`` there may be none.
+        services: services to run here; with ``kafka`` there may be none.
         kafka: the cluster.
         initiates: contracts of services that run elsewhere, under which the client may begin dialogs too.
-        name: the service the client speaks for. Processes that use ``local`` on one Kafka at the same time need a name
-            each, or the answer to one may arrive at the other.
-        settings: of the workers.
+        name: name of the client's service. Processes that use ``local`` on one Kafka at the same time need different names.
+            Otherwise the answer to one process may arrive at another.
+        settings: settings of the workers.
 
     Raises:
-        DeclarationError: a service has no handler for something that it may receive.
+        DeclarationError: a service has no handler for a message type that it may receive.
         LogError: Kafka cannot be reached.
     """
     client_service = _client_service(services, initiates, name)

@@ -1,4 +1,4 @@
-"""Notices that an event loop is blocked, and names the code that blocks it."""
+"""Detects that an event loop is blocked, and logs the code that blocks it."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from conversations.logs import handled_in
 log = logging.getLogger("conversations.lanes")
 
 EVERY = 0.25
-"""Seconds between two questions to a loop that answers."""
+"""Seconds between two probes of an event loop that answers."""
 BLOCKED = 1.0
-"""Seconds without an answer after which a loop counts as blocked."""
+"""Seconds without an answer after which an event loop counts as blocked."""
 STACK = 12
-"""Innermost frames of the blocking code that are shown."""
+"""Number of innermost stack frames of the blocking code that are logged."""
 
 
 class Culprit(Protocol):
-    """The run whose handler has the loop."""
+    """The run whose handler blocks the event loop."""
 
     @property
     def call(self) -> Any: ...
 
 
 class LoopWatch:
-    """Asks an event loop again and again for an answer. One thread asks, the thread of the loop answers."""
+    """Probes an event loop again and again. One thread sends probes; the thread of the loop answers them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -39,14 +39,14 @@ class LoopWatch:
         self._asked_at = 0.0
         self._waiting = False
         self.blocked = False
-        """True after a blocked loop was noticed, until the loop answers."""
+        """True from when the loop counts as blocked until the watch sees an answer."""
 
     def here(self) -> None:
-        """Learn, on the loop, which thread is its own."""
+        """Note the loop's thread. Called on the loop."""
         self._thread = threading.get_ident()
 
     def look(self, culprit: Callable[[], Culprit | None]) -> None:
-        """Ask, or see whether the last question was answered; tell once when the loop is blocked, and once when it goes on."""
+        """Send a probe, or check whether the last probe was answered. Log once that the loop is blocked, and once that it goes on."""
         now = time.monotonic()
         silent = now - self._asked_at
         if not self._waiting:
@@ -61,9 +61,9 @@ class LoopWatch:
             self._tell(silent, culprit())
 
     def running(self) -> tuple[asyncio.Task[Any] | None, object]:
-        """Return the task that has the loop now, and the dialog it works for; a task started by a handler has its dialog."""
+        """Return the task that runs on the loop now, and the dialog it works for. A task that a handler started has the handler's dialog."""
         task = asyncio.current_task(self._loop)
-        # Before Python 3.12 nobody can say which context a task has.
+        # Before Python 3.12 the context of a task cannot be read.
         context_of = getattr(task, "get_context", None)
         return task, None if context_of is None else handled_in(context_of())
 

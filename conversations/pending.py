@@ -1,4 +1,4 @@
-"""The answer to a request, under way: ``result()`` in a thread, ``await`` in a coroutine."""
+"""The future answer to a request. Threads get it with ``result()``, coroutines with ``await``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Append = Callable[[], concurrent.futures.Future[None] | None]
 
 
 class Pending(Generic[R_co]):
-    """An answer under way: ``result()`` in a thread, ``await`` in a coroutine."""
+    """The future answer to a request. Threads get it with ``result()``, coroutines with ``await``."""
 
     def __init__(
         self, dialog_id: str, append: Append, names: set[str], timeout: timedelta, host: Host, to: str
@@ -35,7 +35,7 @@ class Pending(Generic[R_co]):
         self._acknowledged = False
 
     def start(self) -> None:
-        """Write the request; called once by ``Client.request``."""
+        """Write the request. ``Client.request`` calls this once."""
         conversation, _ = read_handle(self.dialog_id)
         self._host.watch(conversation, self)
         appended = self._append()
@@ -48,20 +48,20 @@ class Pending(Generic[R_co]):
             self._future.set_exception(error)
 
     def wants(self, message_type: str) -> bool:
-        """Say whether a message is the answer."""
+        """Return True if a message of this type is the answer."""
         return message_type in self._names
 
     def message(self, message_type: str, body: Any) -> None:
-        """The answer is here and committed."""
+        """Set the result, if the message is the answer. It is committed."""
         if self.wants(message_type) and not self._future.done():
             self._future.set_result(body)
 
     def acknowledged(self) -> None:
-        """The peer has the request."""
+        """Note that the peer has accepted the request."""
         self._acknowledged = True
 
     def over(self, failure: Failure | None) -> None:
-        """The dialog is over."""
+        """Fail if there is no answer yet, because the dialog or the worker has ended."""
         if not self._future.done():
             code, text = failure or (0, "the dialog ended without an answer")
             self._future.set_exception(PeerError(code, text))
@@ -70,9 +70,9 @@ class Pending(Generic[R_co]):
         """Wait for the answer.
 
         Raises:
-            PeerError: the peer, or the broker for it, ended the dialog with an error.
-            RequestTimeout: no answer in time; ``acknowledged`` says whether the peer had the request.
-            NotAccepted: Kafka did not take the request.
+            PeerError: the dialog ended without an answer; or the worker in this process failed.
+            RequestTimeout: no answer came in time; ``acknowledged`` is True if the peer has accepted the request.
+            NotAccepted: Kafka refused the request.
         """
         try:
             return self._future.result(max(0.0, self._deadline - time.monotonic()))

@@ -1,7 +1,7 @@
-"""Fate of a message whose handler fails: policies as data, and one pure decision made from them.
+"""Policies for a message whose handler fails, and the pure function that decides what follows a failure.
 
-The default tries again at once, three times, and holds the dialog at the fourth failure until an operator decides: nothing is
-lost, and nothing is skipped. ``PoisonPolicy.service_broker()`` is Service Broker's sample "Handling Poison Messages", whose fourth
+The default policy tries three times more at once. At the fourth failure it holds the dialog until an operator decides, so nothing is
+lost or skipped. ``PoisonPolicy.service_broker()`` is the policy of Service Broker's sample "Handling Poison Messages": the fourth
 failure ends the dialog with error 500.
 """
 
@@ -21,55 +21,56 @@ from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 
 AT_ONCE = timedelta(0)
 LONGEST = timedelta(days=365)
-"""A wait between two attempts at most."""
+"""Longest delay between two attempts."""
 DELAYS_LIMIT = 1_000
-"""Entries of a schedule at most."""
+"""Most delays of a policy."""
 
 Failing = type[BaseException] | tuple[type[BaseException], ...]
 
 
 class Then(Enum):
-    """What giving up on a message does, besides keeping its bytes as a dead letter."""
+    """What happens when a policy's delays are used up. In each case the message's bytes are kept as a dead letter."""
 
     END_DIALOG = "end-dialog"
-    """The dialog ends with an error, and the peer is told, unless the dialog is over already."""
+    """The dialog ends with an error, which the peer gets, unless the dialog is over already."""
     SKIP = "skip"
-    """The dialog goes on with the next message; the peer's operators are told which message was skipped."""
+    """The dialog continues with the next message. An event tells the peer's operators which message was skipped."""
     HOLD = "hold"
-    """The dialog waits behind the message until an operator decides, or its lifetime ends."""
+    """The dialog waits behind the message until an operator decides, or until its lifetime ends."""
     DISABLE_QUEUE = "disable-queue"
-    """The queue of its partition goes off: everything waits, in order, until an operator turns it on again."""
+    """The queue of the message's partition goes off. All messages wait in order until an operator turns it on again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoisonPolicy:
-    """What to do when a handler fails; of a service's policies the first that matches is applied, at each failure anew.
+    """What to do when a handler fails. At each failure, the first of the service's policies that matches is applied.
 
-    All failures of a message count, whichever policy matched them. Effects that cannot be committed are failures too: state
-    that is too large is a ``ValueError``.
+    All failures of a message count, even if different policies matched them. Effects that cannot be committed are failures too. For
+    example, state that is too large fails with ``ValueError``.
 
     Raises:
-        DeclarationError: a delay that is none, no class of failures, or an error that no dialog could end with.
+        DeclarationError: a delay, the exception classes, ``then``, or the error of the dialog is not valid.
     """
 
     message: type | str | MessageType | None = None
-    """Only messages of this type; None: any, and the handlers of timers, ends and errors too."""
+    """Matches only messages of this type. None matches all messages, and the handlers of timers, ends and errors."""
     exception: Failing | None = None
-    """Only failures of these classes, also as a member of an exception group; None: any. ``GiveUp`` is one, too."""
+    """Matches only failures of these classes, also inside an exception group; None matches all. ``GiveUp`` may be one of the classes."""
     contract: Contract | str | None = None
-    """Only in dialogs under this contract; None: any."""
+    """Matches only dialogs under this contract; None matches all."""
     delays: Sequence[timedelta] = (AT_ONCE,) * 3
-    """How long to wait before each further attempt, so one entry for each; none: the first failure is the last."""
+    """Wait before each further attempt, one entry for each attempt. If it is empty, the message is given up on at its first failure."""
     jitter: timedelta = AT_ONCE
-    """Most that is added to each wait, by chance, so that what failed together is not tried again together."""
+    """Most time that is added to each wait by chance, so that messages that failed together are not tried again together."""
     then: Then = Then.HOLD
     code: int = POISON
-    """Of ``END_DIALOG``: the error the dialog ends with, positive."""
+    """Only for ``END_DIALOG``: positive code of the error with which the dialog ends."""
     description: str = POISON_DESCRIPTION
+    """Only for ``END_DIALOG``: text of the error with which the dialog ends."""
 
     def __post_init__(self) -> None:
-        """Refuse, at the declaration, a policy that could not be carried out."""
-        object.__setattr__(self, "delays", tuple(self.delays))  # not the caller's list, which may change
+        """Refuse a policy that could not be carried out."""
+        object.__setattr__(self, "delays", tuple(self.delays))  # a copy, because the caller's list may change
         given: tuple[object, ...] = (*self.delays, self.jitter)
         for delay in given:
             if not isinstance(delay, timedelta) or not AT_ONCE <= delay <= LONGEST:
@@ -90,7 +91,9 @@ class PoisonPolicy:
                 f"a poison policy: the description is a text of at most {DESCRIPTION_LIMIT} characters"
             )
         if self.then is not Then.END_DIALOG and (self.code, self.description) != (POISON, POISON_DESCRIPTION):
-            raise DeclarationError("a poison policy: an error is told where then is Then.END_DIALOG only")
+            raise DeclarationError(
+                "a poison policy: code and description are allowed where then is Then.END_DIALOG only"
+            )
 
     def _check_classes(self) -> None:
         classes = _classes(self.exception)
@@ -100,56 +103,56 @@ class PoisonPolicy:
             )
         if any(issubclass(it, RetryLater) for it in classes):
             raise DeclarationError(
-                "a poison policy: RetryLater is no failure, it waits as long as it says itself; leave it out of exception"
+                "a poison policy: RetryLater is no failure, and it has a wait of its own; leave it out of exception"
             )
 
     @classmethod
     def service_broker(cls) -> PoisonPolicy:
-        """Return the policy of Service Broker's sample: at once, the fourth failure ends the dialog with error 500."""
+        """Return the policy of Service Broker's sample: three more attempts at once, then the dialog ends with error 500."""
         return cls(delays=(AT_ONCE,) * 3, then=Then.END_DIALOG, code=POISON, description=POISON_DESCRIPTION)
 
     @property
     def message_name(self) -> str | None:
-        """The message type's name on the wire."""
+        """Name of the policy's message type, None for all."""
         if self.message is None or isinstance(self.message, str):
             return self.message
         return as_message_type(self.message).name
 
     @property
     def contract_name(self) -> str | None:
-        """The contract's name on the wire."""
+        """Name of the policy's contract, None for all."""
         return self.contract.name if isinstance(self.contract, Contract) else self.contract
 
     def concerns(self, subject: Subject) -> bool:
-        """Say whether it is about this one's handler; of which failures is another question."""
+        """Return True if the policy's message type and contract match this handler. The exception is not compared here."""
         return self.message_name in (None, subject.message) and self.contract_name in (None, subject.contract)
 
 
 def waits(policies: Sequence[PoisonPolicy]) -> list[timedelta]:
-    """Return every delay of some policies that is not zero, shortest first."""
+    """Return the different delays of the policies, without zero, shortest first."""
     return sorted({delay for policy in policies for delay in policy.delays if delay})
 
 
 class Subject(NamedTuple):
-    """Whose handler failed."""
+    """The handler that failed, by contract and message type."""
 
     contract: str
     message: str | None
-    """The message type's name; None: a timer, an end or an error."""
+    """Name of the message type; None for the handler of a timer, an end or an error."""
 
 
 class Retry(NamedTuple):
-    """Run the handler again."""
+    """The decision to run the handler again."""
 
     after: timedelta
     jitter: timedelta = AT_ONCE
-    """Most that may be added to the wait."""
+    """Most time that may be added to the wait."""
     counts: bool = True
-    """The attempt failed; False: the handler only asked to be called later."""
+    """True if the run counts as a failed attempt; False after ``RetryLater``."""
 
 
 class End(NamedTuple):
-    """Run it no more."""
+    """The decision to give up on the message."""
 
     then: Then
     code: int
@@ -157,13 +160,13 @@ class End(NamedTuple):
 
 
 def decide(failure: BaseException, attempts: int, policies: Sequence[PoisonPolicy], subject: Subject) -> Retry | End:
-    """Decide what follows a failure. Each worker decides the same from the same arguments.
+    """Decide what follows a failure. The result depends on the arguments alone.
 
     Args:
         failure: the exception that the handler raised.
-        attempts: how often it has failed, this time included.
-        policies: the service's; the last matches everything.
-        subject: whose handler it was.
+        attempts: number of failures of the message, this one included.
+        policies: the policies of the service; the last one matches everything.
+        subject: the handler that failed.
     """
     found = list(members(failure))
     policy = _policy(found, policies, subject)
@@ -177,21 +180,22 @@ def decide(failure: BaseException, attempts: int, policies: Sequence[PoisonPolic
 
 
 def last(failure: BaseException, policies: Sequence[PoisonPolicy], subject: Subject) -> End:
-    """Decide what follows a failure after the last attempt."""
+    """Return the decision to give up, when no attempt can follow this failure."""
     policy = _policy(list(members(failure)), policies, subject)
     return End(policy.then, policy.code, policy.description)
 
 
 def hidden_by(policy: PoisonPolicy, earlier: Sequence[PoisonPolicy], subjects: Iterable[Subject]) -> set[int] | None:
-    """Say why a policy is never applied; None: it is, to something.
+    """Find out why a policy is never applied.
 
     Args:
-        policy: the one in question.
-        earlier: those that are asked before it.
-        subjects: whose handlers may fail.
+        policy: the policy to check.
+        earlier: the policies before it.
+        subjects: the handlers that may fail.
 
     Returns:
-        The numbers, from 1, of those that match whatever it could match; none when it is about no handler at all.
+        None if the policy can be applied. Otherwise the numbers, from 1, of the earlier policies that match everything that it
+        matches. The set is empty if the policy matches no handler.
     """
     numbers: set[int] = set()
     for subject in filter(policy.concerns, subjects):
@@ -217,9 +221,9 @@ def _matches(policy: PoisonPolicy, found: Sequence[BaseException], subject: Subj
 
 
 def members(failure: BaseException) -> Iterator[BaseException]:
-    """Yield an exception, and the members of an exception group: a task group wraps the exceptions of its tasks."""
+    """Yield an exception and, if it is an exception group, all its members. A task group raises such a group."""
     left = [failure]
-    while left:  # not by recursion: groups may be nested deeper than the stack
+    while left:  # no recursion, because groups may be nested deeper than the stack allows
         member = left.pop()
         yield member
         if isinstance(member, BaseExceptionGroup):

@@ -1,4 +1,4 @@
-"""Directories and files of ours that nobody else on the machine may look into: local state holds bodies of messages."""
+"""Directories and files that only their owner may read, because local state contains bodies of messages."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _OTHERS = 0o077
 
 
 def private_directory(path: Path) -> Path:
-    """Make a directory and its missing parents, for its owner alone; a directory of ours that was open is closed.
+    """Make a directory and its missing parents for the owner alone. If the directory exists, other users lose their rights to it.
 
-    One of somebody else's, as a mounted volume may be, keeps its mode; so does one that is there for everybody, as ``/tmp`` is
-    also for its owner.
+    Two kinds of existing directories keep their mode. One belongs to another user, as a mounted volume may. The other has the
+    sticky bit, as ``/tmp`` has: it is meant for all users.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the directory cannot be made.
     """
     for missing in reversed([it for it in (path, *path.parents) if not it.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
@@ -27,10 +27,10 @@ def private_directory(path: Path) -> Path:
 
 
 def private_file(path: Path) -> IO[bytes]:
-    """Open a file for reading and writing, made when it is missing; for its owner alone. Nobody else can lock it then.
+    """Open a file for reading and writing, for its owner alone; make it if it is missing. So no other user can lock it.
 
     Raises:
-        OSError: it cannot be opened.
+        OSError: the file cannot be opened.
     """
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")
     _close_to_others(file.fileno(), os.fstat(file.fileno()))
@@ -38,7 +38,7 @@ def private_file(path: Path) -> IO[bytes]:
 
 
 def _close_to_others(what: Path | int, found: os.stat_result) -> None:
-    """Take away all rights of others to a path, or an open file, of ours that is not there for everybody."""
+    """Take all rights of other users away from a path or an open file. Without effect on another owner's, or with the sticky bit."""
     if found.st_uid == os.geteuid() and S_IMODE(found.st_mode) & _OTHERS and not found.st_mode & S_ISVTX:
-        with suppress(OSError):  # a file system that is read only, or has no modes
-            os.chmod(what, S_IMODE(found.st_mode) & ~_OTHERS)  # noqa: PTH101 - of an open file too
+        with suppress(OSError):  # the file system may be read-only, or have no modes
+            os.chmod(what, S_IMODE(found.st_mode) & ~_OTHERS)  # noqa: PTH101 - os.chmod takes an open file, too

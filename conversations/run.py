@@ -1,4 +1,4 @@
-"""Running services in this process until somebody stops it."""
+"""Running services in this process until a signal or a failure stops it."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ def run(
 ) -> None:
     """Run services in this process, one worker thread each, until SIGTERM, SIGINT or a failure.
 
-    A first signal lets running handlers finish within ``settings.revocation``, commits, and leaves the groups; a second
-    one does what it did before. Outside the main thread no signal is heeded: only a failure ends the run.
+    At the first signal the workers give running handlers ``settings.revocation`` to finish, commit, and leave their groups. A
+    second signal is handled as before ``run``. Outside the main thread ``run`` does not handle signals: only a failure ends it.
     ``conversations run`` on the command line does the same in supervised processes.
 
     Args:
-        services: at least one; topics must exist (``conversations apply``).
+        services: at least one service; their topics must exist (``conversations apply``).
         kafka: the cluster.
-        concurrency: instead of ``settings.concurrency``: handlers of one service that may run at the same time.
-        settings: how the workers work.
-        state_dir: where local copies of state live, of this process alone; without it they are in memory, and rebuilt
+        concurrency: used instead of ``settings.concurrency``: most handlers of one service that run at the same time.
+        settings: settings of the workers.
+        state_dir: directory for the local copies of this process alone. Without it they are in memory, and are restored
             from the topics at each start.
 
     Raises:
-        DeclarationError: a service has no handler for something that it may receive; nothing was connected.
-        LogError: Kafka cannot be reached, or failed for good.
-        StateUpgradeError: stored state is of a version this code does not understand.
+        DeclarationError: a service has no handler for a message type that it may receive. Nothing was connected.
+        LogError: Kafka cannot be reached, or it failed and trying again does not help.
+        StateUpgradeError: stored state has a version that this code does not know.
     """
     if not services:
         raise TypeError("run() needs at least one service")
@@ -50,7 +50,7 @@ def run(
         settings = dataclasses.replace(settings, concurrency=concurrency)
     directory = Path(state_dir) if state_dir is not None else None
     for service in services:
-        service.check()  # all of them, before the first connects to anything
+        service.check()  # check all services before the first one connects
     workers = [
         kafka_worker(service, kafka, settings, state_directory=None if directory is None else directory / service.name)
         for service in services
@@ -62,7 +62,7 @@ def run(
 
 @contextlib.contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call ``stop`` at the first SIGTERM or SIGINT; a second signal meets the earlier handler."""
+    """Call ``stop`` at the first SIGTERM or SIGINT. A second signal calls the handler that was set before."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

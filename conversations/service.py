@@ -1,4 +1,4 @@
-"""A service: the contracts it accepts and initiates, and a function for each message type. Declaring does no I/O."""
+"""A service: the contracts that it accepts and initiates, and a handler for each message type. Declaring does no I/O."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ DEFAULT_TIME_LIMIT = timedelta(seconds=60)
 
 
 class QueueDisabled(NamedTuple):
-    """A queue went off: it takes messages and handles none, until ``conversations queue on``."""
+    """The queue of a partition went off. Until ``conversations queue on`` its messages are accepted and parked, not handled."""
 
     service: str
     partition: int
     cause: str
     """``operator``, ``policy`` or ``rollbacks``."""
     by: str
-    """The operator, or the message type whose policy said so."""
+    """The operator, the message type whose policy turned it off, or the number of rollbacks."""
     reason: str
     """The operator's reason, or the last failure."""
 
@@ -62,20 +62,21 @@ class OnDialog(Protocol[S]):
 
 
 class Service(Generic[S]):
-    """A named party: the contracts it accepts and initiates, the class of its group state, and its handlers.
+    """A named party: the contracts that it accepts and initiates, the class of its group state, and its handlers.
 
     Args:
-        name: first part of its topics' names.
-        accepts: contracts others may begin dialogs with it under.
-        initiates: contracts it begins dialogs under.
-        state: class of ``group.state``: a Pydantic model (or anything Pydantic can validate); without it, a dict.
-        state_version: goes up when stored state must be upgraded; see ``upgrade_state``.
-        poison: what becomes of a message whose handler fails; the first that matches. Behind them, and without any, stands
-            ``PoisonPolicy()``: three more attempts at once, then its dialog waits until an operator decides.
-        ignores: message types (class or name) it may receive and does nothing about.
+        name: name of the service. The names of its topics contain it.
+        accepts: contracts under which other services may begin dialogs with this one.
+        initiates: contracts under which this service begins dialogs.
+        state: class of ``group.state``: a Pydantic model, or another class that Pydantic can validate; by default a dict.
+        state_version: version of the state's class, from 1. Raise it if stored state must be upgraded; see ``upgrade_state``.
+        poison: policies for messages whose handler fails; the first that matches is applied. ``PoisonPolicy()`` is always the
+            last: three more attempts at once, then the dialog waits until an operator decides.
+        ignores: message types (class or name) that the service may receive and ignores.
 
     Raises:
-        DeclarationError: two contracts of one name differ, a name is not usable, or a policy names what never arrives.
+        DeclarationError: two different contracts have one name, a name is not valid, or a policy names a message type or
+            contract that the service never receives.
     """
 
     @overload
@@ -119,7 +120,7 @@ class Service(Generic[S]):
         self.poison = (*poison, PoisonPolicy())
         self._check_policy_names()
         self.temporary = False
-        """Its contracts differ from run to run: the rest of a dialog under another contract is refused, and stops nothing."""
+        """True if the contracts differ from run to run. Then an old dialog under an unknown contract breaks, and does not stop the worker."""
         self.queue_disabled: Callable[[QueueDisabled], object] | None = None
         """Called when the queue of a partition went off; see ``on_queue_disabled``."""
         self._messages: dict[tuple[str | None, str], Handler] = {}
@@ -149,12 +150,12 @@ class Service(Generic[S]):
         """Register the handler of a message type: ``(body, dialog)``, ``def`` or ``async def``.
 
         Args:
-            message: the body class, or the name on the wire.
-            contract: only in dialogs under this contract; otherwise wherever the type arrives.
-            time_limit: a run that takes longer is a failure; its effects are refused.
+            message: the body's class, or the name of the message type.
+            contract: the handler is only for dialogs under this contract; by default for all contracts.
+            time_limit: a run that takes longer counts as failed, and its requests are refused.
 
         Raises:
-            DeclarationError: the type has a handler already, or no contract of the service lets it arrive.
+            DeclarationError: the type has a handler already, or the service never receives this type.
         """
         name = message if isinstance(message, str) else as_message_type(message).name
 
@@ -171,15 +172,15 @@ class Service(Generic[S]):
         return register
 
     def on_end(self, *contracts: Contract, time_limit: timedelta = DEFAULT_TIME_LIMIT) -> OnDialog[S]:
-        """Register ``(dialog)``, called when the peer has ended; afterwards this side ends too."""
+        """Register a handler ``(dialog)``, called when the peer has ended its side. Afterwards this side ends too."""
         return self._on_event("end", contracts, 1, time_limit)
 
     def on_timer(self, *contracts: Contract, time_limit: timedelta = DEFAULT_TIME_LIMIT) -> OnDialog[S]:
-        """Register ``(dialog)``, called when the dialog's timer fires."""
+        """Register a handler ``(dialog)``, called when the dialog's timer fires."""
         return self._on_event("timer", contracts, 1, time_limit)
 
     def on_error(self, *contracts: Contract, time_limit: timedelta = DEFAULT_TIME_LIMIT) -> OnMessage[PeerError, S]:
-        """Register ``(error, dialog)``, called when the dialog broke; afterwards this side ends too."""
+        """Register a handler ``(error, dialog)``, called when the dialog ended with an error. Afterwards this side ends too."""
         return self._on_event("error", contracts, 2, time_limit)
 
     def _on_event(
@@ -200,10 +201,10 @@ class Service(Generic[S]):
         return register
 
     def on_queue_disabled(self, hook: Callable[[QueueDisabled], None]) -> Callable[[QueueDisabled], None]:
-        """Register a function that the worker calls once a queue went off, to alert somebody. It should be quick.
+        """Register a function that the worker calls when the queue of a partition went off, to alert an operator. It must be quick.
 
         Raises:
-            DeclarationError: there is one already.
+            DeclarationError: the service has such a function already.
         """
         if self.queue_disabled is not None:
             raise DeclarationError(f"service {self.name!r} has an on_queue_disabled already")
@@ -211,30 +212,31 @@ class Service(Generic[S]):
         return hook
 
     def upgrade_state(self, version: int) -> Callable[[Upgrade], Upgrade]:
-        """Register the function that turns stored state of ``version`` (as plain JSON) into that of ``version + 1``."""
+        """Register the function that turns stored state of ``version`` (decoded JSON) into state of ``version + 1``."""
         return self.state.upgrade(version)
 
     def declaration(self) -> ServiceDeclaration:
-        """Return the entry of this service in the catalog."""
+        """Return the declaration of this service for the catalog."""
         retries = [delay_name(delay) for delay in waits(self.poison)]
         return ServiceDeclaration(
             self.name, _plain(self.accepts), _plain(self.initiates), retries, self.longest_lifetime()
         )
 
     def longest_lifetime(self) -> timedelta:
-        """Return the longest lifetime that a contract names, those without end left out; zero when none names one."""
+        """Return the longest limited lifetime that a contract names, zero if no contract names one."""
         named = {contract.lifetime for contract in (*self.accepts.values(), *self.initiates.values())}
         return max((each for each in named if each is not None and each is not DEFAULT_LIFETIME), default=timedelta(0))
 
     # -- checking -----------------------------------------------------------------------------------
 
     def check(self) -> dict[tuple[str, bool], Side]:
-        """Check that everything receivable has a handler, and every policy something to be applied to.
+        """Check that each message type that may arrive has a handler, and that each policy can be applied.
 
-        Returns what to do by (contract, this side initiates).
+        Returns:
+            The codecs and handlers of each side, by contract and whether this service is the initiator.
 
         Raises:
-            DeclarationError: names each gap and how to close it.
+            DeclarationError: a handler is missing, or a policy is never applied. The message tells how to correct it.
         """
         gaps: list[str] = []
         sides = {}
@@ -288,7 +290,8 @@ class Service(Generic[S]):
                     raise DeclarationError(f"{where}{under}: {error}") from error
 
     def _check_policies(self, sides: Iterable[Side]) -> None:
-        # A policy that names neither message nor contract is for handlers to come, too: nothing is wrong with a last resort.
+        # ``Subject("", None)`` stands for future handlers. With it, a policy that names neither message nor contract is not refused
+        # for having no handler yet.
         subjects = {Subject("", None), *(subject for side in sides for subject in _subjects(side))}
         for number, policy in enumerate(self.poison[:-1], 1):
             hidden = hidden_by(policy, self.poison[: number - 1], subjects)
@@ -315,7 +318,7 @@ class Service(Generic[S]):
 
 
 def _subjects(side: Side) -> set[Subject]:
-    """Say whose handlers may fail on one side of a contract."""
+    """Return the handlers of one side of a contract, as subjects of policies."""
     messages = {name for name, (_, handler) in side.receivers.items() if handler is not None}
     events = {None} if side.on_end or side.on_error or side.on_timer else set()
     return {Subject(side.contract.name, name) for name in messages | events}

@@ -1,4 +1,4 @@
-"""Units of time as the protocol counts it: whole microseconds."""
+"""Units of time in whole microseconds, the unit of the protocol."""
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -7,5 +7,5 @@ DAY = 24 * HOUR
 
 
 def milliseconds(period: int) -> int:
-    """Return a period as Kafka's settings and timestamps count it."""
+    """Convert microseconds to milliseconds, the unit of Kafka's settings and timestamps."""
     return period // 1_000

@@ -1,4 +1,4 @@
-"""An event loop for tests and simulations, on which waiting takes no time."""
+"""An event loop for tests and simulations, on which waiting takes no real time."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         selector.select = jump
 
     def time(self) -> float:
-        """Seconds on the loop's own clock."""
+        """Return the seconds of the loop's virtual clock."""
         return self._now

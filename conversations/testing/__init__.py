@@ -1,6 +1,6 @@
-"""Test whole services in milliseconds: no Kafka, no Java, no threads, no waiting.
+"""Tests of whole services in milliseconds, without Kafka, Java, threads or waiting.
 
-``Simulation`` runs the worker, codec and lanes that run in production on a log in memory and a clock moved by hand;
+``Simulation`` runs the worker, codec and lanes of production on a log in memory and a clock that the test moves.
 ``Faults`` duplicates and re-orders records, crashes workers, aborts transactions and takes partitions away.
 """
 

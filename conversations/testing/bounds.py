@@ -1,4 +1,4 @@
-"""Invariant 8: what a worker keeps has limits, and at a limit it does what is declared."""
+"""Checks of a worker's memory and rows, most of them for invariant 8: everything that a worker keeps stays within its limits."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from conversations.worker.partition import Partition
 from conversations.worker.waiting import Kept
 
 SPARE = 64
-"""Entries of a heap of deadlines that may be out of date, besides one per endpoint in memory."""
+"""Deadlines that a partition may have in addition to two per endpoint in memory and two per endpoint row. Old deadlines stay until they are due."""
 
 
 def check(worker: Worker) -> None:
-    """Check what can be told after every step.
+    """Check what must hold after every step.
 
     Raises:
-        AssertionError: a limit is passed, or the account of what waits is wrong.
+        AssertionError: a limit is exceeded, or the count of waiting bytes is wrong.
     """
     limits = worker.settings.limits
     for partition in worker.partitions.values():
@@ -36,10 +36,10 @@ def check(worker: Worker) -> None:
 
 
 def check_at_rest(worker: Worker) -> None:
-    """Check what holds when nothing is under way.
+    """Check what must hold when no step and no handler is under way.
 
     Raises:
-        AssertionError: a limit is passed, or the account of what waits is wrong.
+        AssertionError: a limit is exceeded, or memory differs from the rows.
     """
     for partition in worker.partitions.values():
         where = f"partition {partition.number} of {worker.context.name}"
@@ -59,11 +59,11 @@ def check_at_rest(worker: Worker) -> None:
         _check_endpoints(partition, where)
         _check_deadlines(partition, where)
         if partition.input.paused and partition.waiting.bytes < worker.settings.limits.waiting_bytes // 2:
-            raise AssertionError(f"invariant 8 (bounded): {where} stays paused with nothing that waits")
+            raise AssertionError(f"invariant 8 (bounded): {where} stays paused although few bytes wait")
 
 
 def _check_kept(partition: Partition, kind: bytes, kept: Kept) -> None:
-    """What is counted of held and delayed rows is what there is."""
+    """Check that the counted bytes of held or delayed rows are those of the rows."""
     found: dict[bytes, int] = {}
     for key, row in partition.outbox.scan(kind):
         found[key[1:18]] = found.get(key[1:18], 0) + len(row)
@@ -75,7 +75,7 @@ def _check_kept(partition: Partition, kind: bytes, kept: Kept) -> None:
 
 
 def _check_parked(partition: Partition, where: str) -> None:
-    """What is in memory of parked dialogs is what their rows say."""
+    """Check that memory and rows agree about parked dialogs."""
     for kind, parks in ((rows.PARK, partition.parking.parks), (rows.RETRY, partition.parking.retries)):
         kept = {key[1:]: rows.decode_park(row) for key, row in partition.outbox.scan(kind)}
         if kept != {own: park.row for own, park in parks.items()}:
@@ -87,13 +87,17 @@ def _check_parked(partition: Partition, where: str) -> None:
 
 
 def _check_endpoints(partition: Partition, where: str) -> None:
-    """Nothing that must go on is forgotten: what is held has a row, what broke has a handler to come, or none any more."""
+    """Check that no work of an endpoint is forgotten.
+
+    A parked dialog has an open endpoint. A held message has a row. A fired timer, or a broken dialog, has an item, a row or a deadline
+    by which its handler will still be called.
+    """
     waiting = {park[:17] for park in (*partition.parking.parks, *partition.parking.retries)}
     found = {key[1:] for key, row in partition.outbox.scan(rows.ENDPOINT) if not rows.is_tombstone(row)}
     if not waiting <= found:
         raise AssertionError(f"invariant 7 (no silent end): {where} waits for dialogs that are over: {waiting - found}")
     for own in found:
-        active = partition.actives.get(rows.other_side(own))  # not found: it would be changed by being looked at
+        active = partition.actives.get(rows.other_side(own))  # partition.find would load it, and so change memory
         if active is None:
             continue
         endpoint = active.endpoint
@@ -106,23 +110,23 @@ def _check_endpoints(partition: Partition, where: str) -> None:
             continue
         if endpoint.firing and own + rows.TIMER not in partition.parking.retries:
             raise AssertionError(
-                f"invariant 7 (no silent end): {where}: a timer fired, and nobody will call its handler"
+                f"invariant 7 (no silent end): {where}: a timer fired, and its handler will not be called"
             )
         if endpoint.state is State.ERROR and own + rows.ERROR not in partition.parking.retries:
             raise AssertionError(
-                f"invariant 7 (no silent end): {where}: a dialog broke, and nobody will call its handler"
+                f"invariant 7 (no silent end): {where}: a dialog broke, and its handler will not be called"
             )
 
 
 def check_forgotten(worker: Worker) -> None:
-    """Check that a worker whose dialogs are all forgotten keeps nothing of them.
+    """Check that a worker has nothing of its dialogs in memory after all their tombstones were deleted.
 
     Raises:
-        AssertionError: names what it keeps.
+        AssertionError: the worker still keeps something; the message names it.
     """
     for partition in worker.partitions.values():
         kept: dict[str, Sized] = {
-            # The ticks of an idle partition name a conversation that never is.
+            # A tick makes an entry for its conversation id, of which no dialog exists.
             "endpoints": [active for active in partition.actives.values() if active.exists or active.tombstone],
             "lanes": [lane for lane in partition.work.lanes.values() if lane.items or lane.run is not None],
             "deadlines": partition.schedule.deadlines,

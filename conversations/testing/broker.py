@@ -1,4 +1,4 @@
-"""A broker in memory whose wire, transactions and members fail by chance, and which sees who writes."""
+"""A broker in memory whose deliveries, transactions and members fail by chance. It checks the writer of each commit."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from conversations.testing.faults import Chance
 from conversations.testing.ledger import Handled, Ledger
 
 DECIDED = 0.2
-"""Chance per round that what a dead or silent process left behind is cleared away."""
+"""Chance per round that a hanging transaction is decided, and that the session of a dead member times out."""
 
 
 class StepTransaction(Transaction):
-    """A worker's transaction, with what is to be noted once it is committed."""
+    """A worker's transaction, with the facts that the ledger gets when it is committed."""
 
     __slots__ = ("commit", "handled", "late", "member", "sent", "slot")
 
@@ -29,45 +29,45 @@ class StepTransaction(Transaction):
         self.member = member
         self.slot = slot
         self.late: list[Out] = []
-        """Sent with it, to arrive after it."""
+        """Records of this transaction that arrive after its commit."""
         self.handled: Sequence[Handled] = ()
         self.sent: Sequence[Produced] = ()
-        """What it appends, in the order its worker said it in."""
+        """All records of this transaction, in the order in which the worker sent them."""
         self.commit = False
-        """How it will end when it hangs: the coordinator has been asked to commit it, or nobody did."""
+        """True if it will commit in case it hangs, because the commit has reached the coordinator; otherwise it will abort."""
 
 
 class FaultyBroker(MemoryBroker):
-    """A broker whose way to the queues may duplicate and re-order, as forwarders between clusters do."""
+    """A broker that may duplicate and re-order records for queues, as forwarders between clusters do."""
 
     def __init__(
         self, clock: Clock, chance: Chance, namespace: str = DEFAULT_NAMESPACE, periods: Periods | None = None
     ) -> None:
         super().__init__(clock, namespace)
         self.periods = periods or Periods()
-        """The topics of the services."""
+        """Periods of the namespace."""
         self.chance = chance
         self.ledger = Ledger()
         self.late: list[Out] = []
-        """Sent, and not in its queue yet."""
+        """Records that were sent and are not in their queue yet."""
         self.stop: Callable[[Out], bool] = lambda _: False
-        """Says which records for queues do not arrive before ``resume``; a test may set it."""
+        """Returns True for a record of a queue that must not arrive before ``resume``. A test may set it."""
         self.stopped: list[Out] = []
         self.hanging: list[StepTransaction] = []
-        """Open, and their producer is dead or has given up on them."""
+        """Open transactions whose producer is dead or has given up on them."""
         self.dead: list[tuple[str, Member]] = []
-        """Members whose process died, and whose session has not timed out."""
+        """Members whose process died and whose session has not timed out yet."""
         self.opened: dict[tuple[str, int], Member] = {}
-        """Who took up each partition last: the only one that may write its state."""
+        """The member that took up each partition last, by service and partition. Only this member may write its state."""
         self.noise: Counter[str] = Counter()
-        """How many records that nobody can use each service was sent."""
+        """Number of unusable records that were sent to each service."""
         self.noisy: set[tuple[str, int, int]] = set()
-        """Where they are."""
+        """Topic, partition and offset of each unusable record."""
 
     # -- the wire -----------------------------------------------------------------------------------------------
 
     def scatter(self, outs: Sequence[Produced]) -> tuple[list[Produced], list[Out]]:
-        """Divide what a transaction appends into what arrives with it and what arrives later."""
+        """Divide the records of a transaction into those that arrive with it and those that arrive later."""
         queues = {service_topic(self.namespace, service, QUEUE) for service in self.services}
         now: list[Produced] = []
         late: list[Out] = []
@@ -86,14 +86,14 @@ class FaultyBroker(MemoryBroker):
         return now, late
 
     def resume(self) -> None:
-        """Let what was stopped arrive, in the order it was sent in."""
+        """Let the stopped records arrive, in the order in which they were sent."""
         self.stop = lambda _: False
         stopped, self.stopped = self.stopped, []
         for out in stopped:
             self.append(out)
 
     def release(self, probability: float = 1.0) -> int:
-        """Let records that were held back arrive, in another order; return how many."""
+        """Let each late record arrive with this probability, in random order. Return the number that arrived."""
         self.chance.random.shuffle(self.late)
         staying: list[Out] = []
         going: list[Out] = []
@@ -105,14 +105,14 @@ class FaultyBroker(MemoryBroker):
         return len(going)
 
     def disturb(self, service: str, out: Out) -> None:
-        """Append a record that nobody can use to a topic of a service."""
+        """Append an unusable record to a topic of a service."""
         self.noise[service] += 1
         self.noisy.add((out.topic, out.partition, self.append(out)))
 
     # -- transactions ---------------------------------------------------------------------------------------------
 
     def finish(self, transaction: Transaction, *, commit: bool) -> dict[int, int]:
-        """Decide a transaction; one that commits is checked for its writer, and noted."""
+        """Decide a transaction. If it commits, check its writer and note its effects in the ledger."""
         if not commit or not isinstance(transaction, StepTransaction):
             return super().finish(transaction, commit=commit)
         self._check_writer(transaction)
@@ -124,7 +124,7 @@ class FaultyBroker(MemoryBroker):
         sent = {id(record.headers()) for record in records}
         for out in transaction.late:
             headers = dict(out.headers or ())
-            if id(out.headers) not in sent and HEADER_NAME in headers:  # it is no duplicate of what arrived with it
+            if id(out.headers) not in sent and HEADER_NAME in headers:  # no duplicate of a record that was in time
                 self.ledger.say(headers[HEADER_NAME])
         self.late += transaction.late
         return ends
@@ -139,11 +139,11 @@ class FaultyBroker(MemoryBroker):
                 )
 
     def end_of(self, slot: str) -> None:
-        """A producer begins with this transactional id: what it left open is decided first."""
+        """Decide the hanging transactions of a slot, as Kafka does when a producer begins with the same transactional id."""
         self._decide([transaction for transaction in self.hanging if transaction.slot == slot])
 
     def pass_time_limits(self, probability: float = 1.0) -> int:
-        """Decide hanging transactions and forget dead members, as time-outs do; return how many."""
+        """Decide hanging transactions and remove dead members, as time-outs do, each with this probability. Return their number."""
         chosen = [t for t in self.hanging if self.chance.random.random() < probability]
         self._decide(chosen)
         buried = [entry for entry in self.dead if self.chance.random.random() < probability]

@@ -1,4 +1,4 @@
-"""A worker's connection on which transactions fail, partitions move, and the process stands still or dies."""
+"""A worker's connection in a simulation: transactions fail, partitions move, and the process stands still or dies."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from conversations.testing.faults import Chance, Crash
 from conversations.testing.ledger import Page
 
 RELEASED = 0.3
-"""Chance that a record that was held back arrives with the next transaction of anybody."""
+"""Chance that a late record arrives after the next transaction of any worker."""
 
 
 class SlowRestore(MemoryRestore):
-    """A restore that brings a few rows at a time, so that things happen in the middle of it."""
+    """A restore that reads a few rows at a time, so that faults happen in the middle of it."""
 
     chance: Chance | None = None
 
     def advance(self, limit: int) -> Restored:
-        """Read a few further rows."""
+        """Read a few more rows."""
         if self.chance is not None:
             limit = min(limit, self.chance.random.randrange(1, 12))
         return super().advance(limit)
@@ -33,11 +33,11 @@ class FaultyConnection(MemoryConnection):
     """A connection of one worker.
 
     Args:
-        broker: of the simulation.
-        service: whose worker this is.
-        slot: names the worker across restarts; its next connection ends the transaction it left open.
-        meanwhile: lets the other workers go on while this one stands still.
-        lanes: lets handlers of this worker return while its transaction is under way.
+        broker: the broker of the simulation.
+        service: the worker's service.
+        slot: names the worker across restarts. The next connection of the slot may end the transactions that this one left open.
+        meanwhile: called while this worker stands still; lets the other workers do steps.
+        lanes: called while a transaction is under way; lets handlers of this worker return.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class FaultyConnection(MemoryConnection):
     # -- partitions move ------------------------------------------------------------------------------------------
 
     def join(self, listener: Listener) -> None:
-        """Enter the group; what this slot left open before may be decided first, as by ``init_transactions``."""
-        if self._faulty.hanging and self._chance.random.random() < 0.5:  # else it is another host, with another id
+        """Enter the group. Open transactions of the slot may be decided first, as ``init_transactions`` does."""
+        if self._faulty.hanging and self._chance.random.random() < 0.5:  # else as on a new host, with another id
             self._faulty.end_of(self._slot)
         super().join(listener)
 
     def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
-        """Serve changes of ownership, chance ones too, then return the records at hand."""
+        """Change owners of partitions by chance, serve these changes, and return the records at hand."""
         if self.owned and self._chance.happens(self._chance.faults.revoke):
             partition = self._chance.random.choice(sorted(self.owned))
             if self._chance.random.random() < 0.5:
@@ -77,7 +77,7 @@ class FaultyConnection(MemoryConnection):
         return super().poll(timeout, limit, size)
 
     def _seize(self, partition: int) -> None:
-        """Somebody else owned the partition for a moment, and this member has not been told."""
+        """Take a partition away from this member, which does not learn it."""
         if self._group.owners.get(partition) is self:
             del self._group.owners[partition]
             self._group.new_epoch(self)
@@ -86,16 +86,16 @@ class FaultyConnection(MemoryConnection):
     def _move(self) -> None:
         members = self._group.members
         if len(members) > 1 and self._chance.random.random() < 0.7:
-            self._chance.random.shuffle(members)  # dealt anew: each gives up when it polls what is not its own now
+            self._chance.random.shuffle(members)  # a new assignment: members give up lost partitions when they poll
         else:
             self._group.release(self._chance.random.choice(members) if members else self)
 
     def declare_dead(self) -> None:
-        """The group throws this member out; it does not know before it polls or commits."""
+        """Remove this member from the group. It learns this when it polls or commits."""
         self._group.release(self)
 
     def up_to_date(self) -> bool:
-        """Say whether the next poll would change nothing about who owns what."""
+        """Return True if the next poll would not change the partitions of this member."""
         group = self._group
         return group.knows(self) and not group.to_revoke(self) and not group.to_assign(self)
 
@@ -104,22 +104,22 @@ class FaultyConnection(MemoryConnection):
         super()._forget(partitions)
 
     def restore(self, partition: int, since: int | None) -> MemoryRestore:
-        """Begin reading the state partition."""
+        """Begin to restore a state partition."""
         restore = SlowRestore(self.broker, self.service, partition, since)
         if self._chance.active and self._chance.faults.survive:
             restore.chance = self._chance
         return restore
 
     def open(self, partition: int, positions: Positions) -> None:
-        """Let queue and commands of a partition flow; from now on this member alone writes its state."""
+        """Begin to read queue and commands of a partition. From now on only this member may write its state."""
         super().open(partition, positions)
-        if self._group.owners.get(partition) is self:  # else a zombie takes it up
+        if self._group.owners.get(partition) is self:  # otherwise this is a zombie, which has lost the partition
             self._faulty.opened[self.service, partition] = self
 
     # -- transactions ---------------------------------------------------------------------------------------------
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
-        """Commit, unless something goes wrong before, in the middle of it or after it."""
+        """Commit, unless a fault happens before, during or after the commit."""
         self._joined()
         if not offsets:
             raise ValueError("a commit without offsets is not fenced")
@@ -161,7 +161,7 @@ class FaultyConnection(MemoryConnection):
         broker = self._faulty
         transaction = StepTransaction(self.service, self, self._slot)
         transaction.sent = outs
-        # Nothing of a transaction that must fail travels, late or not.
+        # If the transaction must fail, all records stay in it: no late record may arrive.
         passes = self._group.knows(self) and not broker.missing(outs) and not broker.refused(outs)
         now, transaction.late = broker.scatter(outs) if passes else (list(outs), [])
         broker.produce(transaction, now)
@@ -182,7 +182,7 @@ class FaultyConnection(MemoryConnection):
             raise AssertionError(f"invariant 2: state of partitions {sorted(strays)} is written without their offsets")
 
     def _refuse(self, outs: Sequence[Produced]) -> None:
-        """Somebody else's queue takes no records for a moment."""
+        """Let the queue of another service refuse the records of this commit."""
         own = service_topic(self.broker.namespace, self.service, QUEUE)
         queues = sorted({out[0] for out in outs if out[0].endswith(f".{QUEUE}") and out[0] != own})
         if queues and self._chance.happens(self._chance.faults.refuse):
@@ -196,10 +196,10 @@ class FaultyConnection(MemoryConnection):
         for out in outs:
             if out[1] < len(self.broker.topics.get(out[0], ())):
                 self.broker.append(Out(*out), visible=False)
-        raise Interrupted("aborted by chance") if kind == "interrupted" else InDoubt("nobody knows whether it aborted")
+        raise Interrupted("aborted by chance") if kind == "interrupted" else InDoubt("unknown whether it was aborted")
 
     def _stall(self) -> None:
-        """Stand still while the others go on; a worker that stands still for long is declared dead."""
+        """Stand still by chance while other workers do steps. The group may declare this member dead meanwhile."""
         if self._chance.happens(self._chance.faults.stall):
             if self._chance.random.random() < 0.5:
                 self.declare_dead()
@@ -216,4 +216,4 @@ class FaultyConnection(MemoryConnection):
             self._faulty.hanging.append(transaction)
             if self._chance.random.random() < 0.5:
                 raise Crash("before the outcome was known")
-            raise InDoubt("nobody knows how it will end")
+            raise InDoubt("unknown how it will end")

@@ -1,4 +1,4 @@
-"""Everything that was sent in a simulation, and where each message is now, read from the topics."""
+"""All envelopes of a simulation, and where each message is now, read from the topics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from conversations.testing.reading import endpoints_of, state_of, visible
 
 Sides = Mapping[str, Mapping[tuple[str, bool], Side]]
 Direction = tuple[bytes, bool]
-"""A conversation, and whether its messages go to the side that began it."""
+"""A conversation id, and True for messages to the initiator or False for messages to the target."""
 
 
 class Sent(NamedTuple):
@@ -36,38 +36,39 @@ class Sent(NamedTuple):
 
 @lru_cache(10_000)
 def partition_row(row: bytes) -> PartitionRow:
-    """Decode the row of a partition; the same rows are looked at many times."""
+    """Decode the row of a partition. Results are cached, because the same rows are read many times."""
     return decode_partition(row)
 
 
 def name_of(conversation: bytes) -> str:
-    """Write a conversation id down."""
+    """Return a conversation id as text."""
     return uuid_text(conversation)
 
 
 class Facts:
-    """Everything that was sent and where it is: under way, waiting, or settled."""
+    """All envelopes that were sent, and where each is: under way, waiting, or settled."""
 
     def __init__(self, broker: FaultyBroker, sides: Sides) -> None:
         self.broker = broker
         self.sides = sides
         self.ends: dict[tuple[bytes, bool], tuple[str, Endpoint | rows.Tombstone]] = {}
-        """By (conversation, side that began it)."""
+        """Service and endpoint (or tombstone), by conversation and True for the initiator's side."""
         self.sent: dict[Direction, dict[int, Sent]] = defaultdict(dict)
         self.values: dict[tuple[bytes, bool, int], bytes] = {}
-        """By direction and number: the envelope as it went."""
+        """Bytes of each numbered envelope, by direction and number."""
         self.flying: set[Direction] = set()
-        """Directions with records that were not read yet, or that are delayed."""
+        """Directions with records that were not read yet, that are delayed, or that wait in a row before they are accepted."""
         self.under_way: dict[Direction, set[int]] = defaultdict(set)
-        """Numbers not accepted yet: unread in the log, on the wire, delayed, or held behind a gap."""
+        """Numbers that are not accepted yet: late, unread in the queue, delayed, or held behind a gap."""
         self.kept: dict[Direction, Counter[int]] = defaultdict(Counter)
+        """Dead letters of messages that were given up on, by direction and number."""
         self.waiting: dict[Direction, Counter[int]] = defaultdict(Counter)
-        """Numbers accepted and not settled: their handlers run, failed and are tried again, or wait behind such."""
+        """Rows of messages that are accepted and not settled, by direction and number."""
         self.parked: set[tuple[bytes, bool]] = set()
-        """Conversations, and the side that began it or not, that wait for a failed handler to be tried again, or decided about."""
+        """Parked endpoints, by conversation and True for the initiator's side."""
         self.set_aside: Counter[str] = Counter()
         self.unread: set[str] = set()
-        """Services whose queue or commands have something nobody has read."""
+        """Services whose queue has records that its worker has not read."""
         for service in broker.services:
             self._read(service)
         for out in broker.late + broker.stopped:
@@ -105,7 +106,7 @@ class Facts:
         try:
             envelope = decode(record.value() or b"")
         except UndecodableRecord:
-            return  # somebody's noise: set aside
+            return  # an unusable record, which is set aside
         direction = _direction(envelope)
         if not read:
             self.flying.add(direction)
@@ -136,7 +137,7 @@ class Facts:
         elif key.startswith(rows.HELD):
             self.under_way[direction].add(envelope.seq)
         elif not row.accepted or envelope.kind is not Kind.MESSAGE:
-            self.flying.add(direction)  # its turn comes, perhaps as a duplicate
+            self.flying.add(direction)  # this record still gets its turn, though it may be a duplicate
             self.under_way[direction].add(envelope.seq)
         else:
             self.waiting[direction][envelope.seq] += 1
@@ -149,13 +150,13 @@ class Facts:
         if reason in {letters.SET_ASIDE, letters.COMMAND_REFUSED} or letters.SEQUENCE not in headers:
             return
         if letters.HELD in headers:
-            return  # not settled: it waits as the head of its dialog
+            return  # a copy of a held message, which is not settled: it is the head of its dialog
         envelope = decode(record.value() or b"")
         if envelope.kind is Kind.MESSAGE:
             self.kept[_direction(envelope)][envelope.seq] += 1
 
     def ignored(self, sent: Sent, to_initiator: bool) -> bool:
-        """Say whether the receiver declared that it does nothing about this type."""
+        """Return True if the receiver declared that it ignores this message type."""
         side = self.sides.get(sent.service, {}).get((sent.contract, to_initiator))
         receiver = side.receivers.get(sent.message_type) if side is not None else None
         return receiver is not None and receiver[1] is None

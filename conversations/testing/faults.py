@@ -1,4 +1,4 @@
-"""Seeded faults: what goes wrong in a simulation, and how often."""
+"""Seeded faults of a simulation, and their probabilities."""
 
 from __future__ import annotations
 
@@ -6,24 +6,29 @@ from dataclasses import dataclass
 from random import Random
 
 AT_MOST = 200
-"""Faults of one ``run``; then the world is kind, so that every run comes to rest."""
+"""Most faults in one ``run``. After them no fault happens, so that every run comes to rest."""
 LATER = 30
-"""The same for each time the clock moves in ``advance``."""
+"""Most faults after each move of the clock in ``advance``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Faults:
-    """What goes wrong, each with its probability per opportunity; the same seed gives the same run.
+    """The faults of a simulation, each with its probability per opportunity. The same seed gives the same run.
 
-    ``duplicate`` and ``reorder`` are per record on its way to a queue, ``abort`` per transaction, ``crash`` and
-    ``revoke`` per transaction and per step, ``slow`` per handler call: it outlives the step it began in.
+    ``duplicate``, per record for a queue: the record arrives twice. ``reorder``, per record for a queue: it arrives late.
+    ``abort``, per transaction: it is aborted, or the answer to its commit is lost.
+    ``crash``, per transaction and per step: the process dies.
+    ``revoke``, per poll and per transaction: the worker loses a partition.
+    ``slow``, per handler call: the handler returns in a later step.
 
-    ``move`` is per poll: partitions are dealt anew among the live workers, or a member is thrown out and learns of it
-    later. ``stall`` is per phase of a transaction and per step: the process stands still while the others go on, and
-    may be declared dead meanwhile. ``hang`` is per transaction: it stays open when its producer dies, or is decided
-    only after its worker gave up waiting. ``survive`` is per crash: the local copies of state are still there.
-    ``noise`` is per transaction: somebody writes a record that nobody can use. ``refuse`` is per transaction: the queue
-    of another service takes no records. ``skew`` is per step and per start: the machine's clock is set to another time. ``overlap`` is per attempt of a commit: handlers finish while it is under way.
+    ``move``, per poll: the group assigns partitions anew, or removes a member, which learns it later.
+    ``stall``, per phase of a transaction and per step: the process stands still while others do steps, and may be declared dead.
+    ``hang``, per transaction: it stays open when its producer dies, or it is decided only after its worker gave up waiting.
+    ``hang``, per crash: the group notices the dead member late.
+    ``survive``, per crash: the local copies of state survive.
+    ``noise``, per transaction: an unusable record is written. ``refuse``, per transaction: another service's queue accepts no records.
+    ``skew``, per step and per start: the machine's clock is set to another time.
+    ``overlap``, before and after each commit: handlers return while the transaction is under way.
     """
 
     seed: int
@@ -44,7 +49,7 @@ class Faults:
 
 
 class Crash(BaseException):
-    """The process dies here; nothing may catch it but the simulation."""
+    """The death of a simulated process. Only the simulation may catch it."""
 
 
 class Chance:
@@ -57,11 +62,11 @@ class Chance:
         self._left = AT_MOST
 
     def renew(self, at_most: int = AT_MOST) -> None:
-        """A new run begins: faults may happen again."""
+        """Allow this number of faults from now on, because a new run begins."""
         self._left = at_most
 
     def happens(self, probability: float) -> bool:
-        """Say whether a fault of this probability happens now."""
+        """Draw whether a fault of this probability happens now."""
         if not self.active or probability <= 0 or self._left <= 0 or self.random.random() >= probability:
             return False
         self._left -= 1

@@ -1,10 +1,14 @@
-"""What must hold of services at any moment, read from their topics; the numbers are those of the design's invariants.
+"""The invariants of services, checked on their topics. The numbers are those of the design's invariants.
 
-1. One writer: whoever commits state of a partition took it up last (checked as it commits, in ``broker``), and no row
-   goes back to what it was before. 2. One step: the group's offsets and the partition's row agree. 3. In order.
-4. Once: nothing is handled twice, and no number is given to two messages or transmitted by two transactions.
-5. Nothing lost: every number ever sent is in exactly one place. 6. Poison is local. 7. No silent end. 8. Bounded (see
-``bounds`` for what is in memory).
+1. One writer: only the member that took up a partition last commits its state (``broker`` checks each commit), and the numbers
+   in its rows never decrease.
+2. One step: the group's offsets and the partition's row agree.
+3. In order: messages are handled in the order of their numbers.
+4. Once: no message is handled twice, and no number is given to two messages or transmitted by two transactions.
+5. Nothing lost: every number that was sent is in exactly one place.
+6. Poison is local: a message is only given up on as failed if a handler of its own dialog failed.
+7. No silent end: when one side is closed, the other side learns it.
+8. Bounded: held records stay within their limit (``bounds`` checks memory).
 """
 
 from __future__ import annotations
@@ -27,11 +31,11 @@ __all__ = ["Invariants", "name_of"]
 
 
 class Invariants:
-    """Checks every invariant that can be read off the topics, again and again.
+    """Checks every invariant that the topics show. ``check`` may be called as often as needed.
 
     Args:
-        broker: of the simulation.
-        held_limit: records held per dialog at most.
+        broker: the broker of the simulation.
+        held_limit: most held records per dialog.
     """
 
     def __init__(self, broker: FaultyBroker, held_limit: int) -> None:
@@ -40,10 +44,10 @@ class Invariants:
         self._histories: dict[tuple[str, int], _History] = {}
 
     def check(self, sides: Sides, *, at_rest: bool) -> None:
-        """Check them now.
+        """Check all invariants now. Some hold only ``at_rest``, when no step or handler is under way.
 
         Raises:
-            AssertionError: the first that does not hold.
+            AssertionError: an invariant does not hold; the first one found.
         """
         for service in self._broker.services:
             topic = service_topic(self._broker.namespace, service, STATE)
@@ -70,7 +74,7 @@ def _check(facts: Facts, *, at_rest: bool) -> None:
 
 
 class _History:
-    """The rows of one partition in the order they were committed in."""
+    """The rows of one state partition, checked in the order in which they were committed."""
 
     def __init__(self, service: str, held_limit: int) -> None:
         self._service = service
@@ -83,7 +87,7 @@ class _History:
         self._read = 0
 
     def read(self, records: Sequence[MemoryRecord], end: int) -> None:
-        """Go on to where nothing is undecided."""
+        """Read on up to the first record of an undecided transaction."""
         for record in records[self._read : end]:
             if record.visible:
                 self.take(record.key() or b"", record.value())
@@ -100,7 +104,7 @@ class _History:
         self._table[key] = value
         if key.startswith(rows.ENDPOINT):
             self._endpoint(key, value)
-        elif key == rows.PARTITION:  # the last row of a transaction: says up to when its time had passed
+        elif key == rows.PARTITION:  # the last row of a transaction; it has the log time of the transaction
             self._partition(value)
 
     def _endpoint(self, key: bytes, value: bytes) -> None:
@@ -117,7 +121,9 @@ class _History:
                 f"to {numbers} (next in, next out, acknowledged)"
             )
         if len(before) < len(numbers):
-            raise AssertionError(f"invariant 4 (once): {self._service}: {name_of(key[1:17])} was closed, and lives")
+            raise AssertionError(
+                f"invariant 4 (once): {self._service}: {name_of(key[1:17])} was closed, and is open again"
+            )
         self._ends[key] = numbers
 
     def _partition(self, value: bytes) -> None:
@@ -232,7 +238,7 @@ def _accounted(facts: Facts) -> None:
 
 
 def _check_handled(facts: Facts, service: str, found: Endpoint, finished: int) -> None:
-    """What a receiver's row counts as handled is what handlers finished, and what it receives without a handler."""
+    """Check that a receiver's row counts as handled what its handlers finished, plus at most the messages that it ignores."""
     direction = found.conversation, found.initiator
     ignored = sum(facts.ignored(sent, found.initiator) for sent in facts.sent.get(direction, {}).values())
     if not finished <= found.handled <= finished + ignored:
@@ -243,7 +249,7 @@ def _check_handled(facts: Facts, service: str, found: Endpoint, finished: int) -
 
 
 def _check_sum(facts: Facts, service: str, direction: Direction, found: Endpoint | rows.Tombstone) -> None:
-    """What a sender counts as sent is what is under way, waiting or settled, or what it dropped itself."""
+    """Check that every message that a sender counts as sent was found, or was discarded by the sender itself."""
     count = found.transmitted + 1 if isinstance(found, rows.Tombstone) else found.next_out
     there = {number for number in facts.sent.get(direction, ()) if number < count}
     if len(there) < count - found.discarded:
@@ -255,7 +261,7 @@ def _check_sum(facts: Facts, service: str, direction: Direction, found: Endpoint
     beyond = [number for number in facts.sent.get(direction, ()) if number >= count]
     if beyond:
         raise AssertionError(
-            f"invariant 1 (one writer): {name_of(direction[0])} carries {beyond}, of which its sender {service} knows nothing"
+            f"invariant 1 (one writer): {name_of(direction[0])} carries {beyond}, which its sender {service} does not count"
         )
 
 
@@ -274,7 +280,7 @@ def _problem(facts: Facts, direction: Direction, number: int, message: Sent) -> 
 
 
 def _set_aside(facts: Facts) -> None:
-    """What nobody can use is kept, each record once; counted once everything was read."""
+    """Check that each unusable record was set aside exactly once, or at most once if a service has unread records."""
     for service, noise in facts.broker.noise.items():
         found = facts.set_aside[service]
         if found > noise or (found < noise and service not in facts.unread and not _hidden(facts.broker, service)):
@@ -282,7 +288,7 @@ def _set_aside(facts: Facts) -> None:
 
 
 def _hidden(broker: FaultyBroker, service: str) -> bool:
-    """Say whether some commands were not read: only their noise counts, so any will do."""
+    """Return True if a service has commands that were not read; unusable records may be among them."""
     commands = broker.topics[service_topic(broker.namespace, service, "commands")]
     for records, table in zip(commands, state_of(broker, service), strict=True):
         row = table.get(rows.PARTITION)

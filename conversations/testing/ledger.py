@@ -1,4 +1,4 @@
-"""What took effect, counted when the transaction with the effects is committed."""
+"""Records of the effects of committed transactions: handled messages, dead letters and sent numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Handled(NamedTuple):
     service: str
     conversation: bytes
     to_initiator: bool
-    """Its direction: True on its way to the side that began the dialog."""
+    """True for a message to the initiator, False for a message to the target."""
     number: int
 
 
@@ -36,7 +36,7 @@ class Letter(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one transaction did."""
+    """The handled messages and the dead letters of one transaction."""
 
     handled: Sequence[Handled]
     letters: Sequence[Letter]
@@ -49,14 +49,14 @@ class Ledger:
         self.handled: list[Handled] = []
         self.steps: list[Step] = []
         self.said: Counter[tuple[bytes, bool, int]] = Counter()
-        """How many committed transactions sent this number of this conversation from the side that began it, or not."""
+        """Number of committed transactions that sent a number, by conversation, True if from the initiator, and number."""
         self._spoken: dict[tuple[bytes, bool], int] = {}
-        """The last number of each direction that a committed transaction sent."""
+        """Highest number of each direction that a committed transaction sent."""
         self.failed: set[tuple[str, bytes]] = set()
-        """Services and conversations of which a handler raised."""
+        """Services and conversations of which a handler raised an exception."""
 
     def commit(self, service: str, handled: Sequence[Handled], records: Sequence[MemoryRecord]) -> None:
-        """Note what a transaction brings about; ``records`` are what it appends to queues and dead letters."""
+        """Note the effects of a transaction. ``records`` are its records for queues and dead-letter topics."""
         self.handled += handled
         kept = []
         for record in records:
@@ -69,10 +69,10 @@ class Ledger:
             self.steps.append(Step(handled, kept))
 
     def speak(self, sent: Iterable[Headers | None]) -> None:
-        """Check that each direction's numbers are sent in their order.
+        """Check that the numbers of each direction are sent in order.
 
         Raises:
-            AssertionError: one overtook another.
+            AssertionError: a lower number was sent after a higher one.
         """
         for headers in sent:
             for name, header in headers or ():
@@ -83,10 +83,10 @@ class Ledger:
         try:
             conversation, from_initiator, _, number = split_header(header)
         except UndecodableRecord:
-            return  # no worker's
+            return  # no worker wrote this header
         last = self._spoken.get((conversation, from_initiator), NONE)
         if number != NONE and number < last:
-            raise AssertionError(f"invariant 3 (in order): {conversation.hex()} says number {number} after {last}")
+            raise AssertionError(f"invariant 3 (in order): {conversation.hex()} sends number {number} after {last}")
         self._spoken[conversation, from_initiator] = max(last, number)
 
     def say(self, header: bytes) -> None:
@@ -94,7 +94,7 @@ class Ledger:
         try:
             conversation, from_initiator, _, number = split_header(header)
         except UndecodableRecord:
-            return  # no worker's
+            return  # no worker wrote this header
         if number != NONE:
             self.said[conversation, from_initiator, number] += 1
 
@@ -107,27 +107,27 @@ def _letter(service: str, headers: dict[str, bytes]) -> Letter:
 
 
 class Page:
-    """What one connection of one worker is about to commit, by partition."""
+    """Handled messages that one connection of a worker is about to commit, by partition."""
 
     def __init__(self) -> None:
         self._pending: dict[int, list[Handled]] = {}
         self._flying: set[int] = set()
-        """Partitions of the transaction under way: what is handled of them now comes with the next one."""
+        """Partitions of the transaction under way. Messages of them that are handled now belong to the next transaction."""
         self._later: dict[int, list[Handled]] = {}
 
     def flies(self, partitions: Iterable[int]) -> None:
-        """A transaction of these partitions is under way, or tried again."""
+        """Note that a transaction of these partitions is under way, or is tried again."""
         self._flying |= set(partitions)
 
     def landed(self) -> None:
-        """It is committed: what was handled meanwhile is to be committed next."""
+        """Note that the transaction is committed. Messages handled meanwhile belong to the next transaction."""
         later, self._later = self._later, {}
         self._flying.clear()
         for partition, entries in later.items():
             self._pending.setdefault(partition, []).extend(entries)
 
     def note(self, partition: int, entry: Handled, attempt: int) -> None:
-        """A handler returned; a further attempt replaces one whose result was refused."""
+        """Note that a handler returned. A further attempt replaces an earlier one whose result was refused."""
         pages = self._later if partition in self._flying else self._pending
         pending = pages.setdefault(partition, [])
         if attempt > 1 and entry in pending:
@@ -135,11 +135,11 @@ class Page:
         pending.append(entry)
 
     def take(self, partitions: Iterable[int]) -> list[Handled]:
-        """Take what was handled on these partitions: its transaction is about to be decided."""
+        """Remove and return the handled messages of these partitions, because their transaction is about to be decided."""
         return [entry for partition in partitions for entry in self._pending.pop(partition, [])]
 
     def discard(self, partitions: Iterable[int]) -> None:
-        """The partitions were lost before what was handled could be committed."""
+        """Drop the handled messages of partitions that were lost before the commit."""
         for partition in partitions:
             self._pending.pop(partition, None)
             self._later.pop(partition, None)

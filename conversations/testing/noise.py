@@ -1,4 +1,4 @@
-"""Records that nobody can use: torn, forged, without a header, in the wrong place."""
+"""Unusable records: torn, forged, without a header, or in the wrong partition."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from conversations.units import milliseconds
 
 
 def make(broker: FaultyBroker) -> None:
-    """Append such a record to some service's queue or commands; each must be set aside, and do nothing else."""
+    """Append an unusable record to the queue or the commands of a service. It must be set aside and have no other effect."""
     random = broker.chance.random
     service = random.choice(sorted(broker.services))
     queue = service_topic(broker.namespace, service, QUEUE)
-    # Of a dialog that may be forgotten a record is not known to be in the wrong place.
+    # If a service has forgotten a dialog, it cannot tell that a record of the dialog is in the wrong partition. So use recent ones.
     recent = milliseconds(broker.clock.now() - broker.periods.start_within // 2)
     known = [
         record
@@ -35,15 +35,15 @@ def make(broker: FaultyBroker) -> None:
     else:
         kind, record = random.choice(_KINDS), random.choice(known)
         if not _is_remembered(record, broker):
-            return  # nobody knows any more where it belongs
+            return  # its service can no longer tell to which partition it belongs
         out = kind(record, random)
         if out.partition >= broker.services[service]:
-            return  # a service of one partition has no wrong one
+            return  # a service with one partition has no wrong partition
     broker.disturb(service, out)
 
 
 def _is_remembered(record: MemoryRecord, broker: FaultyBroker) -> bool:
-    """Say whether the dialog of a record is known to its service, as an endpoint or a tombstone."""
+    """Return True if the service of a record still has the record's dialog, as an endpoint or a tombstone."""
     return broker.clock.now() < decode(record.value() or b"").prefix.accept_until + broker.periods.grace
 
 
@@ -69,7 +69,7 @@ def _bare(record: MemoryRecord, random: Random) -> Out:
 
 
 def _renumbered(record: MemoryRecord, random: Random) -> Out:
-    """A header that says another number than the body."""
+    """Make a record whose header has another number than its body."""
     header = dict(record.headers() or ())[HEADER_NAME]
     forged = header[:18] + bytes([(header[18] + 2 * random.randrange(1, 30)) % 128]) + header[19:]
     return Out(record.topic(), record.partition(), record.key(), record.value(), [(HEADER_NAME, forged)])

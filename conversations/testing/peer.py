@@ -1,4 +1,4 @@
-"""Scripted services: they keep what arrives, and say what a test tells them to."""
+"""Scripted services: they keep the messages that arrive, and a test tells them what to send."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from conversations.testing.faults import Chance
 
 M = TypeVar("M")
 Entry = dict[str, Any]
-"""What a peer knows of one dialog: kept in the group's state, so that it is there exactly once."""
+"""Data of one dialog of a peer. It is in the state of the group, so it is committed exactly once with the handler's effects."""
 
 
 class World(Protocol):
-    """What a peer needs of its simulation."""
+    """The part of a simulation that a peer uses."""
 
     chance: Chance
     settings: WorkerSettings
 
     @property
     def broker(self) -> MemoryBroker:
-        """Where everything is."""
+        """The broker of the simulation."""
 
     def deploy(self, service: Service[Any]) -> None:
-        """Run a service, or run it with other contracts from now on."""
+        """Run a service; if it runs already, continue it with its new contracts."""
 
 
 class PeerDialog:
-    """One dialog, from the scripted side. What it is told to do happens with the next ``run`` of the simulation."""
+    """The scripted side of one dialog. Its requests take effect in the next ``run`` of the simulation."""
 
     def __init__(self, peer: Peer, conversation: bytes, initiator: bool, key: str, contract: Contract) -> None:
         self._peer = peer
@@ -80,7 +80,7 @@ class PeerDialog:
         """End this side.
 
         Raises:
-            DialogEnded: it is over already (8427).
+            DialogEnded: this side is over already (8427).
         """
         self._check_open(codes.END_REFUSED)
         self._ended_here = True
@@ -90,8 +90,8 @@ class PeerDialog:
         """End this side with an error.
 
         Raises:
-            DialogEnded: it is over already (8427).
-            LocalError: no positive code, or no description.
+            DialogEnded: this side is over already (8427).
+            LocalError: the code is not positive (8419), or the description is missing (8422).
         """
         self._check_open(codes.END_REFUSED)
         check_error(code, description)
@@ -117,14 +117,14 @@ class PeerDialog:
     # -- what arrived ---------------------------------------------------------------------------------------
 
     def received(self) -> list[object]:
-        """Return the bodies that arrived, in order, those already taken too."""
+        """Return all bodies that arrived, in order, including those that ``take`` has returned."""
         return [self._decode(name, body) for name, body in self._messages()]
 
     def take(self, message: type[M], /) -> M:
-        """Return the first body of this class that was not taken yet.
+        """Return the first body of this class that ``take`` has not returned yet.
 
         Raises:
-            AssertionError: there is none; lists what arrived.
+            AssertionError: there is no such body. The message lists the bodies that arrived.
         """
         bodies = self.received()
         for index, body in enumerate(bodies):
@@ -135,7 +135,7 @@ class PeerDialog:
             f"{type(body).__name__} (taken)" if index in self._taken else repr(body)
             for index, body in enumerate(bodies)
         )
-        over = f"; it broke: {self.error}" if self.error else "; it was ended" if self.ended else ""
+        over = f"; the dialog broke: {self.error}" if self.error else "; the dialog was ended" if self.ended else ""
         raise AssertionError(
             f"no {message.__name__} arrived at {self._peer.name} on dialog {self.id}; "
             f"arrived: {arrived or 'nothing'}{over}. Was sim.run() called?"
@@ -143,19 +143,19 @@ class PeerDialog:
 
     @property
     def ended(self) -> bool:
-        """True once the dialog is over on this side: ended here, by the other side, or broken."""
+        """True if the dialog was ended by this side or the other side, or if it broke."""
         entry = self._peer.entry(self._name)
         return self._ended_here or bool(entry.get("ended")) or "error" in entry
 
     @property
     def error(self) -> PeerError | None:
-        """What broke the dialog, None when nothing did."""
+        """The error with which the dialog broke, None if it did not break."""
         error = self._peer.entry(self._name).get("error")
         return None if error is None else PeerError(error[0], error[1])
 
     @property
     def timers(self) -> int:
-        """How often the dialog's timer fired."""
+        """Number of times that the dialog's timer fired."""
         return int(self._peer.entry(self._name).get("timers", 0))
 
     @property
@@ -194,7 +194,7 @@ class Peer:
             self._deploy()
 
     def begin_dialog(self, to: str, contract: Contract, *, lifetime: timedelta | None = None) -> PeerDialog:
-        """Begin a dialog; the contract need not have been named before.
+        """Begin a dialog. A contract that the peer does not initiate yet is added to it.
 
         Raises:
             LocalError: the lifetime is not positive (8411).
@@ -213,7 +213,7 @@ class Peer:
         return dialog
 
     def dialogs(self) -> list[PeerDialog]:
-        """Return the dialogs begun here, and those a message of which arrived here, in this order of events."""
+        """Return the dialogs that this peer began, and those of which something was handled here, in the order of these events."""
         self._catch_up()
         return list(self._dialogs.values())
 
@@ -230,7 +230,7 @@ class Peer:
         return found[0]
 
     def post(self, conversation: bytes, initiator: bool, key: str, operations: tuple[Operation, ...]) -> None:
-        """Append a command to this service's commands topic, as its clients do."""
+        """Append a command to the commands topic of this service, as a client does."""
         broker, random = self._world.broker, self._world.chance.random
         command = Command(
             random.randbytes(16), conversation, initiator, key, "", self.name, broker.clock.now(), operations
@@ -238,7 +238,7 @@ class Peer:
         broker.append_keyed(self.name, COMMANDS, key.encode(), encode_command(command))
 
     def entry(self, name: str) -> Entry:
-        """Return what is known of a dialog."""
+        """Return the data of a dialog, empty if there is none."""
         self._catch_up()
         return self._entries.get(name, {})
 
@@ -246,7 +246,7 @@ class Peer:
         self._world.deploy(scripted(self.name, list(self._accepts.values()), list(self._initiates.values())))
 
     def _catch_up(self) -> None:
-        """Read what was committed since the last look, so that nothing is forgotten with the group's state."""
+        """Read the group rows that were committed since the last call. So the data stays here when a group's row is deleted."""
         broker = self._world.broker
         for number, records in enumerate(broker.topics[service_topic(broker.namespace, self.name, STATE)]):
             start = self._read.get(number, 0)

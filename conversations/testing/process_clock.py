@@ -8,15 +8,15 @@ from conversations.memory.clock import ManualClock
 from conversations.testing.faults import Chance
 
 FARTHEST = 2 * 86_400_000_000
-"""Microseconds a process's clock is off at most."""
+"""Most microseconds by which a process's clock is ahead of or behind the true time."""
 
 
 class ProcessClock:
-    """A machine's clock beside the world's.
+    """The clock of one machine, which may differ from the true time.
 
     Args:
-        world: the true time.
-        chance: by which it is set wrong, at the start and later.
+        world: the clock with the true time.
+        chance: decides when ``jump`` sets the clock to a wrong time.
     """
 
     def __init__(self, world: ManualClock, chance: Chance) -> None:
@@ -26,18 +26,18 @@ class ProcessClock:
         self._zero = world.now()
 
     def now(self) -> int:
-        """Microseconds since the epoch, as the process believes."""
+        """Return microseconds since the epoch, as this clock shows them."""
         return self._world.now() + self._off
 
     def steady(self) -> int:
-        """Microseconds since it was made."""
+        """Return microseconds since this clock was made."""
         return self._world.now() - self._zero
 
     def set_off(self, by: timedelta) -> None:
-        """From now on it is ahead of the true time by this much, or behind."""
+        """Set the clock ahead of the true time by this much; negative sets it behind."""
         self._off = by // timedelta(microseconds=1)
 
     def jump(self) -> None:
-        """It is set to another time, by chance."""
+        """Set the clock to another time, by chance."""
         if self._chance.happens(self._chance.faults.skew):
             self._off = self._chance.random.randrange(-FARTHEST, FARTHEST)

@@ -1,4 +1,4 @@
-"""Reading what the log holds: the rows a state topic amounts to, dead letters, what was sent."""
+"""Reading of topics in memory: the current rows of a state topic, endpoints and dead letters."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from conversations.protocol.topics import DEAD_LETTER, STATE, service_topic
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One record that was given up on, with its bytes."""
+    """One dead letter, with the bytes of its record."""
 
     reason: str
-    """Why: the reasons of ``conversations.worker.letters``, "handler-failed" for one."""
+    """Reason of the letter, for example "handler-failed"; see ``conversations.protocol.letters``."""
     exception: str
-    """Class of what the handler raised, with its module; empty when none did."""
+    """Class of the exception that the handler raised, with its module; empty if no handler failed."""
     message: str
-    """What it said."""
+    """Text of the exception."""
     code: int
-    """Error code the peer was told, 0 none."""
+    """Code of the error that the peer got, 0 if it got no error."""
     attempts: int
     conversation: str
     from_initiator: bool
     sequence: int
     message_type: str
     value: bytes
-    """The record as it was sent."""
+    """Bytes of the record as it was sent."""
 
 
 def visible(broker: MemoryBroker, topic: str) -> Iterator[MemoryRecord]:
-    """Committed records of a topic, partition by partition."""
+    """Yield the committed records of a topic, partition by partition."""
     for partition in broker.topics[topic]:
         yield from (record for record in partition if record.visible)
 
 
 def state_of(broker: MemoryBroker, service: str) -> list[dict[bytes, bytes]]:
-    """Return the rows each state partition of a service amounts to."""
+    """Return the current rows of each state partition of a service."""
     found = []
     for partition in broker.topics[service_topic(broker.namespace, service, STATE)]:
         table: dict[bytes, bytes] = {}
@@ -57,12 +57,12 @@ def state_of(broker: MemoryBroker, service: str) -> list[dict[bytes, bytes]]:
 
 
 def endpoints(broker: MemoryBroker, service: str) -> dict[bytes, Endpoint | rows.Tombstone]:
-    """Return the endpoints of a service and the tombstones of closed ones, by identity."""
+    """Return the endpoints of a service, and the tombstones of closed endpoints, by identity."""
     return endpoints_of(state_of(broker, service), service)
 
 
 def endpoints_of(tables: Sequence[dict[bytes, bytes]], service: str) -> dict[bytes, Endpoint | rows.Tombstone]:
-    """Return the same from the service's ``state_of``."""
+    """Return the endpoints and tombstones in ``tables``, the result of ``state_of`` for the service, by identity."""
     found: dict[bytes, Endpoint | rows.Tombstone] = {}
     for table in tables:
         for key, row in table.items():

@@ -21,11 +21,11 @@ from conversations.testing.stores import Disk
 from conversations.worker import Worker
 
 SESSION = 10
-"""Rounds at most that a worker stands still."""
+"""A worker stands still for fewer steps than this."""
 
 
 class World(Protocol):
-    """What a runner needs of its simulation."""
+    """The part of a simulation that a runner uses."""
 
     chance: Chance
     broker: FaultyBroker
@@ -33,19 +33,19 @@ class World(Protocol):
     settings: WorkerSettings
 
     def failed(self, failure: BaseException) -> None:
-        """A handler raised."""
+        """Note an exception that a handler raised."""
 
     def meanwhile(self) -> None:
-        """Let the other workers go on."""
+        """Let the other workers do steps."""
 
 
 class Runner:
-    """One worker of a service; ``slot`` tells it from the others."""
+    """One worker of a service. ``slot`` is its number among the service's workers."""
 
     def __init__(self, world: World, service: Service[Any], slot: int) -> None:
         self.service = service
         self.stepping = False
-        """True while its step is on the stack: nobody else may drive it."""
+        """True while ``step`` runs. Then it must not be called again."""
         self._asleep = 0
         self._world = world
         self._slot = f"{service.name}/{slot}"
@@ -57,7 +57,7 @@ class Runner:
     def _new(self) -> Worker:
         world = self._world
         self.clock.jump()
-        page: Callable[[], Any] = lambda: self.connection.page  # noqa: E731 - of whichever connection there is then
+        page: Callable[[], Any] = lambda: self.connection.page  # noqa: E731 - the page of the present connection
         self.lanes = SeededLanes(world.chance, page, world.broker.ledger, world.failed)
         stores: Stores = self._disk if world.chance.faults.survive else MemoryStores()
         return Worker(
@@ -80,7 +80,7 @@ class Runner:
         return self._connection
 
     def step(self) -> int:
-        """Let the worker do a step; return what moved: records read and transactions committed."""
+        """Let the worker do a step. Return the number of records read and transactions committed, or 1 if it stands still or dies."""
         if self.stepping or self._sleeps():
             return 1
         self.clock.jump()
@@ -94,7 +94,7 @@ class Runner:
         finally:
             self.stepping = False
         bounds.check(self.worker)
-        # A worker that connected anew has everything before it again.
+        # A worker that has connected again reads everything again, so that counts as progress.
         return read + self.worker.counts.commits - before + (self.connection is not connection)
 
     def _sleeps(self) -> bool:
@@ -109,20 +109,20 @@ class Runner:
         return False
 
     def crash(self) -> None:
-        """Kill the worker and start another: memory is lost, the log stays, the disk may."""
+        """Kill the worker and start another. Memory is lost, the log stays, and the local copies may survive."""
         chance, broker = self._world.chance, self._world.broker
         dead, dead_lanes = self.connection, self.lanes
         if chance.faults.survive:
             self._disk.crash(survives=chance.random.random() < chance.faults.survive)
         self.worker = self._new()
         if chance.happens(chance.faults.hang):
-            broker.dead.append((self.service.name, dead))  # its session has to time out first
+            broker.dead.append((self.service.name, dead))  # the group keeps the member until its session times out
         else:
             dead.vanish()
         dead_lanes.close()
 
     def replace(self, service: Service[Any]) -> None:
-        """Run another declaration of the service, once the old worker is closed."""
+        """Run another declaration of the service in a new worker. The old worker must be closed."""
         self.service = service
         self.worker = self._new()
 
@@ -131,16 +131,16 @@ class Runner:
         self.worker.close()
 
     def busy(self) -> bool:
-        """Say whether the next step would carry something on."""
+        """Return True if the next step has something to do."""
         return bool(self._asleep) or self.worker.busy() or not self.connection.up_to_date()
 
     def next_deadline(self) -> int:
-        """When time alone has something for this worker to do."""
+        """Return the earliest time at which this worker has something to do, even if nothing arrives."""
         times = [partition.next_deadline() for partition in self.worker.partitions.values()]
         if any(len(partition.waiting.delayed) for partition in self.worker.partitions.values()):
             times += self.worker.context.destinations.blocked.values()
         return min(times, default=NEVER)
 
     def remembers(self) -> bool:
-        """Say whether anything is to be forgotten when log time has passed."""
+        """Return True if the worker has rows that must be deleted when log time has passed."""
         return any(len(p.schedule.tombstones) or len(p.schedule.commands) for p in self.worker.partitions.values())

@@ -1,4 +1,4 @@
-"""Runs handlers in the caller's thread, in a seeded order; some outlive the step they began in."""
+"""A scheduler that runs handlers in the caller's thread, in a seeded order. Slow handlers return in a later step."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from conversations.testing.ledger import Handled, Ledger, Page
 from conversations.worker.room import Room
 
 OVERLAP = 6
-"""Handlers that return during one attempt of a commit are fewer."""
+"""Fewer handlers than this return in one call of ``go_on``."""
 
 
 class SeededLanes(Inline):
-    """``Inline`` with the interleaving of lanes drawn by chance.
+    """A scheduler like ``Inline``, but the order of the lanes is drawn by chance.
 
     Args:
-        chance: where slow handlers and the order come from.
-        page: what the worker's present connection is about to commit.
-        ledger: where failures are noted.
-        failed: told what handlers raise.
+        chance: decides the order, and which handlers are slow.
+        page: returns the page of the worker's present connection, which gets the handled messages.
+        ledger: gets the conversations whose handlers failed.
+        failed: called with each exception that a handler raised.
     """
 
     def __init__(
@@ -45,8 +45,8 @@ class SeededLanes(Inline):
         self._open.append((run, run.advance(None)))
 
     def wait(self, mark: Mark, patience: float) -> None:
-        """Drive the open runs, a call of one and a call of another; leave slow ones for another step."""
-        del mark, patience  # nothing runs beside this thread, so there is nobody to wait for
+        """Drive the open runs, each time one call of a run chosen by chance. Runs with a slow handler stay for a later step."""
+        del mark, patience  # no other thread runs handlers, so there is nothing to wait for
         slow: list[tuple[Run, Call | None]] = []
         while self._open:
             index = self._chance.random.randrange(len(self._open)) if self._chance.active else 0
@@ -60,7 +60,7 @@ class SeededLanes(Inline):
         self._open = slow
 
     def go_on(self) -> None:
-        """Let some handlers return, and those behind them begin, while the step's transaction is under way."""
+        """Let some handlers return, and the next ones of their lanes begin, while the step's transaction is under way."""
         for _ in range(self._chance.random.randrange(1, OVERLAP)):
             if not self._open:
                 return
@@ -85,7 +85,7 @@ class SeededLanes(Inline):
         if room is not None:
             partition = room._partition  # noqa: SLF001 - the kit looks inside
             if partition.gone:
-                return  # a zombie: whatever it met, nobody charges it
+                return  # the partition belongs to another worker now, so this failure does not count
             self._ledger.failed.add((partition.context.name, UUID(dialog.id).bytes))
         self._failed(failure)
 
@@ -101,10 +101,10 @@ class SeededLanes(Inline):
         if envelope is None or envelope.kind is not Kind.MESSAGE or room is None:
             return
         if len(call.arguments) < 2 or isinstance(call.arguments[0], PeerError):
-            return  # the handler of a timer or an error, which a message may bring about
+            return  # the handler of a timer, an end or an error, though a message may have caused it
         partition = room._partition  # noqa: SLF001 - same
         if partition.gone:
-            return  # a zombie: its results are refused
+            return  # the partition belongs to another worker now, so the result is refused
         prefix = envelope.prefix
         entry = Handled(partition.context.name, prefix.conversation_id, not prefix.from_initiator, envelope.seq)
         self._page().note(partition.number, entry, dialog.attempt)

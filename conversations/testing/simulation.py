@@ -1,4 +1,4 @@
-"""Whole services in one thread: the real worker and codec on a log in memory and a clock moved by hand."""
+"""Simulation of whole services in one thread: the real worker and codec, a log in memory, and a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ from conversations.worker import Worker
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PARTITIONS = 3
 ANY = 1_000_000
-"""Deaths of a worker here are no message's fault."""
+"""Setting ``deaths`` of simulated workers: no message is given up on, because simulated deaths are not caused by messages."""
 ENDLESS = 100_000
-"""Steps after which a run that does not come to rest is given up."""
+"""Rounds after which a run fails that has not come to rest."""
 GLANCE = 100
-"""Rounds after which the invariants are checked in the middle of everything."""
+"""Number of rounds from one check of the invariants during a run to the next."""
 DEEPEST = 2
-"""Workers at most that stand still inside one another."""
+"""Most workers that stand still at the same time, each within a step of the one before."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Simulation(AbstractContextManager["Simulation"]):
-    """Services on a log in memory and a clock moved by hand; deterministic.
+    """Services on a log in memory, with a clock that the test moves. The same arguments give the same run.
 
     Args:
         services: the services under test.
-        now: where the clock starts.
-        faults: what goes wrong, by chance; nothing without it.
-        raise_failures: ``run`` raises a handler's exception; False lets the message be tried again and given up on.
-        partitions: queue partitions of every service.
-        settings: of every worker.
-        workers: of every service, side by side.
+        now: time at which the clock starts.
+        faults: probabilities of faults; without it there are no faults.
+        raise_failures: True lets ``run`` raise a handler's exception. False applies the message's policy.
+        partitions: number of queue partitions of every service.
+        settings: settings of every worker.
+        workers: number of workers of every service.
 
     Raises:
-        DeclarationError: a service has no handler for something that it may receive.
+        DeclarationError: a service has no handler for a message type that it may receive.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Simulation(AbstractContextManager["Simulation"]):
     ) -> None:
         self.clock = ManualClock((now - _EPOCH) // timedelta(microseconds=1))
         self.chance = Chance(faults)
-        # Nothing runs beside the step, so there is nothing to wait for.
+        # No handler runs in another thread, so a step need not wait for handlers.
         self.settings = settings or WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=ANY)
         self.broker = FaultyBroker(self.clock, self.chance, periods=self.settings.periods)
         self._invariants = invariants.Invariants(self.broker, self.settings.limits.held_messages)
@@ -90,7 +90,7 @@ class Simulation(AbstractContextManager["Simulation"]):
     # -- who takes part -------------------------------------------------------------------------------------
 
     def deploy(self, service: Service[Any]) -> None:
-        """Run a service; one of this name that runs already is stopped first, its log and state stay."""
+        """Run a service. If a service with this name runs already, it is stopped first; its log and state stay."""
         runners = self._runners.get(service.name)
         self.broker.create_service(service.name, self._partitions, service.declaration().retries)
         if runners is None:
@@ -102,7 +102,7 @@ class Simulation(AbstractContextManager["Simulation"]):
             runner.replace(service)
 
     def peer(self, service: str, *, accepts: Sequence[Contract] = ()) -> Peer:
-        """Return a scripted service of this name, made on first use."""
+        """Return the scripted service with this name; make it on first use."""
         peer = self._peers.get(service)
         if peer is None:
             known = {c.name: c for runner in self._everyone() for c in runner.service.accepts.values()}
@@ -115,7 +115,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         """Return a worker of the service as it runs now, for its counts.
 
         Raises:
-            KeyError: no such service.
+            KeyError: there is no such service.
         """
         return self._runners[service][number].worker
 
@@ -125,10 +125,10 @@ class Simulation(AbstractContextManager["Simulation"]):
     # -- time passes ------------------------------------------------------------------------------------------
 
     def run(self) -> int:
-        """Let every worker do all there is to do now; return how much was done, 0 when nothing was left.
+        """Let the workers do steps until none has anything to do now. Return how much was done, 0 if there was nothing to do.
 
         Raises:
-            AssertionError: it does not come to rest.
+            AssertionError: the workers do not come to rest.
             BaseException: a handler's exception, unless ``raise_failures=False``.
         """
         self.chance.renew()
@@ -139,7 +139,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         for _ in range(ENDLESS):
             moved = self._round()
             self._raise_failure()
-            # What was held back or left behind may move more.
+            # Late records and hanging transactions may give the workers more to do.
             if not moved and not self.broker.release() and not self.broker.pass_time_limits():
                 return done
             done += moved
@@ -156,7 +156,7 @@ class Simulation(AbstractContextManager["Simulation"]):
                 moved += 1
             moved += runner.step()
         now = self.clock.now()
-        # Asked of all once all have stepped: one may have given up what another is to take.
+        # Ask only after all have stepped, because one worker may have given up a partition that another takes up next.
         moved += sum(runner.busy() or runner.next_deadline() <= now for runner in runners)
         if self.broker.hanging or self.broker.dead:
             moved += self.broker.pass_time_limits(DECIDED)
@@ -166,7 +166,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         return moved
 
     def meanwhile(self) -> None:
-        """One worker stands still in the middle of its step; the others go on."""
+        """Let the other workers do a few steps while one worker stands still within its step."""
         if self._depth >= DEEPEST:
             return
         self._depth += 1
@@ -179,7 +179,7 @@ class Simulation(AbstractContextManager["Simulation"]):
             self._depth -= 1
 
     def advance(self, by: timedelta) -> int:
-        """Let time pass, stopping at every deadline on the way; return how much was done.
+        """Let time pass, and run at every deadline on the way. Return how much was done.
 
         Raises:
             LocalError: ``by`` is negative.
@@ -196,23 +196,23 @@ class Simulation(AbstractContextManager["Simulation"]):
         return done
 
     def crash(self, service: str, number: int = 0) -> None:
-        """Kill a worker of a service between two steps and start another: memory is lost, the log stays.
+        """Kill a worker of a service between two steps, and start another. Memory is lost, the log stays.
 
         Raises:
-            KeyError: no such service.
+            KeyError: there is no such service.
         """
         self._runners[service][number].crash()
 
     def set_clock_off(self, service: str, by: timedelta, number: int = 0) -> None:
-        """Let a worker's machine be ahead of the true time by this much, or behind, from now on.
+        """Set the clock of a worker's machine ahead of the true time by this much; negative sets it behind.
 
         Raises:
-            KeyError: no such service.
+            KeyError: there is no such service.
         """
         self._runners[service][number].clock.set_off(by)
 
     def failed(self, failure: BaseException) -> None:
-        """A handler raised; the run tells the test."""
+        """Note an exception that a handler raised. ``run`` raises it, unless ``raise_failures=False``."""
         self._failures.append(failure)
 
     def _raise_failure(self) -> None:
@@ -220,28 +220,28 @@ class Simulation(AbstractContextManager["Simulation"]):
         if failures and self._raise_failures:
             raise failures[0]
 
-    # -- what came of it ----------------------------------------------------------------------------------------
+    # -- results ------------------------------------------------------------------------------------------------
 
     def dead_letters(self, service: str) -> list[DeadLetter]:
         """Return the dead letters of a service, oldest first in each partition.
 
         Raises:
-            KeyError: no such service.
+            KeyError: there is no such service.
         """
         return reading.dead_letters(self.broker, self._runners[service][0].service.name)
 
     def parked(self, service: str) -> list[Parked]:
-        """Return the failed messages, and handlers, of a service that wait: for their next attempt, or for a decision."""
+        """Return the failed messages of a service that wait for their next attempt or for a decision, and such handlers without a message."""
         tables = reading.state_of(self.broker, service)
         return [it for number, table in enumerate(tables) for it in parked(table, service, number)]
 
     def decide(self, it: Parked, decision: Decision) -> None:
-        """Decide about a parked message, as an operator; it happens with the next ``run``."""
+        """Decide about a parked message, as an operator does. It takes effect in the next ``run``."""
         command = resolution(it, decision, self.chance.random.randbytes(16), self.clock.now())
         self.broker.append_keyed(it.service, COMMANDS, it.key.encode(), encode_command(command))
 
     def turn_queue(self, service: str, *, on: bool, by: str = "operator", reason: str = "test") -> None:
-        """Turn the queue of a service on or off in every partition, as an operator; it happens with the next ``run``."""
+        """Turn the queue of a service on or off in every partition, as an operator does. It takes effect in the next ``run``."""
         for number in range(self._partitions):
             where, number_of_command = (number, self._partitions), self.chance.random.randbytes(16)
             command = to_partition(where, Switch(on, reason), by, number_of_command, self.clock.now())
@@ -257,20 +257,20 @@ class Simulation(AbstractContextManager["Simulation"]):
         })  # fmt: skip
 
     def check_invariants(self) -> None:
-        """Check what must hold whenever the services are at rest.
+        """Check the invariants that must hold whenever the services are at rest.
 
         Raises:
-            AssertionError: names the invariant, by its number in the design, and what breaks it.
+            AssertionError: an invariant does not hold. The message has its number in the design, and the facts.
         """
         self._check(at_rest=True)
         for runner in self._everyone():
             bounds.check_at_rest(runner.worker)
 
     def check_forgotten(self) -> None:
-        """Check that nothing is left in any worker's memory, once every dialog is over and forgotten.
+        """Check that no worker has anything of its dialogs in memory, after every dialog is over and its tombstones are deleted.
 
         Raises:
-            AssertionError: names what is left.
+            AssertionError: a worker still keeps something; the message names it.
         """
         for runner in self._everyone():
             bounds.check_forgotten(runner.worker)

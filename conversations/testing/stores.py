@@ -8,11 +8,11 @@ from conversations.stores.memory import MemoryStore
 
 
 class CopyClosed(Exception):
-    """A local copy was used after it was closed, as only a handler may do whose partition went meanwhile."""
+    """A local copy was used after it was closed. Only a handler whose partition went to another worker meanwhile may do that."""
 
 
 class OpenCopy:
-    """A copy in use; like a closed database, a closed one answers nothing."""
+    """An open local copy. After ``close`` every call raises ``CopyClosed``, as a closed database does."""
 
     damage = ""
 
@@ -26,7 +26,7 @@ class OpenCopy:
         return self._rows
 
     def checkpoint(self) -> int | None:
-        """Offset of the state partition up to which this copy is complete."""
+        """Return the offset of the state partition up to which this copy is complete, None if it is empty."""
         return self._open().checkpoint()
 
     def get(self, key: bytes) -> bytes | None:
@@ -34,7 +34,7 @@ class OpenCopy:
         return self._open().get(key)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Rows whose key starts with ``prefix``, in key order, as of the call."""
+        """Return the rows whose key starts with ``prefix``, in key order, as of the call."""
         return self._open().scan(prefix)
 
     def apply(self, rows: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
@@ -42,26 +42,26 @@ class OpenCopy:
         self._open().apply(rows, checkpoint)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Delete all rows and the checkpoint."""
         self._open().clear()
 
     def close(self) -> None:
-        """Let go of it; harmless when done already."""
+        """Close the copy. A second call does nothing."""
         self.closed = True
 
 
 class Disk:
-    """The copies of one worker, kept from one assignment to the next and, with luck, from one process to the next."""
+    """The local copies of one worker. They are kept between assignments, and by chance they survive its process."""
 
     def __init__(self) -> None:
         self._copies: dict[tuple[int, str], MemoryStore] = {}
         self._open: dict[int, OpenCopy] = {}
 
     def open(self, partition: int, state_topic_id: str) -> OpenCopy:
-        """Open the copy of a partition, an empty one when there is none.
+        """Open the copy of a partition; make an empty copy if there is none.
 
         Raises:
-            AssertionError: it is in use.
+            AssertionError: the copy is open already.
         """
         before = self._open.get(partition)
         if before is not None and not before.closed:
@@ -71,7 +71,7 @@ class Disk:
         return opened
 
     def crash(self, *, survives: bool) -> None:
-        """The process is gone; its copies too, unless they survive."""
+        """Forget which copies were open, because the process died. Delete them, unless they survive."""
         self._open.clear()
         if not survives:
             self._copies.clear()
