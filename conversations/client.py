@@ -269,7 +269,6 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         return declared or list(self._used.values())
 
     def __enter__(self) -> Self:
-        self._inside = True
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -16,8 +16,7 @@ import pytest
 from conversations import Client, Kafka, WorkerSettings
 from conversations.crew import Crew, kafka_worker
 from conversations.kafka.admin import apply
-from conversations.kafka.clients import make_admin
-from conversations.kafka.offsets import list_offset, offset_of
+from conversations.kafka.offsets import ends_of
 from conversations.kafka.restore import BoundedReader
 from conversations.protocol import rows
 from conversations.protocol.partition_row import PartitionRow, decode_partition
@@ -76,10 +75,10 @@ class Scene:
 
     def records(self, service: str, kind: str) -> list[tuple[int, bytes, bytes | None]]:
         """Committed records of a topic."""
-        topic, admin = service_topic(self.kafka.namespace, service, kind), make_admin(self.kafka)
+        topic = service_topic(self.kafka.namespace, service, kind)
+        ends = ends_of(self.kafka, [(topic, partition) for partition in range(self.partitions)])
         found: list[tuple[int, bytes, bytes | None]] = []
-        for partition in range(self.partitions):
-            end = offset_of(self.kafka, topic, list_offset(admin, topic, partition))
+        for (_, partition), end in ends.items():
             reader = BoundedReader(self.kafka, topic, partition, 0, end)
             while not reader.done:
                 found += [(partition, key, value) for key, value in reader.read(10_000)]
