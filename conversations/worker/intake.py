@@ -1,4 +1,7 @@
-"""From records to lanes: decode, check by all rules that need no endpoint, set the others aside."""
+"""Intake: decodes and checks each record of a partition, and puts it into a lane. A record that breaks a rule is set aside.
+
+The rules are in ``protocol.admission``. Two of them, ``SENDER`` and ``CONVERSATION``, are checked later (``strangers``).
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def take(partition: Partition, record: Record) -> None:
             raise Inadmissible(Rule.VALUE)
         if len(value) > RECORD_BYTES:
             raise Inadmissible(Rule.SIZE, f"this one has {len(value)}")
-        # Nearly all have the constant beginning of their peer's envelopes: it is compared, and not decoded again.
+        # Nearly every record begins with its peer's known prefix. These bytes are compared, and not decoded again.
         active = partition.actives.get(value[IDENTITY])
         known = None if active is None else active.from_peer
         if active is not None and known is not None and value.startswith(known[1]):
@@ -65,8 +68,8 @@ def take(partition: Partition, record: Record) -> None:
         partition.letters.set_aside(record, told(Rule.SCHEMA, error), headers)
         return
     except LogError:
-        raise  # Kafka's doing, or damage to the state
-    except Exception as error:  # noqa: BLE001 - whatever a record makes our code raise, it pays for, and nobody else
+        raise  # Kafka failed or the state is damaged: the record is not at fault
+    except Exception as error:  # noqa: BLE001 - our own code failed: only this record is set aside
         set_failed_aside(partition, record, error, headers)
         return
     item = Arrival(active, record.topic(), offset, log_time, active.lane.key, header, value, envelope=envelope)
@@ -81,15 +84,22 @@ def take(partition: Partition, record: Record) -> None:
 
 
 def set_failed_aside(partition: Partition, record: Record, error: Exception, headers: Headers | None) -> None:
-    """Keep a record of which our own code made an exception: nothing but the position knows of it yet."""
-    log.error("a record of %s at %d could not be taken", record.topic(), record.offset(), exc_info=error)
-    partition.letters.set_aside(record, f"taking it failed: {type(error).__name__}: {said(error)}", headers)
+    """Set aside a record with which our own code failed. So far the record has changed only the position."""
+    log.error(
+        "our own code failed with the record of %s at offset %d: it is set aside",
+        record.topic(),
+        record.offset(),
+        exc_info=error,
+    )
+    partition.letters.set_aside(
+        record, f"decoding or checking it failed: {type(error).__name__}: {said(error)}", headers
+    )
 
 
 def set_untaken_aside(partition: Partition, record: Record, why: str) -> None:
-    """Keep a record that processes died of without looking into it: not even its headers are asked for."""
+    """Set aside a record that killed processes, without decoding it; not even its headers are read."""
     offset = record.offset()
-    log.error("a record of %s at %d is not taken: %s", record.topic(), offset, why)
+    log.error("the record of %s at offset %d is set aside undecoded: %s", record.topic(), offset, why)
     if record.topic() == partition.context.topics.queue:
         partition.progress.skip(offset)
     else:
@@ -98,7 +108,7 @@ def set_untaken_aside(partition: Partition, record: Record, why: str) -> None:
 
 
 def _check_unusual(envelope: Envelope) -> None:
-    """Check envelopes that are no plain numbered message or end: impossible and unknown kinds and fields."""
+    """Check an envelope that is not a plain MESSAGE or END: refuse impossible and unknown kinds and fields."""
     kind, number = envelope.kind, envelope.seq
     if kind is Kind.FENCE or kind is Kind.FENCED:
         raise Inadmissible(Rule.RESERVED_KIND, kind.name)
@@ -117,7 +127,7 @@ def _check_unusual(envelope: Envelope) -> None:
 
 
 def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encoded: bytes) -> Active:
-    """Find the endpoint of a record whose beginning is not known by heart, and check that it belongs there."""
+    """Find the endpoint of a record with a prefix that is not known yet, and check that the record belongs to it."""
     key = record.key()
     context = partition.context
     if not key or len(key) > KEY_BYTES:
@@ -146,7 +156,7 @@ def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encode
         active.tombstone is None
         and prefix.accept_until > record.timestamp()[1] * MILLISECOND + context.periods.clock_ahead
     ):
-        # Its tombstone would have to be kept as long: for ever, if the sender says so.
+        # A tombstone must be kept until after this time. Without the limit, a sender could make it stay for ever.
         raise Inadmissible(Rule.ACCEPT_UNTIL)
     active.learn(prefix, encoded)
     return active
@@ -158,12 +168,12 @@ def _check_prefix(active: Active, prefix: Prefix) -> None:
     if (prefix.contract, prefix.from_service, prefix.reply_key) != expected:
         raise Inadmissible(
             Rule.PREFIX,
-            f"it says {prefix.contract}, {prefix.from_service}, {prefix.reply_key}; the dialog is {expected}",
+            f"it has {prefix.contract}, {prefix.from_service}, {prefix.reply_key}; the dialog has {expected}",
         )
 
 
 def take_command(partition: Partition, record: Record) -> None:
-    """Put one command into the lane of its endpoint; forward it when it belongs to another partition."""
+    """Put one command into the lane of its endpoint; forward it when its key belongs to another partition."""
     value, key = record.value(), record.key()
     partition.progress.take_command(record.offset())
     try:
@@ -181,7 +191,7 @@ def take_command(partition: Partition, record: Record) -> None:
         partition.letters.set_aside(record, told(Rule.COMMAND_SCHEMA, error), read_headers(record))
     except LogError:
         raise
-    except Exception as error:  # noqa: BLE001 - as above
+    except Exception as error:  # noqa: BLE001 - our own code failed: only this record is set aside
         set_failed_aside(partition, record, error, read_headers(record))
 
 
@@ -189,7 +199,7 @@ def _into_lane(partition: Partition, record: Record, command: Command, key: byte
     context = partition.context
     count = context.destinations.partitions(context.name)
     if count is not None and partition_of(key, count) != partition.number:
-        # Without its headers: a command has none, and these may be too large, or have names that nobody can write.
+        # Forward it without headers: a command needs none, and these may be too large or have invalid names.
         partition.outbox.produce((context.topics.commands, partition_of(key, count), key, value, None))
         return
     active = _concerned(partition, command)
@@ -201,14 +211,14 @@ def _into_lane(partition: Partition, record: Record, command: Command, key: byte
 
 
 def _concerned(partition: Partition, command: Command) -> Active:
-    """Find the endpoint that a command concerns; those about the partition have one place, and wait for no dialog."""
+    """Find the endpoint that a command is about. Commands about the partition have a lane of their own, and wait for no dialog."""
     if concerns_partition(command):
         return partition.work.itself
     return partition.find(rows.identity(command.conversation_id, not command.from_initiator), command.key, "")
 
 
 def restore_waiting(partition: Partition) -> None:
-    """Put the records that waited before a restart back into their lanes, in the order they had arrived in."""
+    """Put the records of waiting rows back into their lanes after a restore, in the order of the rows' numbers."""
     for row_key, data in partition.outbox.store.scan(rows.WAITING):
         row = partition.outbox.decoded(row_key, rows.decode_waiting, data)
         number = int.from_bytes(row_key[1:], "big")

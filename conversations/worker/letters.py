@@ -1,4 +1,4 @@
-"""Dead letters and records set aside: the original bytes as the value, why and where from in headers."""
+"""Letters: dead letters, and records set aside. The value has the original bytes; the headers have the reason and the source."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ from conversations.worker.schedule import Schedule
 log = logging.getLogger("conversations.worker")
 
 HEADERS_LIMIT = 16_384
-"""Bytes of a record's own headers that its letter repeats."""
+"""Maximum number of bytes of the record's own headers that its letter repeats."""
 PART_BYTES = 1_000_000
-"""Size of the parts that a letter too large for its topic is divided into."""
+"""Size of each part, in bytes, if a letter is too large for its topic and is divided."""
 
 KEPT_BYTES = 256_000_000
-"""Bytes that are kept of one record at most: more would not fit a transaction. ``dl.size`` is the record's size."""
+"""Maximum number of bytes kept of one record: more would not fit into a transaction. ``dl.size`` has the full size."""
 
 
 class Leftover(NamedTuple):
-    """A record that is given up on and is no item of a lane: nobody waits for it any more."""
+    """A record that is given up on and is not an item of a lane, such as an envelope that cannot be delivered."""
 
     topic: str
     offset: int
@@ -95,7 +95,7 @@ class Letters:
         code: int = 0,
         held: bool = False,
     ) -> None:
-        """Keep a record that is given up on, in the next transaction; ``held``: its dialog waits for an operator."""
+        """Write the dead letter of a record with the next transaction; ``held``: the record is still the head of its dialog."""
         self._context.counts.count_dead_letter()
         headers = self._source(item.topic, item.offset, reason)
         headers += _conversation(item)
@@ -112,7 +112,7 @@ class Letters:
             self._open(item.topic, item.offset)
 
     def retry_headers(self, item: Arrival, row: ParkRow) -> Headers:
-        """Show a waiting message on a retry topic, with its due time and the reason."""
+        """Return the headers with which a retry topic shows a waiting message: its source, its due time and its failure."""
         return [
             *self._source(item.topic, item.offset, WAITS),
             *_conversation(item),
@@ -122,9 +122,9 @@ class Letters:
         ]
 
     def set_aside(self, record: Record, why: str, headers: Headers | None) -> None:
-        """Keep a record that cannot be understood; it takes no number and touches no endpoint.
+        """Set a record aside, as a letter with its bytes; the record is not accepted and changes no endpoint.
 
-        ``headers`` are its own, None if they cannot be read: they are asked for once.
+        ``headers`` are the record's own headers as the caller read them; None if they were not read, or cannot be read.
         """
         self._context.counts.count_set_aside()
         topic, offset = record.topic(), record.offset()
@@ -135,14 +135,14 @@ class Letters:
         self.event(SetAside(topic, offset, why))
 
     def _open(self, topic: str, offset: int) -> None:
-        """Note that a letter is open: nobody has decided about it, and no dialog waits for the decision."""
+        """Note that a letter is open: no dialog waits for it, and nobody has closed it."""
         key = rows.letter_key(topic, offset)
         until = max(self._progress.row.queue_time, self._context.now) + self._context.periods.letter_life
         self._outbox.write(key, until.to_bytes(8, "big"))
         self._schedule.letters.add(until, key)
 
     def _keep(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        """Put a letter into the next transaction, in parts when key or value are larger than its topic takes."""
+        """Write a letter with the next transaction, in parts if its key or value is too large for the topic."""
         if len(key or b"") <= KEY_BYTES and len(value or b"") <= RECORD_BYTES:
             self._outbox.dead_letter(key, value, headers)
             return
@@ -153,7 +153,7 @@ class Letters:
             self._outbox.dead_letter((key or b"")[:KEY_BYTES], part, headers + place)
 
     def event(self, event: WorkerEvent) -> None:
-        """Report something to the events topic, in the next transaction; to the log while that cannot be written to."""
+        """Write an event with the next transaction; while the events topic refuses records, only log the event."""
         record = self.event_record(event)
         if self._context.topics.events in self._context.destinations.blocked:
             log.warning("an event could not be published: %s", (record[3] or b"").decode())
@@ -161,7 +161,7 @@ class Letters:
         self._outbox.produce(record)
 
     def event_record(self, event: WorkerEvent) -> Produced:
-        """Make the record that reports something to the events topic."""
+        """Make the record of an event for the events topic."""
         context = self._context
         value = encode_worker_event(Origin(context.name, self._number, context.now), event)
         return context.topics.events, 0, context.name.encode(), value, None
@@ -177,7 +177,7 @@ class Letters:
 
 
 def _original(headers: Headers) -> Headers:
-    """Repeat the headers of a record, as far as they fit."""
+    """Return a record's own headers under other names, as many as ``HEADERS_LIMIT`` allows."""
     found: Headers = []
     room = HEADERS_LIMIT
     for name, content in headers:

@@ -1,4 +1,4 @@
-"""The time a worker goes by: that of the log, carried on by a clock that never jumps."""
+"""The worker's clock: it follows log time, and a clock that never jumps carries this time on between two records."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from conversations.ports import Clock
 from conversations.protocol.envelope import encode_long
 
 LEEWAY = 100_000
-"""Microseconds by which brokers' clocks may differ without the worker's time being moved back and forth between them."""
+"""Microseconds by which the brokers' clocks may differ before the worker's time is set back. So it does not jump back and forth."""
 RESOLUTION = 1_000
-"""Microseconds: LogAppendTime is told in whole milliseconds, rounded down."""
+"""Microseconds by which a LogAppendTime may be too early: Kafka gives whole milliseconds, rounded down."""
 
 
 class LogClock:
-    """Microseconds since the epoch, as the log counts them.
+    """The worker's time, in microseconds since the epoch.
 
-    Until the log was heard of, it is the machine's time. From then on the machine's clock only shows how far it is off.
+    It begins as the machine's time. Records that are read move it forward, and commits move it back if it is ahead of the log. From
+    then on, the machine's clock is used only to warn that it is off.
 
     Args:
         machine: the machine's clocks.
@@ -27,34 +28,39 @@ class LogClock:
         self._machine = machine
         self._tolerance = tolerance // timedelta(microseconds=1)
         self._ahead = machine.now() - machine.steady()
-        """The log's time less the steady clock's."""
+        """The worker's time minus the time of the steady clock."""
         self._told = False
         self.step_time = self.now()
-        """Time of the step under way: everything that happens in it happens at once."""
+        """Time of the current step: everything in the step has this time."""
         self.stamp = encode_long(self.step_time)
-        """The same, encoded as envelopes carry it."""
+        """``step_time``, encoded as in envelopes."""
 
     def begin_step(self) -> int:
-        """Take the time of a step; return by how much it is before that of the last one, or 0."""
+        """Set the time of a new step; return the microseconds by which it is earlier than the time of the last step, else 0."""
         before, self.step_time = self.step_time, self.now()
         self.stamp = encode_long(self.step_time)
         return max(0, before - self.step_time)
 
     def now(self) -> int:
-        """Microseconds since the epoch."""
+        """Return the worker's time, in microseconds since the epoch."""
         return self._machine.steady() + self._ahead
 
     def steady(self) -> int:
-        """Microseconds of the clock that never jumps; its zero is arbitrary."""
+        """Return the microseconds of the clock that never jumps; its zero is arbitrary."""
         return self._machine.steady()
 
     def heard(self, log_time: int) -> None:
-        """A record that was read was appended at ``log_time``: it is at least that late."""
+        """Move the time forward to ``log_time`` if it is earlier; at ``log_time`` a record that was read was appended."""
         if log_time > self._machine.steady() + self._ahead:
             self._ahead = log_time - self._machine.steady()
 
     def wrote(self, log_time: int | None, since: int) -> None:
-        """A record written no earlier than ``since`` of the steady clock was appended at ``log_time``, if its topic says."""
+        """Correct the time by a record that this worker wrote; a time that is ahead of the log by more than ``LEEWAY`` is set back.
+
+        Args:
+            log_time: append time of the record; None if its topic does not have the time of the log.
+            since: time of the steady clock before the record was written.
+        """
         if log_time is None:
             return
         self.heard(log_time)
@@ -64,11 +70,11 @@ class LogClock:
 
     @property
     def off(self) -> int:
-        """Microseconds by which the machine's clock is ahead of the worker's time."""
+        """Microseconds by which the machine's clock is ahead of the worker's time; negative if it is behind."""
         return self._machine.now() - self.now()
 
     def warns(self) -> bool:
-        """Say whether the machine's clock is off by more than is tolerated; True once until it is well again."""
+        """Return True if the machine's clock is off by more than the tolerance; only once until it is right again."""
         off = abs(self.off) > self._tolerance
         told, self._told = self._told, off
         return off and not told

@@ -1,4 +1,4 @@
-"""Whether a worker is a member of its service's group, and how long it waits before it tries to become one again."""
+"""The membership of a worker in its service's consumer group, and the waits between its attempts to join."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from enum import Enum
 from conversations.backoff import Backoff
 
 OUTAGE = (0.25, 8.0)
-"""Seconds between two attempts while Kafka cannot be reached: the first wait, and the longest."""
+"""First and longest wait, in seconds, between two attempts while Kafka cannot be reached."""
 
 
 class Phase(Enum):
-    """The work of the polling thread at the moment when Kafka tells it of its partitions."""
+    """The current work of the polling thread. It decides whether partitions that Kafka takes away get a last commit."""
 
     STEPPING = "stepping"
     COMMITTING = "committing"
-    """A step is half done: nothing may be committed beside it."""
+    """A step is being committed: no other commit may begin meanwhile."""
     GIVING_BACK = "giving back"
-    """Inside a callback of poll: Kafka cannot be polled, and partitions cannot be given back again."""
+    """The last commit of revoked partitions, inside a callback of ``poll``: ``poll`` and a second last commit are not possible."""
     FAILED = "failed"
-    """In the middle of a step: the state in memory may be half done, and is not committed."""
+    """The worker failed in the middle of a step: its state in memory may be half changed, and is not committed."""
 
 
 class Membership:
-    """A worker enters its group, and leaves it when the outcome of a commit is not known."""
+    """Tells whether a worker is a member of its group, and when it tries again to join."""
 
     def __init__(self) -> None:
         self.joined = False
         self.was_joined = False
-        """It was a member before: Kafka is known to be there."""
+        """True once the worker has been a member: the address of Kafka is known to be right."""
         self._outage = Backoff(*OUTAGE)
 
     def enter(self) -> None:
-        """The worker is a member."""
+        """Note that the worker is a member."""
         self._outage.over()
         self.joined = self.was_joined = True
 
     def leave(self) -> None:
-        """The worker is no member any more."""
+        """Note that the worker is not a member any more."""
         self.joined = False
 
     def fail(self) -> float:
-        """Joining failed; return the seconds until it is tried again."""
+        """Note that joining failed; return the seconds until the next attempt."""
         return self._outage.again()

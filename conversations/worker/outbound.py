@@ -1,4 +1,4 @@
-"""From the requests of a handler, a client or the machine to records of the next transaction."""
+"""Outbound: turns the requests of a handler, a client or the worker itself into records of the next transaction."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def end(partition: Partition, active: Active) -> None:
 
 
 def end_with_error(partition: Partition, active: Active, code: int, description: str) -> None:
-    """End this side with an error of the application; envelopes not transmitted yet are dropped."""
+    """End this side with an error of the application; the delayed envelopes of the dialog are dropped."""
     endpoint = active.endpoint
     for _ in range(partition.transmission.forget(active.identity)):
         endpoint.drop()
@@ -111,7 +111,7 @@ def end_with_error(partition: Partition, active: Active, code: int, description:
 
 
 def fail(partition: Partition, active: Active, code: Code, description: str = "") -> None:
-    """Break the dialog for a reason of the broker's own and tell the peer."""
+    """Break the dialog with a system error code, and tell the peer."""
     said = active.endpoint.fail(code, description)
     if said is not None:
         _say(partition, active, said)
@@ -164,13 +164,13 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
 
 
 def conclude(partition: Partition, active: Active, *, told: bool = True) -> None:
-    """After a dialog has ended or broken: keep the bytes of its parked records, and remember the endpoint."""
+    """Finish a dialog that has ended or broken: its parked messages become dead letters, and a closed endpoint gets a tombstone."""
     partition.parking.close(active)
     remember(partition, active, told=told)
 
 
 def remember(partition: Partition, active: Active, *, told: bool = True) -> None:
-    """Remember a closed endpoint by a tombstone, and tell a request that waits for it."""
+    """Write a tombstone if the endpoint is closed, and notify a client's request that waits for the end of the dialog."""
     endpoint = active.endpoint
     partition.touch(active)
     if endpoint.state is State.CLOSED and active.tombstone is None:
@@ -195,14 +195,14 @@ def remember(partition: Partition, active: Active, *, told: bool = True) -> None
 
 
 def finish_end(partition: Partition, active: Active) -> None:
-    """End this side once its handler has run, unless the handler did."""
+    """End this side after its handler for the end or error, unless the handler has ended it."""
     if active.endpoint.state in (State.DISCONNECTED_INBOUND, State.ERROR):
         end(partition, active)
     close(partition, active)
 
 
 def close(partition: Partition, active: Active) -> None:
-    """Treat the held envelopes of a finished endpoint as arrived after the end: messages are kept, an END is heard."""
+    """Treat the held envelopes of an endpoint that is over as if they arrived now: messages become dead letters, an END is accepted."""
     endpoint = active.endpoint
     limit = partition.context.settings.limits.held_messages
     held = endpoint.release_held()
@@ -211,7 +211,7 @@ def close(partition: Partition, active: Active) -> None:
         if row is None:
             continue
         item = arrival_of(active, row)
-        passed = number < endpoint.inbound.next  # by an ERROR
+        passed = number < endpoint.inbound.next  # an ERROR of the peer has passed over it
         if passed or endpoint.receive(item.envelope, partition.context.now, limit) is Reaction.DISCARD:
             _keep_held(partition, item)
     if active.tombstone is not None and held:
@@ -234,9 +234,7 @@ def _command(partition: Partition, active: Active, operations: list[Operation]) 
     if count is None:
         raise LookupError(f"the catalog has no entry for {context.name}, whose topics exist")
     key = endpoint.key.encode()
-    for at in range(
-        0, len(operations), OPERATIONS
-    ):  # one after the other in one transaction: no less together than in one
+    for at in range(0, len(operations), OPERATIONS):  # one command has a limit; all of them are in one transaction
         command = Command(
             context.new_conversation(), own[:16], True, endpoint.key, "", context.name, context.now,
             tuple(operations[at : at + OPERATIONS]),

@@ -1,22 +1,23 @@
-"""The outbox of a partition: what its next transaction carries, and every row as that transaction will leave it.
+"""The outbox of a partition: the contents of its next transaction, and the rows as that transaction will leave them.
 
-A step never writes to the store, and never to Kafka. It fills a **flight**: rows of the state, records for other topics, and
-notices, which are calls to be made once everything else is certain. One flight is being filled. At most one other is under way:
-its commit has begun, and may fail and begin again while handlers fill the next.
+A step does not write to the store or to Kafka directly. It fills a **flight**: rows of the state, records for other topics, and
+notices. A notice is a function that is called after the commit. One flight is being filled. At most one other flight is under way:
+its commit has begun, and may fail and be repeated while handlers fill the next flight.
 
     write, produce, notify --> the flight being filled --depart--> the flight under way --land--> store, notices
                                                                             ^      |
                                                                             '------'  the commit is repeated
 
-Three rules hold here, and nowhere else:
+This module alone keeps three rules:
 
-* A read sees its own writes. It asks the flight being filled, then the one under way, then the store. So the store is always
-  the committed state alone, and a flight that is thrown away leaves nothing behind.
-* A flight departs only with the partition's own row: its positions and what came of the records before them are one transaction.
-* A topic may refuse a record of a flight. ``withdraw`` takes the record out of the flight under way, and out of the next one as
-  well: what its dialog said later must not overtake it. A row written in place of the record joins the flight the record was in.
+* A read sees rows that are not committed yet. It looks into the flight being filled, then into the flight under way, then into the
+  store. The store has only committed rows. So nothing remains of a flight that is thrown away.
+* A flight departs only with the partition's own row. So the positions, and the results of the records before them, are in one
+  transaction.
+* A topic may refuse a record of a flight. ``withdraw`` takes the record out of the flight under way. Later records of its dialog
+  must not overtake it, so they are taken out of both flights. A row that takes the place of a record is in the record's flight.
 
-Everything is touched under ``Context.lock``.
+All access is under ``Context.lock``.
 """
 
 from __future__ import annotations
@@ -39,26 +40,26 @@ class Flight:
     """The rows and records of one step of one partition; kept until the commit is certain."""
 
     outs: list[Any] = field(default_factory=list)
-    """Records, and once it has departed its rows as records of the state topic."""
+    """Records to append. After the departure also the rows, as records of the state topic."""
     rows: dict[bytes, bytes | None] = field(default_factory=dict)
     queue: int = 0
-    """The queue offset that is committed with it."""
+    """Queue offset that is committed with the flight."""
     last: Item | None = None
-    """The item that was at work last in this step."""
+    """Last item that was worked on in this step."""
     notices: list[Callable[[], None]] = field(default_factory=list)
 
     def begin(self, item: Item) -> None:
-        """An item is at work."""
+        """Note the item that is worked on now."""
         self.last = item
 
     def depart(self, partition_row: bytes, queue: int, topic: str, number: int) -> None:
-        """Take the partition's row, and put all rows behind the records."""
+        """Add the partition's row, and append all rows to the records."""
         self.rows[rows.PARTITION] = partition_row
         self.queue = queue
         self.outs += [(topic, number, key, value, None) for key, value in self.rows.items()]
 
     def add_rows(self, before: set[bytes], topic: str, number: int) -> None:
-        """Put the rows that came since behind the records of a flight that has departed."""
+        """Append the rows that were written after the departure; ``before`` has the keys of the other rows."""
         self.outs += [(topic, number, key, value, None) for key, value in self.rows.items() if key not in before]
 
 
@@ -67,9 +68,9 @@ class Outbox:
 
     Args:
         number: the partition.
-        store: the committed state.
+        store: the committed rows.
         budget: counts the bytes of the step.
-        state_topic, dead_letter_topic: where rows and dead letters go.
+        state_topic, dead_letter_topic: topics for the rows and for the dead letters.
     """
 
     __slots__ = ("_budget", "_dead_letter_topic", "_number", "_state_topic", "filling", "flying", "store")
@@ -86,14 +87,14 @@ class Outbox:
     # -- reading ------------------------------------------------------------------------------------------
 
     def read(self, key: bytes) -> bytes | None:
-        """Return a row as it will be once everything under way is committed."""
+        """Return a row as it will be once both flights are committed, None if there is none."""
         for flight in (self.filling, self.flying):
             if flight is not None and key in flight.rows:
                 return flight.rows[key]
         return self.store.get(key)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Rows by key prefix, in key order, as they will be once everything under way is committed."""
+        """Return the rows whose keys start with ``prefix``, in key order, as they will be once both flights are committed."""
         found = dict(self.store.scan(prefix))
         for flight in (self.flying, self.filling):
             if flight is not None:
@@ -109,7 +110,7 @@ class Outbox:
         """Decode a row.
 
         Raises:
-            StateDamaged: the row is not what its key says.
+            StateDamaged: the row cannot be decoded.
         """
         try:
             return decode(row)
@@ -120,17 +121,17 @@ class Outbox:
 
     @property
     def is_empty(self) -> bool:
-        """The flight being filled carries nothing yet."""
+        """True if the flight being filled has no rows, records or notices."""
         flight = self.filling
         return not (flight.rows or flight.outs or flight.notices)
 
     @property
     def at_work(self) -> Item | None:
-        """The item that was at work last in this step."""
+        """Last item that was worked on in this step."""
         return self.filling.last
 
     def begin(self, item: Item) -> None:
-        """Note that an item is at work: a failure while the step is closed may be its doing."""
+        """Note the item that is worked on now: it may be the cause if closing the step fails."""
         self.filling.begin(item)
 
     def write(self, key: bytes, value: bytes | None) -> None:
@@ -153,27 +154,27 @@ class Outbox:
         self._budget.spend(len(record[3] or b""))
 
     def notify(self, notice: Callable[[], None]) -> None:
-        """Call something once the next transaction is committed."""
+        """Call ``notice`` once the next transaction is committed."""
         self.filling.notices.append(notice)
 
     def dead_letter(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        """Keep the bytes of something given up on, in the next transaction."""
+        """Append a record to the dead-letter topic with the next transaction."""
         self.produce((self._dead_letter_topic, self._number, key, value, headers))
 
     # -- a flight under way -------------------------------------------------------------------------------
 
     def depart(self, partition_row: bytes, queue: int) -> None:
-        """Close the flight being filled, with the partition's row and the queue offset that is committed with it."""
+        """Close the flight being filled; add the partition's row and the queue offset to commit."""
         flight = self.filling
         flight.depart(partition_row, queue, self._state_topic, self._number)
         self.flying = flight
         self.filling = Flight()
 
     def land(self, checkpoint: int | None) -> list[Callable[[], None]]:
-        """Apply the flight that is committed to the store; return its notices.
+        """Write the rows of the committed flight into the store; return its notices.
 
         Raises:
-            CopyDamaged: the store cannot take it.
+            CopyDamaged: the store cannot be written.
         """
         flight = self.flying
         if flight is None:
@@ -183,7 +184,7 @@ class Outbox:
         return flight.notices
 
     def withdraw(self, take_out: Callable[[list[Any]], None]) -> None:
-        """Have records taken out of the flight under way and of the next; ``take_out`` may write rows in their place."""
+        """Let ``take_out`` remove records from the flight under way and from the next; it may write rows in their place."""
         flight, later = self.flying, self.filling
         if flight is not None:
             self.flying, self.filling = None, flight
@@ -191,5 +192,5 @@ class Outbox:
             take_out(flight.outs)
             flight.add_rows(before, self._state_topic, self._number)
             self.flying, self.filling = flight, later
-        # Handlers went on while the commit failed: later envelopes of the same dialogs must not go ahead.
+        # Handlers continued while the commit failed: later envelopes of the same dialogs are taken out as well.
         take_out(later.outs)

@@ -1,32 +1,36 @@
-"""Dialogs whose message failed: the message and what arrives behind it wait in rows until it is tried again.
+"""Parking: a dialog whose message failed waits in rows, and its later messages with it, until the message is tried again.
 
-The rows are the truth. A failed message, the **head**, is tried again in place, as an item of its lane. As long as a dialog has any
-such row, everything that arrives for it is added behind, so that its order cannot change under another owner. A
-handler without a message (of a timer, of an error) waits in a row of its own, with nothing behind it.
+The rows are the truth. A failed message, the **head**, is tried again in its place, as an item of its lane. As long as a dialog has parked
+rows, everything that arrives for it is added behind them: these records are the **followers**. So the order of a dialog does not change,
+not even under another owner. A handler without a message (of a timer or of an error) waits in a row of its own, and nothing waits behind it.
 
-Each wait is a ``Park``, with one of three ends:
+Each wait is a ``Park``. Its row has what it waits for, in the field ``due``:
 
-* a time: the head is taken up once it has come;
-* ``QUEUE_ON``: the queue is off, or the brake is on for the peer; nothing failed, or nobody knows yet;
-* ``NEVER``: an operator decides.
+* a time: the head is tried again once this time has come;
+* ``QUEUE_ON``: the queue is off, or the brake is on for the peer. The head is tried once the queue is on and the brake is off, or when
+  the brake lets this one message through (``probes``);
+* ``NEVER``: an operator decides about the head.
 
-A park that is taken up is **taken**: its head is in its lane, or about to be. When the head is done the next follows, and at most
-``SLICE`` of them in one step. The park is over with its last row.
+When its time comes, a park is **taken**: its head is put into the lane of the dialog. When the head is done, its row is deleted, and the
+next record becomes the head and follows at once. One step of a partition takes up at most ``SLICE`` records. If the head fails again, the
+park waits again. The park ends with its last row.
 
-**Order** is kept by three rules. A record of a parked dialog is appended behind the others before anything else is done with it. A head is
-taken up as an item of the dialog's own lane, behind whatever the lane has to do, and its followers come one by one, each when the one
-before it is done. And a head that fails again keeps its number: nothing is ever moved in front of it.
+**Order** is kept by three rules:
 
-**Crashes** need no care of their own. A row is written in the transaction that lets its record wait, and deleted in the one that carries
-its result. A process that dies in between leaves the row, and the next owner takes it up at its time. What an operator decides is a
-command, and takes effect in one transaction with the rows it changes. A **ticket** that grows with each wait tells an operator who looked
-before the last attempt that the decision comes too late.
+* A record that arrives for a parked dialog is appended behind the other rows of the dialog. No handler is called for it before its turn.
+* The head is put at the end of the dialog's own lane. The followers come one by one, each when the record before it is done.
+* A head that fails again keeps its number, so nothing is ever moved in front of it.
 
-**Suspicion.** What waits since before an unclean start may be what ended the last process, but only if it had its turn. A park that waits
-for time, or for an operator, is not suspect: its failure was committed. One that only waits for its turn is.
+**Crashes** need no special code. A row is written in the transaction in which its record begins to wait. It is deleted in the transaction
+that has the record's result. If a process dies in between, the row remains, and the next owner takes it up at its time. An operator's
+decision is a command, and takes effect in one transaction with the rows that it changes. Each wait draws a larger **ticket**. A decision
+may name the ticket that the operator saw. Then the decision is refused if the head has been tried since.
 
-What waits is counted three times. ``bytes`` is everything. ``counted_bytes`` is the part under the limit: records behind a failure.
-``braked_bytes`` is the part that waits for the brake.
+**Suspicion.** A record that was parked before an unclean start may have killed the last process, but only if it was in its lane then. A park
+that waits for a time or for an operator is not suspect, because the failure of its head was committed. A park that only waits for its turn is suspect.
+
+Parked bytes are counted three times. ``bytes`` counts all parked records. ``counted_bytes`` counts the records behind a failure, because they
+have a limit. ``braked_bytes`` counts the records that wait for the brake.
 """
 
 from __future__ import annotations
@@ -49,15 +53,18 @@ from conversations.worker.schedule import Schedule
 from conversations.worker.work import Work
 
 SLICE = 1_000
-"""Parked records taken up by one step of a partition at most."""
+"""Maximum number of parked records that one step of a partition takes up."""
 HANDLED, FAILED, ENDED, DECIDED = Outcome
-"""What may become of something that was given back: its dialog may end before, or somebody decide about it again."""
+"""Outcomes of a message that an operator gave back to its handler. ENDED: its dialog ended first. DECIDED: an operator decided again."""
 FAILURE_LIMIT = 200
-"""Characters of an exception's text in a row; every parked dialog has its text in memory."""
+"""Maximum number of characters of an exception's text in a park's row: the texts of all parks are in memory."""
 
 
 class Parking:
-    """The parked dialogs and waiting handlers of one partition."""
+    """The parked dialogs and waiting handlers of one partition.
+
+    The rows of the parks are in memory. The rows of the parked records are only in the store and in flights, until a record is taken up.
+    """
 
     __slots__ = (
         "_changed",
@@ -95,22 +102,22 @@ class Parking:
         self._letters = letters
         self._work = work
         self.parks: dict[bytes, Park] = {}
-        """Dialogs that wait for a failed message, by identity."""
+        """Parked dialogs, by the identity of their endpoint."""
         self.retries: dict[bytes, Park] = {}
-        """Handlers without a message that failed and are tried again later, by identity and ``rows.TIMER`` or ``ERROR``."""
+        """Waiting handlers without a message, by identity and ``rows.TIMER`` or ``rows.ERROR``."""
         self._changed: set[bytes] = set()
-        """Keys of the rows of these that are to be written."""
+        """Keys of the parks' rows that must be written."""
         self._draining: list[tuple[bytes, Park]] = []
-        """Parked dialogs whose next message is to be taken up by the next step."""
+        """Parked dialogs whose next record the next step takes up."""
         self._slice_left = 0
-        """Parked records this step may still take up."""
+        """Number of parked records that this step may still take up."""
         self.bytes = self.counted_bytes = self.braked_bytes = 0
-        """Bytes of all parked records; of the records under the limit; of the records that wait for the brake."""
+        """Bytes of all parked records, of the records behind a failure, and of the records that wait for the brake."""
 
     def restore(self) -> None:
         """Rebuild the parks from their rows.
 
-        Only the parks come into memory, not the records behind them: thousands of records behind one failure cost one object.
+        Only the parks come into memory, not the records behind them: a failure with thousands of records behind it needs one object.
         """
         for kind, parks in ((rows.PARK, self.parks), (rows.RETRY, self.retries)):
             for key, row in self._outbox.store.scan(kind):
@@ -118,7 +125,7 @@ class Parking:
                 self.bytes += park.row.size
                 self.counted_bytes += park.row.counted_size
                 if park.row.due == rows.QUEUE_ON and not self._progress.row.off:
-                    # Now, whatever the machine's clock says.
+                    # Due now. The earlier of both times is in the past, even if the machine's clock is wrong.
                     park.bring_forward(min(self._progress.opened_at, self._progress.row.queue_time))
                 if park.wakes != NEVER:
                     self._schedule.deadlines.add(park.wakes, key[1:18])
@@ -126,7 +133,7 @@ class Parking:
     # -- time -----------------------------------------------------------------------------------------------------------
 
     def wake_time(self, active: Active) -> int:
-        """When something of an endpoint is due next."""
+        """Return when an endpoint or one of its parks has the next deadline; ``NEVER`` if none has one."""
         soonest = active.endpoint.next_deadline()
         if not self.parks and not self.retries:
             return soonest
@@ -135,15 +142,15 @@ class Parking:
         return min([soonest, *(park.wakes for park in found if park is not None and not park.taken)])
 
     def _look_in_time(self, active: Active) -> None:
-        """Make sure the endpoint is looked at when its next attempt is due."""
+        """Schedule the endpoint for its next deadline, unless it is scheduled early enough."""
         deadline = self.wake_time(active)
         if deadline < active.scheduled:
             self._schedule.enter(active, deadline)
 
     def release(self, now: int) -> None:
-        """Give everything its turn that waits for the queue to be on, or for a brake that is not on any more.
+        """Make every park due now that waits for the queue, or for a brake that is off again.
 
-        The turns come by the schedule, a slice in each step, so that a queue that was off for weeks does not fill one transaction.
+        The schedule takes up the parks, a limited number in each step. So a queue that was off for weeks does not fill one transaction.
         """
         braked = self._context.brakes.peers
         for parks in (self.parks, self.retries):
@@ -152,44 +159,48 @@ class Parking:
                     self.probe(name, park, now)
 
     def probe(self, name: bytes, park: Park, now: int) -> None:
-        """Let a park be taken up now, as if its time had come."""
+        """Make a park due now, and schedule its endpoint."""
         park.bring_forward(now)
         self._schedule.deadlines.add(now, name[:17])
 
     def holds_back(self, peer: str) -> bool:
-        """Say whether no handler is called of a peer's dialogs: the queue is off, or the worker's brake is on for it."""
+        """Return True if the messages of a peer must wait: the queue is off, or the worker's brake is on for the peer."""
         return bool(self._progress.row.off) or peer in self._context.brakes.peers
 
     @property
     def waits(self) -> bool:
-        """Something waits for another attempt, or for its turn."""
+        """True if the partition has parks."""
         return bool(self.parks or self.retries)
 
     @property
     def is_draining(self) -> bool:
-        """The next step has more to take up."""
+        """True if the next step has more parked records to take up."""
         return bool(self._draining)
 
     @property
     def is_changed(self) -> bool:
-        """Rows are to be written."""
+        """True if rows of parks must be written."""
         return bool(self._changed)
 
     @property
     def keeps_suspicion(self) -> bool:
-        """Something from before the partition was opened has not had its turn."""
+        """True if a park from before the partition was opened has not had its turn."""
         return any(park.keeps_suspicion for parks in (self.parks, self.retries) for park in parks.values())
 
     # -- a failure --------------------------------------------------------------------------------------------------------
 
     def park(self, item: Arrival, due: int, failure: str) -> None:
-        """Let a message wait until ``due`` (microseconds), its dialog with it; ``NEVER``: until an operator decides."""
+        """Park a message, and its dialog with it, until ``due`` (microseconds); ``NEVER``: until an operator decides.
+
+        The first failure in a dialog makes a new park, whose head is the message. If the head of a park fails again, its row is written
+        again, because the number of its attempts has changed.
+        """
         own, found = item.active.identity, item.park
         if found is None:
             found = self.parks[own] = Park(rows.ParkRow(since=self._context.now, failure=failure))
             self.append(found, item)
         else:
-            if not found.row.failure:  # another message was the head before
+            if not found.row.failure:  # this message is a new head: it has not failed before
                 found.begin(self._context.now)
             self._outbox.write(_key(own, found.row.first), encode_item(item))
         self._wait(item.active, found, due, failure)
@@ -197,9 +208,9 @@ class Parking:
         self._show(item, found)
 
     def _show(self, item: Arrival, found: Park) -> None:
-        """Let others see the wait, on the topic of the longest declared delay that is not longer.
+        """Show the wait on a retry topic: the topic with the longest declared delay that is not longer than the wait.
 
-        Nothing reads that record back: the truth is the row. It is for people and for pipelines.
+        The record is for people and for pipelines. No worker reads it: the row is the truth.
         """
         wait = found.row.due - self._context.now
         topic = next((topic for delay, topic in self._context.topics.retries if delay <= wait), None)
@@ -209,7 +220,7 @@ class Parking:
             )
 
     def postpone(self, item: Item, due: int, failure: str) -> None:
-        """Let a handler wait that has no message: that of a timer, or of an error."""
+        """Let a handler without a message wait: the handler of a timer or of an error."""
         active = item.active
         key = active.identity + item.handler
         found = self.retries.get(key)
@@ -220,16 +231,16 @@ class Parking:
         self._changed.add(rows.RETRY + key)
 
     def let_wait(self, item: Item, handler: bytes, due: int, failure: str) -> None:
-        """Let a handler wait: with its message, and its dialog behind it, if it has one."""
+        """Let a handler wait. If it has a message, park the message and its dialog."""
         if has_message(item, handler):
             self.park(item, due, failure)
         else:
             self.postpone(item, due, failure)
 
     def _wait(self, active: Active, found: Park, due: int, failure: str) -> None:
-        """Let a park wait, and note why; a long text is cut, as all of it is in memory.
+        """Let a park wait until ``due``, and keep the reason; a long text is cut, because it is in memory.
 
-        Each wait draws a new ticket: a decision made for the wait before comes too late.
+        Each wait draws a new ticket, so that an operator's decision about an earlier wait is refused.
         """
         found.fail(failure[:FAILURE_LIMIT], active.endpoint.peer)
         found.wait(due, self._context.now)
@@ -238,9 +249,10 @@ class Parking:
     # -- what arrives meanwhile ---------------------------------------------------------------------------------------------
 
     def append(self, found: Park, item: Arrival) -> None:
-        """Put a record behind the parked ones of its dialog; an END takes effect in its turn only, and only the first.
+        """Put a record behind the parked records of its dialog. An END waits for its turn, too; a second END is a duplicate.
 
-        The head is not counted under the limit, and neither is what only waits its turn: both are no failure of the dialog.
+        Only records behind a failure count towards the limit. The head does not count. A record that waits for the queue or the brake does
+        not count either, because this wait is not a failure of its dialog.
         """
         row, own, endpoint, size = found.row, item.active.identity, item.active.endpoint, len(item.value)
         is_end = item.envelope.kind is Kind.END
@@ -258,15 +270,16 @@ class Parking:
         self._changed.add(rows.PARK + own)
 
     def _count(self, found: Park, records: int, size: int) -> None:
-        """Count records behind a failure, which have a limit; negative numbers take them out again."""
+        """Count records towards the limit on records behind a failure; negative numbers subtract."""
         found.count(records, size)
         self.counted_bytes += size
 
     def is_full(self, found: Park) -> bool:
-        """Say whether more waits behind messages than there may be: of one dialog, or in the partition.
+        """Return True if too much is parked: in this dialog, or in the whole partition.
 
-        What waits, or waited, for a queue that is off is no failure of its dialog: the queue's input pauses instead. So it does for the
-        brake, unless that would stop others whose messages are handled.
+        Records that wait, or waited, for a queue that is off have no limit here, because the queue's input pauses for them. It also pauses
+        for records that wait for the brake, but not while messages of other peers are handled. In that case the braked records of the
+        partition have a limit.
         """
         brakes = self._context.brakes
         if found.peer in brakes.peers and not self._progress.row.off and brakes.others_go_on:
@@ -277,10 +290,11 @@ class Parking:
         return found.row.counted > limits.parked_messages or self.counted_bytes > limits.parked_bytes
 
     def in_the_way(self, *, is_paused: bool) -> int:
-        """Count the bytes for which the queue's input is to pause: of all that only waits its turn.
+        """Return the parked bytes for which the queue's input may have to pause; also count ``braked_bytes`` anew.
 
-        Behind a failure each dialog has its own limit, and may wait for weeks. What waits for the brake, while the messages of other
-        peers are handled, has a limit as well: it is none of theirs.
+        These are the bytes of parks that only wait for their turn. Parks behind a failure are left out: each dialog has its own limit, and
+        may wait for weeks. Parks that wait for the brake are left out while messages of other peers are handled: the pause would stop these
+        peers as well. Such parks have a limit of their own (``is_full``). As long as little is parked, the parks are not counted one by one.
         """
         limit, brakes = self._context.settings.limits.parked_bytes, self._context.brakes
         self.braked_bytes = 0
@@ -297,7 +311,10 @@ class Parking:
         return parked
 
     def _knows_another(self) -> bool:
-        """Look for a peer with a dialog here that has not been heard of yet: nothing says that its messages fail."""
+        """Find a peer with a dialog in this partition for which no handler has ended yet: its messages may succeed.
+
+        The brakes count this peer as one whose messages are handled, until its first failure.
+        """
         well = self._context.brakes.well
         for _, row in self._outbox.store.scan(rows.ENDPOINT):
             if not rows.is_tombstone(row) and (peer := rows.peer_of(row)) not in well:
@@ -308,7 +325,7 @@ class Parking:
     # -- its turn -----------------------------------------------------------------------------------------------------------
 
     def drain(self, find: Callable[[bytes, str, str], Active]) -> None:
-        """Go on with the dialogs that had more than the last step took."""
+        """Begin the slice of a new step with the parked dialogs that the last step put off."""
         self._slice_left = SLICE
         draining, self._draining = self._draining, []
         for own, found in draining:
@@ -316,7 +333,7 @@ class Parking:
                 self._take(find(rows.other_side(own), "", ""), found)
 
     def take_due(self, active: Active) -> None:
-        """Bring back what of an endpoint is to be tried again now."""
+        """Take up the parks of an endpoint that are due: its parked dialog, and its handlers without a message."""
         now = self._context.now
         found = self.parks.get(active.identity)
         if found is not None and not found.taken and found.row.due <= now:
@@ -331,22 +348,22 @@ class Parking:
                 self._work.enqueue(active.lane, item)
 
     def _take(self, active: Active, found: Park) -> None:
-        """Put the head into its lane, behind whatever the lane has to do.
+        """Put the head of a park at the end of its lane.
 
-        When the step has taken on enough it is put off to the next one, in its order.
+        If the step has taken up enough already, the park is put off to the next step. Parks that are put off keep their order.
         """
         if self._slice_left <= 0 or self._context.budget.is_spent():
             self._draining.append((active.identity, found))
             return
         self._slice_left -= 1
         item = self.head(active, found)
-        self._context.budget.spend(len(item.value))  # it is in memory, and written again if it fails again
+        self._context.budget.spend(len(item.value))  # it is in memory now, and is written again if it fails
         item.take_up(found)
         self._work.suspect(item)
         self._work.follow(active.lane, item)
 
     def is_stale(self, item: Item) -> bool:
-        """Say whether what an item was taken up for is over: its dialog ended, or its handler was decided about."""
+        """Return True if the park of an item does not exist any more: its dialog ended, or an operator decided about its handler."""
         if item.park is None:
             return False
         own = item.active.identity
@@ -354,7 +371,10 @@ class Parking:
         return found is not item.park
 
     def head_done(self, item: Item) -> None:
-        """A parked item has had its turn: unless it failed again its row goes, and the next follows."""
+        """Finish a parked item that has had its turn: delete its row, and take up the next record.
+
+        If the item failed again its park is not taken any more but waits, and nothing is done here.
+        """
         active, found = item.active, item.park
         if found is None or not found.taken or not isinstance(item, Arrival) or self.is_stale(item):
             return
@@ -364,7 +384,7 @@ class Parking:
             self._take(active, found)
 
     def _drop_head(self, found: Park, item: Arrival) -> None:
-        """Delete the head's row: the next record is the head, or the park is over."""
+        """Delete the head's row. The next record becomes the head; if there is none, the park ends."""
         row, own, size = found.row, item.active.identity, len(item.value)
         self._outbox.write(_key(own, row.first), None)
         found.drop_head(size)
@@ -376,9 +396,9 @@ class Parking:
         self._changed.add(rows.PARK + own)
 
     def keep(self, item: Item) -> None:
-        """Write the row of a head again, whose handler began or failed since.
+        """Write the row of a head again, if its handler began or failed since the row was written.
 
-        The step is closed while it is at work: its attempts so far must not be forgotten with the process.
+        This is for a step that is closed while the head is still in its lane: if the process dies, its attempts must not be forgotten.
         """
         found = item.park
         if found is None or not isinstance(item, Arrival) or self.is_stale(item) or not item.is_changed:
@@ -389,10 +409,10 @@ class Parking:
     # -- decisions of an operator ---------------------------------------------------------------------------------------------
 
     def head(self, active: Active, found: Park) -> Arrival:
-        """Return the failed message of a parked dialog.
+        """Return the head of a parked dialog, made from its row.
 
         Raises:
-            StateDamaged: its row is missing, or cannot be understood.
+            StateDamaged: its row is missing, or cannot be decoded.
         """
         key = _key(active.identity, found.row.first)
         row = self._outbox.read(key)
@@ -401,34 +421,34 @@ class Parking:
         return arrival_of(active, self._outbox.decoded(key, rows.decode_waiting, row))
 
     def try_now(self, active: Active, found: Park, key: bytes) -> None:
-        """Bring forward the next attempt, however long it would have been; ``key`` is that of its row."""
+        """Make a park due now, with a new ticket, whatever it waits for; ``key`` is the key of its row."""
         found.wait(self._context.now, self._context.now)
         self._look_in_time(active)
         self._changed.add(key)
 
     def replace_head(self, found: Park, item: Arrival) -> None:
-        """Let another record take the place of the failed message."""
+        """Write another body of the failed message into its row; an operator has edited it."""
         grown = len(item.value) - len(self.head(item.active, found).value)
         self._outbox.write(_key(item.active.identity, found.row.first), encode_item(item))
         found.replace_head(grown)
         self.bytes += grown
 
     def skip_head(self, found: Park, item: Arrival) -> None:
-        """Go on without the failed message."""
+        """Drop the failed message; the next record is due now."""
         active = item.active
         self._drop_head(found, item)
         if active.identity in self.parks:
             self.try_now(active, found, rows.PARK + active.identity)
 
     def returned(self, found: Park, outcome: str) -> None:
-        """Report, once, the outcome of a record that an operator gave back."""
+        """Report, once, the outcome of a message that an operator gave back to its handler."""
         if command := found.take_returned():
             self._letters.event(Returned(command, outcome))
 
     # -- the end of the dialog ------------------------------------------------------------------------------------------------
 
     def close(self, active: Active) -> None:
-        """The dialog ended or broke: its parked messages become dead letters, except the message that is just being handled."""
+        """End the parks of a dialog that ended or broke: parked messages become dead letters, except a head that is being handled now."""
         for handler in (rows.TIMER, rows.ERROR):
             self.forget_retry(active, handler, ENDED)
         found = self.parks.get(active.identity)
@@ -448,26 +468,27 @@ class Parking:
         self._drop(self.parks, rows.PARK, active.identity)
 
     def _settle(self, item: Arrival) -> None:
-        """Keep what waited in a dialog that is over: a message as a dead letter; the peer's END is heard.
+        """Settle a parked record of a dialog that is over: a message becomes a dead letter, and the peer's END is accepted.
 
-        Its number was accepted, so that nobody sends it again: these bytes are the only ones.
+        The number of a message is accepted, so the peer does not send it again. These bytes are the only copy.
         """
         endpoint, envelope = item.active.endpoint, item.envelope
         if envelope.kind is Kind.MESSAGE:
             self._letters.dead_letter(item, letters.PARKED_AT_END)
             endpoint.gave_up_on()
         elif not item.accepted:
-            # The peer's END, whose turn never came: this side has ended too, and now hears of it.
+            # This is the peer's END, whose turn never came. This side is over as well, and accepts the END now.
             endpoint.receive(envelope, self._context.now, self._context.settings.limits.held_messages)
 
     def forget_retry(self, active: Active, handler: bytes, outcome: str) -> None:
-        """A handler without a message has run, or is not to run any more."""
+        """Drop the park of a handler without a message: the handler has run, or must not run any more."""
         found = self.retries.get(active.identity + handler)
         if found is not None:
             self.returned(found, outcome)
             self._drop(self.retries, rows.RETRY, active.identity + handler)
 
     def _drop(self, parks: dict[bytes, Park], kind: bytes, name: bytes) -> None:
+        """Delete a park and its row, and take its records out of the count behind failures."""
         found = parks.pop(name)
         self._count(found, -found.row.counted, -found.row.counted_size)
         self._changed.discard(kind + name)
@@ -476,7 +497,7 @@ class Parking:
     # -- rows -----------------------------------------------------------------------------------------------------------------
 
     def encode_changed(self) -> None:
-        """Put the rows of the parks that changed into the next transaction."""
+        """Write the rows of changed parks with the next transaction."""
         for key in self._changed:
             parks = self.parks if key.startswith(rows.PARK) else self.retries
             self._outbox.write(key, rows.encode_park(parks[key[1:]].row))
@@ -484,15 +505,16 @@ class Parking:
 
 
 def has_message(item: Item, handler: bytes) -> TypeGuard[Arrival]:
-    """Say whether a handler is that of a message, or of the peer's END, which its dialog can wait behind."""
+    """Return True if a handler belongs to a message or to the peer's END, so that its dialog can wait behind it."""
     return isinstance(item, Arrival) and item.accepted and not handler
 
 
 def _key(own: bytes, number: int) -> bytes:
+    """Return the key of a parked record's row."""
     return rows.numbered(rows.PARKED, own, number)
 
 
 def _is_running(active: Active, found: Park) -> bool:
-    """Say whether a dialog's head is being handled just now: then its own result decides about it."""
+    """Return True if the head of a park is being handled now: then the result of its handler decides about it."""
     items = active.lane.items
     return bool(items) and items[0].park is found

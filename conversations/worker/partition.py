@@ -1,12 +1,12 @@
-"""One owned queue partition: its endpoints in memory, and the owners of everything else that is known of it.
+"""A queue partition that this worker owns: its endpoints in memory, and the owners of the other parts of its state.
 
-A partition that comes back to a worker is a new object, made from its rows. The old one is **gone**: nothing of it is committed any
-more, and results of handlers that still run for it are refused. Nothing compares generations, as nothing survives in the object.
+A partition that comes back to a worker is a new object, made from its rows. The old object is **gone**: nothing of it is committed any
+more, and results of handlers that still run for it are refused. So no generation numbers are needed: an old object is never used again.
 
-An endpoint is in memory, in a row, or nowhere yet. ``find`` looks in this order, and leaves in memory what it found. Endpoints leave
-memory again when there are too many, a group at a time: two lanes for one group would handle it twice at a time.
+An endpoint is in memory, in a row, or nowhere yet. ``find`` looks in this order, and keeps in memory what it found. If there are too many
+endpoints in memory, some leave it again, always a whole group. With two lanes for one group, two of its handlers could run at the same time.
 
-Everything here is touched under ``Context.lock``: by the polling thread, and by lanes between handlers.
+All access is under ``Context.lock``: by the polling thread, and by runs between two handlers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Partition:
         self.work = Work(number, context.breakdowns, context.stage, scheduler)
         self.schedule = Schedule(context.periods.step)
         self.dirty: dict[Active, None] = {}
-        """Endpoints whose rows are to be written, in the order they changed."""
+        """Endpoints whose rows must be written, in the order in which they changed."""
         self.waiting = Waiting(self.outbox)
         self.groups = Groups(self.outbox, self.work, self)
         self.transmission = Transmission(context, self.outbox, self.waiting, self)
@@ -60,17 +60,17 @@ class Partition:
         self.parking = Parking(number, context, self.outbox, self.progress, self.schedule, self.letters, self.work)
         self.input = QueueInput()
         self.gone = False
-        """It belongs to somebody else: what still runs for it is refused."""
+        """True once this object is out of use: the results of handlers that still run for it are refused."""
 
     # -- finding ----------------------------------------------------------------------------------------
 
     def find(self, peer_identity: bytes, key: str, origin: str) -> Active:
-        """Return what is known of an endpoint: in memory, in a row, or nothing yet.
+        """Return an endpoint from memory or from its row, else an ``Active`` that has no endpoint yet.
 
         Args:
             peer_identity: conversation id and the *peer's* side.
             key: this side's key, for an endpoint that does not exist yet.
-            origin: whose its group would be.
+            origin: for such an endpoint, the origin of its group: the peer service that began the dialog, or "" for this service.
         """
         active = self.actives.get(peer_identity)
         if active is not None and (not key or active.lane.name == (origin, key) or not active.is_hollow):
@@ -89,7 +89,7 @@ class Partition:
         return active
 
     def knows(self, own: bytes) -> bool:
-        """Say whether there is, or was, an endpoint: in memory or in a row."""
+        """Return True if memory or a row has the endpoint, open or closed."""
         active = self.actives.get(rows.other_side(own))
         return (active is not None and active.exists) or self.outbox.read(rows.ENDPOINT + own) is not None
 
@@ -101,7 +101,7 @@ class Partition:
         active = Active(own, self.work.lane(endpoint.origin, endpoint.key))
         side = self.context.sides.get((endpoint.contract, endpoint.initiator))
         if side is None:
-            side = unknown_side(endpoint.contract, endpoint.initiator)  # only a temporary service gets here
+            side = unknown_side(endpoint.contract, endpoint.initiator)  # only a temporary service may not declare it
         active.restore(endpoint, side, constant)
         retries = self.parking.retries
         endpoint.resume(
@@ -113,20 +113,20 @@ class Partition:
         return active
 
     def make_room(self, limit: int, *, committed: bool) -> None:
-        """Keep so many endpoints in memory at most, as far as they may leave it."""
+        """Keep at most ``limit`` endpoints in memory; busy or uncommitted ones stay all the same."""
         self.groups.forget_large()
         if not self.gone:
             busy = {*self.groups.changed, *(active.lane for active in self.dirty)}
             self.actives.make_room(limit, self.groups.leave_memory, busy=busy, committed=committed)
 
-    # -- what the next step does ------------------------------------------------------------------------
+    # -- work for the next step -------------------------------------------------------------------------
 
     def is_busy(self) -> bool:
-        """Say whether something is under way that the next step would carry on."""
+        """Return True if work is under way that the next step continues."""
         return bool(self.parking.is_draining or self.work.is_busy)
 
     def take_dirty(self) -> Iterable[Active]:
-        """Take out the endpoints whose rows are to be written now."""
+        """Return the endpoints whose rows must be written now; none is dirty any more."""
         dirty, self.dirty = self.dirty, {}
         return dirty
 
@@ -137,23 +137,23 @@ class Partition:
     # -- time -----------------------------------------------------------------------------------------
 
     def look_in_time(self, active: Active) -> None:
-        """Make sure the endpoint is looked at when something of it is due next."""
+        """Schedule the endpoint for its next deadline, unless it is scheduled early enough."""
         deadline = self.parking.wake_time(active) if self.parking.waits else active.endpoint.next_deadline()
         if deadline < active.scheduled:
             self.schedule.enter(active, deadline)
 
     def next_deadline(self) -> int:
-        """When something may be due; NEVER when nothing is."""
+        """Return when something may be due next; ``NEVER`` if nothing will be."""
         soonest, probe = self.schedule.next(), self.context.brakes.next_probe
         return probe if soonest is None else min(soonest, probe)
 
     def pop_due(self, now: int) -> Iterator[Active]:
-        """Yield endpoints whose deadline has passed, no more than a step reads records."""
+        """Yield endpoints whose deadline has passed, at most ``settings.batch`` of them."""
         for own in self.schedule.take(now, self.context.settings.batch):
             active = self.find(rows.other_side(own), "", "")
             if not active.exists:
                 if active.tombstone is None:
-                    del self.actives[rows.other_side(own)]  # nothing is known of it any more, not even its key
+                    del self.actives[rows.other_side(own)]  # there is no such endpoint any more, and no key of it
                 continue
             active.passed(now)
             if self.parking.wake_time(active) <= now:
@@ -170,15 +170,15 @@ class Partition:
         for active in self.pop_due(now):
             self.parking.take_due(active)
             if active.endpoint.next_deadline() <= now:
-                # Its lane schedules it, once it has run.
+                # Its lane handles the deadline, and schedules the next one.
                 self.work.fall_due(active)
             else:
                 self.look_in_time(active)
             if self.context.budget.is_read():
-                return  # the deadlines that are left are still there
+                return  # the other deadlines stay in the schedule
 
     def is_open(self, own: bytes) -> bool:
-        """Tell whether there is an endpoint that is not closed."""
+        """Return True if the endpoint exists and is not closed."""
         active = self.actives.get(rows.other_side(own))
         if active is not None:
             return active.exists and active.endpoint.state is not State.CLOSED
@@ -188,14 +188,14 @@ class Partition:
     # -- opening ----------------------------------------------------------------------------------------
 
     def open(self, committed: int | None) -> Positions:
-        """Take up the partition after its rows are restored; return where to read on.
+        """Open the partition after its rows are restored; return the positions to read from.
 
         Args:
-            committed: the consumer group's queue offset; only tells that there must be a row.
+            committed: the consumer group's queue offset. It is not a position to read from: it only shows that the partition has a row.
 
         Raises:
-            InputLost: topics were re-created, the row is gone or rows are damaged; a human must look.
-            StateUpgradeError: newer code wrote state here.
+            InputLost: a topic was re-created, the partition's row is missing, or rows are damaged. A human must look.
+            StateUpgradeError: newer code wrote state of this partition.
         """
         ids = self.context.connection.topic_ids()
         queue_id, commands_id = ids[self.context.topics.queue], ids[self.context.topics.commands]
@@ -229,7 +229,7 @@ class Partition:
             ("commands", self.progress.row.commands_id, commands_id),
         ):
             if mine != theirs:
-                raise InputLost(self.number, f"the {what} topic was re-created: it is not the one the state belongs to")
+                raise InputLost(self.number, f"the {what} topic was re-created: the state belongs to the old topic")
         if self.progress.row.state_version > self.context.service.state.version:
             raise StateUpgradeError(
                 f"service {self.context.name!r}: stored state has version {self.progress.row.state_version}, this code "
@@ -246,7 +246,7 @@ class Partition:
             )
 
     def _rebuild(self) -> None:
-        """Rebuild the schedule from the rows; of a million endpoints none is decoded."""
+        """Rebuild the schedule and the counts from the rows; no endpoint is decoded, because there may be a million."""
         declared: set[tuple[bytes, int]] = set()
         for key, row in self.outbox.store.scan(rows.ENDPOINT):
             wake = rows.wake_of(row)
@@ -266,12 +266,12 @@ class Partition:
         self.parking.restore()
 
     def read_to(self) -> int:
-        """Offset of the queue up to which everything was read, markers at its end included."""
+        """Return the queue offset up to which everything was read, including transaction markers at the end of the queue."""
         position = self.progress.row.queue
         return position if self.input.is_behind else max(position, self.context.connection.queue_read_to(self.number))
 
     def has_handled_the_past(self) -> bool:
-        """True when everything from before the partition was opened is handled: records, rows, commands and deadlines."""
+        """Return True if everything from before the partition was opened is handled: records, rows, commands and deadlines."""
         return (
             (self.work.suspicion is None or not self.work.suspicion.left)
             and not self.parking.is_draining
@@ -284,10 +284,10 @@ class Partition:
             and not self.parking.keeps_suspicion
         )
 
-    # -- what goes into the transaction ---------------------------------------------------------------------
+    # -- content of the transaction -------------------------------------------------------------------------
 
     def pending(self) -> bool:
-        """True when the next transaction has something of this partition to carry."""
+        """Return True if the partition has something for the next transaction."""
         return bool(
             self.progress.is_changed
             or self.dirty
@@ -297,7 +297,7 @@ class Partition:
         )
 
     def stop(self) -> None:
-        """Refuse whatever still runs for this partition, and close its store."""
+        """Refuse the results of handlers that still run for this partition, and close its store."""
         self.gone = True
         self.work.stop()
         self.outbox.store.close()

@@ -1,4 +1,4 @@
-"""Commands about a partition, and about no dialog: its time, its queue switch, its open letters."""
+"""Commands about a partition, not about a dialog: ticks, the queue switch, and the closing of open letters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conversations.worker.commands import Effect
 from conversations.worker.partition import Partition
 
 AT_ONCE = 1_000
-"""Letters of one command at most."""
+"""Maximum number of letters that one command closes."""
 
 
 def carry_out(partition: Partition, order: Order) -> None:
@@ -29,7 +29,7 @@ def carry_out(partition: Partition, order: Order) -> None:
 
 
 def _tick(partition: Partition, order: Order) -> None:
-    """Let log time pass on a queue nobody writes to; only the polling thread can say whether all of the queue was read."""
+    """Keep a tick until the step is closed: only the polling thread can tell whether all of the queue was read (``retention``)."""
     partition.schedule.hear_tick(order.log_time)
 
 
@@ -43,14 +43,14 @@ def _turn(partition: Partition, command: Command, operation: Switch) -> None:
 
 
 def prepare_settling(partition: Partition, command: Command) -> Effect:
-    """Check that all letters of a command are open; return what closes them: no dialog waits for them.
+    """Check that all letters of a command are open; return the effect that closes them.
 
     Raises:
-        LocalError: one is not open (any more), or there are too many.
+        LocalError: a letter is not open (any more), there are too many letters, or the command has other operations.
     """
     operation = command.operations[0]
     if len(command.operations) > 1 or not isinstance(operation, Settle):
-        raise LocalError("what concerns a partition stands alone in its command", code=codes.HANDLE_NOT_FOUND)
+        raise LocalError("an operation about a partition must stand alone in its command", code=codes.HANDLE_NOT_FOUND)
     if len(operation.letters) > AT_ONCE:
         raise LocalError(
             f"{len(operation.letters)} letters; a command closes at most {AT_ONCE}", code=codes.HANDLE_NOT_FOUND
@@ -61,7 +61,9 @@ def prepare_settling(partition: Partition, command: Command) -> Effect:
     keys = [rows.letter_key(source.topic.lower(), source.offset) for source in operation.letters]
     closed = [name for name, key in zip(names, keys, strict=True) if partition.outbox.read(key) is None]
     if closed:
-        raise LocalError(f"not open, or not any more: {', '.join(closed)[:500]}", code=codes.HANDLE_NOT_FOUND)
+        raise LocalError(
+            f"these letters are not open, or not any more: {', '.join(closed)[:500]}", code=codes.HANDLE_NOT_FOUND
+        )
 
     def close() -> None:
         for key in keys:

@@ -20,29 +20,29 @@ class Presence:
         self._address = address
 
     def arrive(self) -> None:
-        """Requests may be made from now on."""
+        """Make the worker known: clients can make requests from now on."""
         arrive(self._address, self._context.name, self)
 
     def depart(self) -> None:
-        """No requests from now on; those waiting time out."""
+        """End the presence: clients can make no new requests, and requests that wait time out."""
         depart(self._address, self._context.name, self)
 
     def abort(self, error: BaseException) -> None:
-        """The worker died: tell everybody who waits."""
+        """End all requests that wait, with an error: the worker died."""
         for watcher in list(self._context.watchers.values()):
             watcher.over(Failure(0, f"the worker stopped: {error!r}"))
 
     def watch(self, conversation: bytes, watcher: Watcher) -> None:
-        """Tell ``watcher`` what arrives on a conversation."""
+        """Notify ``watcher`` of the messages, acknowledgements and the end of a conversation."""
         with self._context.lock:
             self._context.watchers[conversation] = watcher
 
     def forget(self, conversation: bytes) -> None:
-        """Tell nobody any more."""
+        """End the notifications about a conversation."""
         with self._context.lock:
             self._context.watchers.pop(conversation, None)
 
     def owns(self, key: bytes) -> bool:
-        """Say whether records of this key arrive at this worker."""
+        """Return True if this worker owns the partition of this key."""
         count = self._context.destinations.partitions(self._context.name)
         return count is not None and partition_of(key, count) in self._partitions

@@ -1,4 +1,4 @@
-"""Trying again, one at a time, the messages of the peers that the brake is on for."""
+"""Probes: while the brake is on for a peer, the peer's waiting messages are tried one at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conversations.worker.partition import Partition
 
 
 class Probe(NamedTuple):
-    """The message of a peer that is tried."""
+    """The message of a peer that is being tried."""
 
     partition: Partition
     parks: dict[bytes, Park]
@@ -20,13 +20,13 @@ class Probe(NamedTuple):
     park: Park
 
     def is_tried(self, now: int) -> bool:
-        """Say whether it has not had its turn yet: only such a record waits for its turn."""
+        """Return True if the message is due or in its lane and has not had its turn yet."""
         park = self.park
         return (park.taken or park.row.due <= now) and not self.partition.gone and self.parks.get(self.name) is park
 
 
 def wake(brakes: Brakes, partitions: Collection[Partition], now: int) -> None:
-    """Let the next of each peer be tried when it is time, or all of a peer's once the brake is off for it."""
+    """Try the next message of each peer when it is time. Release all messages of a peer once the brake is off for it."""
     brakes.look(now)
     if brakes.take_released():
         for partition in partitions:
@@ -37,7 +37,10 @@ def wake(brakes: Brakes, partitions: Collection[Partition], now: int) -> None:
 
 
 def _try_next(brakes: Brakes, partitions: list[Partition], now: int) -> None:
-    """Take another partition each time, and of it the message that has waited longest since it was tried."""
+    """Choose the next message of each peer that has none being tried.
+
+    The search begins in another partition each time. In a partition, it prefers the message whose last try is the longest ago.
+    """
     missing = brakes.missing(now)
     for partition, parks in _in_turn(partitions, brakes.take_turn()):
         found = {}
@@ -54,6 +57,7 @@ def _try_next(brakes: Brakes, partitions: list[Partition], now: int) -> None:
 
 
 def _in_turn(partitions: list[Partition], turn: int) -> Iterator[tuple[Partition, dict[bytes, Park]]]:
+    """Yield the parks of each partition, beginning with another partition each turn; dialogs and handlers alternate in front."""
     for step in range(len(partitions)):
         partition = partitions[(turn + step) % len(partitions)]
         both = partition.parking.parks, partition.parking.retries

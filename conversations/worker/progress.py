@@ -1,12 +1,12 @@
-"""The progress of a partition: how far it has come, as its own row says, and how far it must come to have left the past behind.
+"""The progress of a partition: its row with the positions and counts, and the bounds of what is from before the start.
 
-The row is the truth about positions: everything read up to them took effect in the transaction that wrote them, or is kept as a
-row beside them. The consumer group's offset is only the fence. The row also counts what must survive a process: starts that
-followed no orderly end, rollbacks in a row, and whether the queue is switched off.
+The row is the truth about positions. Every record before them has taken effect in a committed transaction, or is kept as a row. The
+consumer group's offset is only the fence: with it Kafka refuses commits of a former owner. The row also has what must survive a process:
+the number of unclean starts, the number of rollbacks in a row, and the queue switch.
 
-A start is **unclean** when the row does not say that the partition was given back in order. Then two bounds are noted: the ends of
-queue and commands at that moment. What lies before the bounds may be what ended the last process (``suspicion``). Once everything
-before them is settled the start no longer counts.
+A start is **unclean** if the row is not marked as given back in order. The **bounds** are the end offsets of the queue and of the commands
+at the start. After an unclean start, records before the bounds may be what killed the last process (``suspicion``). Once all of them
+are settled, the start no longer counts.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from conversations.protocol.partition_row import PartitionRow, encode_partition
 
 
 class Progress:
-    """The row of a partition, and whether it is to be written."""
+    """The row of a partition; tells also if the row must be written."""
 
     __slots__ = ("commands_bound", "is_changed", "opened_at", "row")
 
     def __init__(self) -> None:
         self.row = PartitionRow()
         self.is_changed = False
-        """The row must be written: a position moved, or something else of it."""
+        """True if the row must be written: a position or another field has changed."""
         self.commands_bound = 0
-        """Offset of the commands up to which a crash may lie; of the queue it is ``row.bound``."""
+        """Bound of the commands. The bound of the queue is ``row.bound``."""
         self.opened_at = 0
-        """When it was opened: deadlines up to then are from before."""
+        """Time at which the partition was opened: deadlines up to this time are from before the start."""
 
     def change(self) -> None:
         """Write the row with the next transaction."""
@@ -40,85 +40,85 @@ class Progress:
     # -- opening ------------------------------------------------------------------------------------------
 
     def restore(self, row: PartitionRow) -> None:
-        """Go on from a row that is committed."""
+        """Continue from a committed row."""
         self.row = row
 
     def open(self, queue_end: int, commands_end: int, now: int) -> None:
-        """Take the partition up: until it is given back, its row says that it was not."""
+        """Open the partition: count an unclean start, note the bounds, and mark the row as not given back."""
         self.row.unclean_starts = 0 if self.row.clean else self.row.unclean_starts + 1
         self.row.bound, self.commands_bound, self.opened_at = queue_end, commands_end, now
         self.row.clean = False
         self.is_changed = True
 
     def belongs_to(self, queue_id: str, commands_id: str, state_id: str) -> None:
-        """Note which topics the row belongs to."""
+        """Note the ids of the topics that the row belongs to."""
         self.row.queue_id, self.row.commands_id, self.row.state_id = queue_id, commands_id, state_id
 
     def heard(self, now: int) -> None:
-        """It is no later than this, by the log's time: the machine's clock may have been ahead when the partition was opened."""
+        """Correct ``opened_at`` to ``now`` if it is later: the machine's clock may have been ahead when the partition was opened."""
         self.opened_at = min(self.opened_at, now)
 
     def trust(self) -> None:
-        """Nothing from before the partition was opened is suspect, or not any more."""
+        """Clear the announced names and the deaths: nothing is suspect (any more)."""
         self.row.announced, self.row.deaths = [], {}
 
     def leave_the_past(self) -> None:
-        """Everything from before an unclean start is settled: the start no longer counts."""
+        """Stop counting an unclean start: everything from before it is settled."""
         self.row.unclean_starts = 0
         self.trust()
         self.is_changed = True
 
     def give_back(self) -> None:
-        """The partition is given back in order, with its last transaction."""
+        """Mark the row as given back in order; it is written with the last transaction."""
         self.row.clean = self.is_changed = True
         self.row.announced = []
 
     # -- reading ------------------------------------------------------------------------------------------
 
     def take(self, offset: int, log_time: int) -> None:
-        """A record of the queue is taken."""
+        """Move the queue's position behind a record, and log time forward to the record's time."""
         self.row.queue = offset + 1
         self.is_changed = True
         self.row.queue_time = max(self.row.queue_time, log_time)
 
     def skip(self, offset: int) -> None:
-        """A record of the queue is set aside without looking into it."""
+        """Move the queue's position behind a record that is set aside undecoded."""
         self.take(offset, self.row.queue_time)
 
     def take_command(self, offset: int) -> None:
-        """A record of the commands is taken, or set aside."""
+        """Move the commands' position behind a record."""
         self.row.commands = offset + 1
         self.is_changed = True
 
     def pass_time(self, log_time: int) -> None:
-        """Log time has come so far on a queue nobody writes to."""
+        """Advance log time on a queue that nobody writes to."""
         self.row.queue_time = log_time
         self.is_changed = True
 
     # -- handling -----------------------------------------------------------------------------------------
 
     def rolled_back(self) -> int:
-        """Count a rollback; return how many there were in a row."""
+        """Count a rollback; return the number of rollbacks in a row."""
         self.row.rollbacks += 1
         self.is_changed = True
         return self.row.rollbacks
 
     def succeeded(self) -> None:
-        """A handler succeeded: no rollbacks are in a row."""
+        """Begin the count of rollbacks in a row anew: a handler succeeded."""
         self.row.rollbacks = 0
 
     def turn_off(self, cause: str, by: str, reason: str, now: int) -> None:
-        """The queue is off from now on."""
+        """Note that the queue is off, with the cause."""
         self.row.off, self.row.off_since = cause, now
         self.row.off_by, self.row.off_reason = by, reason
         self.is_changed = True
 
     def turn_on(self) -> None:
-        """The queue is on again."""
+        """Note that the queue is on again."""
         self.row.off = self.row.off_by = self.row.off_reason = ""
         self.row.off_since = self.row.rollbacks = 0
         self.is_changed = True
 
     def keep_state(self, version: int) -> None:
-        """Code of this version wrote the state of a group."""
+        """Note that code of this version wrote the state of a group; the newest version stays."""
         self.row.state_version = max(self.row.state_version, version)

@@ -1,8 +1,9 @@
-"""What our own code raises around a handler: its partition is built anew without the step, and the record at work given up on.
+"""Quarantine: after a failure of our own code around a handler, the partition is built anew, and the record at work is given up on.
 
-A step that failed halfway is in memory alone. Nothing of it is mended by hand: the partition is restored from what is committed and
-its records are read again; the one that was at work is condemned, and in its turn kept as a dead letter instead of carried out.
-A failure that names no record, because it came while a step was closed, has its partition go on one item at a time until it does.
+The step that failed exists only in memory, and is not repaired. The partition is restored from its committed rows, and its records are
+read again. The record that was at work is **condemned**: when it comes again, its policy is applied without a call of its handler, or it
+becomes a dead letter. If the failure came while a step was closed, the record is not known. Then the partition handles one item in each
+step, until the failure comes again and names the record.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from conversations.worker.partition import Partition
 log = logging.getLogger("conversations.worker")
 
 NOT_A_RECORDS = (LogError, StateUpgradeError, DeclarationError)
-"""Failures of Kafka, damage to the state, and what only another release mends: no record is at fault."""
+"""Failures that no record causes: of Kafka, damaged state, and a release that does not fit the stored state or its dialogs."""
 
 
 def failed(partition: Partition, item: Item | None, failure: BaseException) -> None:
-    """Note a failure of a lane's own code: its record is at fault, unless it cannot be."""
+    """Note a failure of our own code in a lane: the record of the item is to blame, unless no record can cause such a failure."""
     context = partition.context
     if partition.gone:
         return
@@ -41,7 +42,10 @@ def failed(partition: Partition, item: Item | None, failure: BaseException) -> N
 
 
 def condemned(partition: Partition, item: Item) -> Condemned | None:
-    """Say whether an item is not to be carried out, because our code failed with it before."""
+    """Return the earlier failure of our own code with this item; None if there was none.
+
+    The failure is forgotten with the next commit, because the item is settled or parked then.
+    """
     breakdowns, key = partition.context.breakdowns, (partition.number, item.name)
     found = breakdowns.condemned.get(key)
     if found is None:
@@ -55,10 +59,10 @@ def condemned(partition: Partition, item: Item) -> Condemned | None:
 
 
 def set_aside(partition: Partition, item: Item, found: Condemned) -> None:
-    """Keep the bytes of a condemned record, and touch nothing else.
+    """Write the dead letter of a condemned record, and change nothing else.
 
     Raises:
-        StateDamaged: it has none, or even this failed: a human must look at the partition.
+        StateDamaged: the item has no record, or even this failed before. A human must look at the partition.
     """
     why = text_of(found.failure)
     if found.times > 2 or not isinstance(item, Arrival | Order) or item.handler:

@@ -1,4 +1,4 @@
-"""Records of a partition's queue that are at hand and not taken, and whether the input that they came from is paused."""
+"""The queue's input of one partition: the records that were read and not taken on, and its pause."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from conversations.ports import Record
 
 
 class QueueInput:
-    """Records of a queue that were read before its input paused, in their order."""
+    """The records of a queue that were read and not taken on, in their order."""
 
     __slots__ = ("is_behind", "paused", "unread")
 
     def __init__(self) -> None:
         self.unread: list[Record] = []
         self.paused = False
-        """Too many bytes wait in rows: nothing more of the queue is taken."""
+        """True while too many bytes wait in rows: no more records of the queue are taken on."""
         self.is_behind = False
-        """There are records at hand that were not taken, here or with the worker: not everything that was read counts."""
+        """True if records were read and not taken on; they are here or in the worker's backlog. Then the position is behind the reading."""
 
     def pause(self) -> None:
-        """Take nothing more of the queue."""
+        """Take on no more records of the queue."""
         self.paused = True
 
     def resume(self) -> None:
@@ -28,7 +28,7 @@ class QueueInput:
         self.paused = False
 
     def leave(self) -> None:
-        """Note that something at hand is not taken."""
+        """Note that a record was read and not taken on."""
         self.is_behind = True
 
     def keep(self, record: Record) -> None:
@@ -37,7 +37,7 @@ class QueueInput:
         self.is_behind = True
 
     def flow(self, *, is_held: bool) -> Sequence[Record]:
-        """Begin a step: take out the unread records, none while the input is held."""
+        """Begin a step: return the unread records and keep them no longer; while the input is held, return none."""
         self.is_behind = bool(self.unread) and is_held
         if is_held:
             return ()

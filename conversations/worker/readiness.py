@@ -1,4 +1,4 @@
-"""Whether a worker works: its partitions are open, and its Kafka answers."""
+"""Readiness: a worker is ready while its partitions are open and Kafka answers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from conversations.units import SECOND
 
 
 class Readiness:
-    """Kept by the polling thread, and asked by any.
+    """The readiness of a worker. The polling thread keeps it up to date, and any thread may read it.
 
     Args:
-        patience: microseconds for which Kafka may be silent.
+        patience: microseconds for which Kafka may leave a call unanswered.
     """
 
     def __init__(self, patience: int) -> None:
@@ -24,34 +24,34 @@ class Readiness:
         self._call: Unanswered | None = None
 
     def hear(self, unanswered: Unanswered | None) -> None:
-        """The call that nobody answers just now; None: all were answered."""
+        """Note the call that Kafka does not answer now; None if all calls were answered."""
         before = self._unanswered
         if unanswered is not None and before is not None:
             unanswered = unanswered._replace(since=min(before.since, unanswered.since))
         self._unanswered = unanswered
 
     def begin(self, call: str) -> None:
-        """A call begins in which the polling thread hears nothing until ``end``; it is unanswered once it takes too long."""
+        """Note that a call begins, which blocks the polling thread until ``end``. It counts as unanswered after the patience."""
         self._call = Unanswered(time.monotonic(), call)
 
     def end(self) -> None:
-        """The call came to an end, one way or the other."""
+        """Note that the call returned or failed."""
         self._call = None
 
     def look(self, *, works: bool) -> None:
-        """Bring ``ready`` up to date: ``works`` says whether partitions are open and none is being restored."""
+        """Bring ``ready`` up to date; ``works`` is True if partitions are open and none is being restored."""
         works = works and not self.is_unreachable()
         if works != self.ready.is_set():
             (self.ready.set if works else self.ready.clear)()
 
     def unanswered(self) -> tuple[float, str] | None:
-        """The seconds without an answer, and the call; None when no call is known to be unanswered."""
+        """Return the seconds without an answer, and the call; None if no call is known to be unanswered."""
         found, call, now = self._unanswered, self._call, time.monotonic()
         if call is not None and now - call.since > self._patience and (found is None or call.since < found.since):
             found = call
         return None if found is None else (now - found.since, found.trying)
 
     def is_unreachable(self) -> bool:
-        """Nobody has answered for longer than the patience."""
+        """Return True if Kafka has not answered for longer than the patience."""
         found = self.unanswered()
         return found is not None and found[0] > self._patience

@@ -1,4 +1,4 @@
-"""Rows that keep a record until its handler has finished, and records made again of them."""
+"""Conversion of items into rows that keep their records, and back."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from conversations.worker.active import Active, Arrival, Recorded
 
 
 def row_of(item: Recorded) -> rows.WaitingRow:
-    """Make the row that keeps a record."""
+    """Make the row that keeps the record of an item."""
     return rows.WaitingRow(
         item.topic, item.offset, item.log_time, item.accepted, item.attempts, item.key, item.header, item.value
     )
 
 
 def encode_item(item: Recorded) -> bytes:
-    """Encode the row that keeps a record."""
+    """Encode the row that keeps the record of an item."""
     return rows.encode_waiting(row_of(item))
 
 
 def arrival_of(active: Active, row: rows.WaitingRow) -> Arrival:
-    """Make an item again of a row that keeps an envelope."""
+    """Make an item from a row that keeps an envelope."""
     return Arrival(
         active, row.topic, row.offset, row.log_time, row.key, row.header, row.value, row.accepted,
         envelope=decode(row.value), attempts=row.attempts,

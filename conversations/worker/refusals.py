@@ -1,4 +1,4 @@
-"""A commit that a topic refused: what of it is taken out, so that the rest can be made again without it."""
+"""Refusals: if a topic refuses records of a commit, they are taken out, and the rest can be committed again."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ log = logging.getLogger("conversations.worker")
 def take_out(
     context: Context, partitions: Sequence[Partition], outs: Sequence[Produced], error: DestinationFailed
 ) -> dict[int, str]:
-    """Take records that cannot be written out of this transaction and the next; return the partitions that cannot go on, and why.
+    """Take refused records out of this transaction and the next; return the partitions that must be set aside, with the reasons.
 
     Raises:
-        LogError: a topic of the service's own takes nothing: without it there is no work.
+        LogError: a topic of the service takes no records, and the worker cannot work without it.
     """
     own = {topic: why for topic, why in error.topics.items() if topic in context.topics.needed}
     if own:

@@ -1,4 +1,4 @@
-"""The endpoints of a partition that are in memory, and how they leave it when there are too many."""
+"""Residents: the endpoints of a partition that are in memory. Idle groups leave memory when there are too many endpoints."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class Residents(dict[bytes, Active]):
     def __init__(self) -> None:
         super().__init__()
         self._left = 0
-        """How many were left when room was last made."""
+        """Number of endpoints that were left when room was last made."""
 
     def make_room(self, limit: int, leave: Callable[[Lane], None], *, busy: Collection[Lane], committed: bool) -> None:
-        """Keep so many at most, as far as they may leave memory: ``leave`` is told of each group that does.
+        """If there are more endpoints than ``limit``, remove idle groups, and call ``leave`` with the lane of each removed group.
 
-        A group leaves as a whole: two lanes for one group would handle it twice at a time.
+        A group leaves as a whole: with two lanes for one group, two of its handlers could run at the same time.
 
-        Also where a step committed nothing: it may have looked at endpoints that are only in rows, as for a destination that is still not
-        there. Nothing can leave that could not before, so without a commit it is only tried when there are more.
+        A step that committed nothing may have loaded endpoints from their rows, for example to try a destination that is still blocked. After
+        such a step, room is made only if there are more endpoints than last time: the others could not leave then, and cannot leave now.
         """
         self._left = min(self._left, len(self))
         if len(self) <= limit or (not committed and len(self) == self._left):

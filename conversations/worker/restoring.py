@@ -1,4 +1,4 @@
-"""A partition whose state is being copied from its topic, until it can be opened."""
+"""Restoring: the state of a partition is copied from its topic, until the partition can be opened."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from conversations.worker.partition import Partition
 log = logging.getLogger("conversations.worker")
 
 SLICE = 5_000
-"""Rows copied per step at most."""
+"""Maximum number of rows that one step copies for a partition."""
 
 
 class Restoring:
-    """A partition whose state is being copied; begins again when Kafka was away meanwhile."""
+    """A partition whose state is being copied. The copying begins again if Kafka could not be reached."""
 
     def __init__(self, number: int, context: Context, stores: Stores, scheduler: Scheduler) -> None:
         self._number, self._context, self._stores, self._scheduler = number, context, stores, scheduler
         self.partition: Partition | None = None
-        """Known from the first answer of Kafka on."""
+        """None until Kafka has answered for the first time."""
         self._restore: Restore | None = None
         self._copied = False
         self._damage = ""
@@ -37,20 +37,20 @@ class Restoring:
         self._not_before = 0.0
         self._stale_since = 0.0
         self.positions = Positions(None, None)
-        """Where to read on, once the partition is there."""
+        """Positions to read from, once the partition is open."""
         self.committed = 0
         """The consumer group's queue offset."""
         self.rows = 0
-        """How many were copied."""
+        """Number of rows that were copied."""
 
     def advance(self) -> Partition | None:
-        """Copy some rows; return the partition once all are there and it is taken up.
+        """Copy some rows; return the partition once all rows are copied and it is open, else None.
 
         Raises:
-            KafkaUnreachable, StaleAnswer: no broker answered, or one that lags; ``begin_again``.
-            InputLost: a human must look at the partition; answers that stay stale for ``Periods.stale_after`` too.
+            KafkaUnreachable, StaleAnswer: no broker answered, or its answer lacks committed rows; call ``begin_again``.
+            InputLost: a human must look at the partition. Also raised if answers stay stale for ``Periods.stale_after``.
             LogError: the state cannot be read.
-            StateUpgradeError, DeclarationError: stored state and code do not fit.
+            StateUpgradeError, DeclarationError: the code does not fit the stored state.
         """
         if time.monotonic() < self._not_before:
             return None
@@ -87,7 +87,7 @@ class Restoring:
         return partition
 
     def _check_fresh(self, partition: Partition, restore: Restore) -> None:
-        """Refuse rows older than the group's committed offset: a leader that was cut off still shows them."""
+        """Refuse rows that are older than the group's committed offset: a leader that is cut off from its cluster may return them."""
         row = partition.outbox.read(rows.PARTITION)
         if row is None or not restore.with_row:
             return
@@ -99,7 +99,10 @@ class Restoring:
             )
 
     def _note_stale(self, error: StaleAnswer) -> None:
-        """Give up on answers that are no leader's of yesterday: a leader that was cut off is found out within a minute."""
+        """Raise ``InputLost`` if all answers were stale for ``Periods.stale_after``.
+
+        Clients leave a leader that is cut off from its cluster within a minute. So answers that stay stale have another cause: rows are lost.
+        """
         now = time.monotonic()
         self._stale_since = self._stale_since or now
         if now - self._stale_since >= self._context.periods.stale_after / SECOND:
@@ -119,7 +122,7 @@ class Restoring:
         return self.partition, self._restore
 
     def _copy(self, partition: Partition, restore: Restore, part: Restored) -> None:
-        """Copy rows into the store; its rows from before the log's start are deleted first."""
+        """Write rows into the store. If reading began at the log's start, first delete the old rows of the store."""
         if not self._copied and restore.from_start:
             partition.outbox.store.clear()
         self._copied = True
@@ -127,7 +130,7 @@ class Restoring:
         partition.outbox.store.apply(part.rows, part.next_offset)
 
     def begin_again(self) -> None:
-        """Drop the rows that were read, and begin anew after a while."""
+        """Stop, and begin the restore again after a wait."""
         self.stop()
         self.partition = self._restore = None
         self._not_before = time.monotonic() + self._outage.again()

@@ -1,8 +1,9 @@
-"""Retention: when rows of closed dialogs, commands and letters are forgotten, and the ticks that let log time pass.
+"""Retention: rows of closed dialogs, commands and letters are forgotten, and ticks let log time pass.
 
-A row that makes a repetition harmless must outlive every repetition that is still in the log. So it is forgotten by log time alone, which
-moves as records of the queue are read. On a queue that nobody writes to log time stands still: a partition with something to forget then
-writes itself a **tick** now and then. A tick counts only once everything in the queue before it was read.
+Tombstones and rows of commands make repeated records harmless. So they must outlive every repetition that is still in the log, and
+are forgotten by log time alone. Log time moves when records of the queue are read. On a queue that nobody writes to it stands still. A
+partition with tombstones then writes a **tick** to its own commands from time to time. A tick counts only once everything in the queue
+before it was read.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from conversations.protocol.identifiers import uuid_text
 from conversations.worker.partition import Partition
 
 SWEEP = 2_000
-"""Rows forgotten per step at most."""
+"""Maximum number of rows of each kind that one step forgets."""
 
 
 def sweep(partition: Partition) -> None:
-    """Forget tombstones, commands and letters whose time has passed on the log's clock."""
+    """Forget tombstones, commands and letters whose time has passed, by log time."""
     _hear_tick(partition)
     log_time = partition.progress.row.queue_time
     for key in partition.schedule.tombstones.take(log_time, SWEEP):
@@ -40,20 +41,20 @@ def sweep(partition: Partition) -> None:
 
 
 def _hear_tick(partition: Partition) -> None:
-    """Let log time pass on a queue nobody writes to: counts only when everything in the queue was read."""
+    """Advance log time to that of a tick that has arrived, if everything in the queue was read."""
     heard = partition.schedule.take_tick()
     if heard <= partition.progress.row.queue_time:
         return
     try:
         end = partition.context.connection.queue_end(partition.number)
     except KafkaUnreachable:
-        return  # another tick follows in an hour
+        return  # another tick follows later
     if end <= partition.read_to():
         partition.progress.pass_time(heard)
 
 
 def _tick(partition: Partition) -> None:
-    """Ask for a tick on a queue that has been idle for long while tombstones wait for time to pass."""
+    """Write a tick if the queue has been idle for long and tombstones wait for log time to pass."""
     context, now = partition.context, partition.context.now
     if not partition.schedule.wants_tick(now, partition.progress.row.queue_time, context.periods.tick_after):
         return

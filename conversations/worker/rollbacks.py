@@ -1,4 +1,4 @@
-"""Steps that failed outside a handler: what else they did is forgotten, but how many there were in a row is kept."""
+"""Rollbacks: steps that failed outside a handler. Nothing of them is committed, except the number of rollbacks in a row."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ log = logging.getLogger("conversations.worker")
 
 
 def count(partition: Partition, failure: BaseException) -> None:
-    """Count a rollback in the partition's row, as far as Kafka lets it; one too many turns its queue off.
+    """Count a rollback in the partition's row. At the limit (``settings.rollbacks``) the partition's queue is turned off.
 
-    The step is the process's last: the next owner of the partition reads the row. State that is damaged is no rollback: its
-    partition is set aside. What fails in the polling thread belongs to no partition, and is not counted.
+    The worker ends after this step; the next owner of the partition reads the row. If Kafka does not accept the commit, the rollback is not
+    counted. Damaged state is not a rollback: its partition is set aside. A failure of the polling thread belongs to no partition, and is
+    not counted.
     """
     stored = partition.outbox.store.get(rows.PARTITION)
     if stored is None or partition.gone or partition.outbox.flying is not None or isinstance(failure, StateDamaged):

@@ -1,4 +1,4 @@
-"""The room of a draft: the partition, as a handler's draft may ask it."""
+"""The room: the part of a partition that the draft of a handler may use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conversations.worker.partition import Partition
 
 
 class Room:
-    """The partition, as a draft sees it. Used by handlers' threads; shared state is read under the owner's lock."""
+    """The partition, as a draft sees it. The threads of handlers use it, so it reads shared state under ``Context.lock``."""
 
     __slots__ = ("_partition", "body_limit", "delayed")
 
@@ -31,11 +31,11 @@ class Room:
 
     @property
     def lifetime(self) -> int:
-        """Of dialogs whose contract names none, microseconds."""
+        """Lifetime of dialogs whose contract names none, in microseconds."""
         return self._partition.context.periods.lifetime
 
     def new_party(self, opener: Party, to: str, contract: Contract, expires_at: int, related: bool) -> Active:
-        """Make the initiator endpoint of a new dialog, unknown to anybody before the draft is applied."""
+        """Make the initiator endpoint of a new dialog; only the draft has it until the draft is applied."""
         context = self._partition.context
         with context.lock:
             conversation = context.new_conversation()
@@ -54,7 +54,7 @@ class Room:
         )
         with context.lock:
             if related and self._partition.groups.is_full(lane):
-                raise LocalError(f"group {key[:80]!r} has {GROUP_MEMBERS} dialogs: no more can be remembered together")
+                raise LocalError(f"group {key[:80]!r} has {GROUP_MEMBERS} dialogs: it cannot have more")
         if related:
             endpoint.join_group_of(lane.name[0])
         active = Active(conversation + b"\1", lane if related else Lane(("", key)))
@@ -62,7 +62,7 @@ class Room:
         return active
 
     def is_clogged(self, party: Party) -> bool:
-        """Say whether so much waits for the party's destination that no more is taken until that takes some."""
+        """Return True if too much waits for the party's destination: then no more is accepted for it until it takes records."""
         partition, own = self._partition, party.identity
         context, delayed = partition.context, partition.waiting.delayed
         if delayed.of.get(own, 0) >= context.settings.limits.dialog_bytes:
@@ -72,24 +72,24 @@ class Room:
         return blocked and delayed.bytes >= context.settings.limits.delayed_bytes
 
     def members(self, party: Party) -> list[Party]:
-        """Endpoints of the party's group that are not closed."""
+        """Return the endpoints of the party's group that are not closed."""
         with self._partition.context.lock:
             return [*self._partition.groups.members(_active(party))]
 
     def opener(self, party: Party) -> Party:
-        """The endpoint that opened the group."""
+        """Return the endpoint that opened the group."""
         with self._partition.context.lock:
             return self._partition.groups.opener(_active(party))
 
     def load_state(self, party: Party) -> Any:
-        """Decode the state of the party's group afresh."""
+        """Return the state of the party's group, newly decoded."""
         partition = self._partition
         with partition.context.lock:
             group = partition.groups.of(_lane(party))
         return partition.context.service.state.decode(group.state, group.version)
 
     def initiates(self, contract: Contract) -> bool:
-        """Say whether the service declares that it begins dialogs under this contract."""
+        """Return True if the service declares that it begins dialogs under this contract."""
         return self._partition.context.service.initiates.get(contract.name) is contract
 
 

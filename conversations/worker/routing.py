@@ -1,4 +1,4 @@
-"""From the poll to the partitions: as many records as a step takes on, the rest for the next."""
+"""Routing: gives the records of a poll to their partitions. What the step does not take on is left for the next step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def route(
 ) -> list[Record]:
     """Give each record to its partition; return the records that this step does not take on.
 
-    ``damaged`` is told at once of a partition that must be set aside: the records of others are read and must be taken.
+    ``damaged`` is called at once if the state of a partition is damaged. The records of the other partitions are routed all the same.
     """
     careful, budget, queue = context.breakdowns.careful, context.budget, context.topics.queue
     begun: set[int] = set()
@@ -29,7 +29,7 @@ def route(
     for at, record in enumerate(records):
         partition = partitions.get(record.partition())
         if partition is None:
-            continue  # given back since it was read; its next owner reads it again
+            continue  # its partition was given back; the next owner reads the record again
         if not at % budget.LOOK_EVERY and budget.is_read():
             left += records[at:]
             break
@@ -38,7 +38,7 @@ def route(
             continue
         try:
             if partition.work.suspicion is None and not partition.input.paused and record.topic() == queue:
-                intake.take(partition, record)  # nearly all
+                intake.take(partition, record)  # nearly all records come here
             elif not _give(partition, record):
                 left.append(record)
         except StateDamaged as error:
@@ -52,11 +52,11 @@ def route(
 
 
 def _give(partition: Partition, record: Record) -> bool:
-    """Have a record taken, or let it wait; False when it does not fit there any more."""
+    """Take a record on, set it aside, or let it wait; return False if too many records wait already."""
     suspicion = partition.work.suspicion
     if suspicion is not None and _is_suspect(partition, suspicion, record):
         if partition.input.unread if record.topic() == partition.context.topics.queue else suspicion.taking.commands:
-            return _let_wait(partition, suspicion, record)  # behind others of its topic
+            return _let_wait(partition, suspicion, record)  # earlier records of its topic wait
         left = suspicion.left
         if why := suspicion.killed_untaken(record):
             intake.set_untaken_aside(partition, record, why)
@@ -80,7 +80,7 @@ def _take(partition: Partition, record: Record) -> None:
 
 
 def _is_suspect(partition: Partition, suspicion: Suspicion, record: Record) -> bool:
-    """Say whether a record is from before an unclean start, or behind one that is, or was when it was announced."""
+    """Return True if a record is announced, is from before an unclean start, or comes after a record that waits."""
     if suspicion.may_take(record):
         return True
     if record.topic() != partition.context.topics.queue:
@@ -100,7 +100,7 @@ def _let_wait(partition: Partition, suspicion: Suspicion, record: Record) -> boo
 
 
 def _look_at_waiting(partition: Partition, suspicion: Suspicion) -> None:
-    """Let the oldest waiting records be announced, and pause their input meanwhile: unread records stay in Kafka."""
+    """Ask for the announcement of the oldest waiting records. While records wait, pause their input: the others stay in Kafka."""
     taking, flows, log = suspicion.taking, not partition.input.paused, partition.context.connection
     suspicion.invite_records(partition.input.unread if flows else (), taking.commands)
     holds = bool(partition.input.unread) and flows
@@ -115,13 +115,13 @@ def _look_at_waiting(partition: Partition, suspicion: Suspicion) -> None:
 
 
 def leave(partitions: Mapping[int, Partition], records: Iterable[Record]) -> None:
-    """Note that these records are at hand and not taken."""
+    """Note in the partitions that these records were read and not taken on."""
     for number in {record.partition() for record in records} & partitions.keys():
         partitions[number].input.leave()
 
 
 def _unread_first(partitions: Iterable[Partition], records: Sequence[Record]) -> Sequence[Record]:
-    """Put before ``records`` the unread records of partitions whose input flows again."""
+    """Return ``records`` with the unread records and waiting commands in front; a paused partition keeps its unread records."""
     for partition in partitions:
         suspicion = partition.work.suspicion
         taking = None if suspicion is None else suspicion.taking

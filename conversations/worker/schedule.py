@@ -1,12 +1,12 @@
-"""The schedule of a partition: when its endpoints are to be looked at, and which of its rows are forgotten when.
+"""The schedule of a partition: the deadlines of its endpoints, and the times at which its rows are forgotten.
 
-Two clocks are at work. **Deadlines** (timers, lifetimes, acknowledgements, further attempts) go by the worker's time. A deadline
-that comes too early does no harm: nothing is due, and the next one is entered. So an entry is never moved, only
-added: an endpoint remembers the earliest entry that is surely there, and a new one is made only for an earlier deadline.
+Two clocks are used. **Deadlines** (timers, lifetimes, acknowledgements, further attempts) go by the worker's time. An entry that comes
+too early does no harm: nothing is due, and an entry is made for the next deadline. So an entry is never moved. An endpoint remembers
+the earliest entry that certainly exists, and gets a new entry only for an earlier deadline.
 
-**Forgetting** goes by log time alone, which moves only as records of the queue are read: a row that makes a repetition harmless
-must outlive every repetition that is still in the log. On a queue nobody writes to log time stands still. So a partition that
-has something to forget writes itself a tick now and then. A tick counts only once everything in the queue before it was read.
+**Forgetting** goes by log time alone, which moves only when records of the queue are read. The reason: a row that makes repeated records
+harmless must outlive every repetition that is still in the log. On a queue that nobody writes to, log time stands still. So a partition
+with tombstones writes a tick to its own commands from time to time. A tick counts only once everything in the queue before it was read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Schedule:
     """Deadlines of a partition's endpoints, and rows to be forgotten once log time has passed.
 
     Args:
-        step: microseconds of an interval.
+        step: length of an interval, in microseconds.
     """
 
     __slots__ = ("_asked", "_heard", "commands", "deadlines", "letters", "tombstones")
@@ -32,19 +32,19 @@ class Schedule:
         self.tombstones, self.commands, self.letters = Buckets(step), Buckets(step), Buckets(step)
         """Rows to be forgotten: of closed dialogs, of commands that took effect, of open letters."""
         self._heard = 0
-        """Log time of a tick that has come and was not looked at yet, or 0."""
+        """Log time of a tick that has arrived and has not taken effect yet, else 0."""
         self._asked = 0
-        """When time was last asked to pass."""
+        """Time at which the last tick was asked for."""
 
     # -- deadlines ----------------------------------------------------------------------------------------
 
     def enter(self, active: Active, deadline: int) -> None:
-        """Have an endpoint looked at by this deadline, which is earlier than all that are entered for it."""
+        """Enter a deadline of an endpoint; it must be earlier than the other entries of the endpoint."""
         active.enter(deadline)
         self.deadlines.add(deadline, active.identity)
 
     def next(self) -> int | None:
-        """When something may be due, None when nothing ever is."""
+        """Return when something may be due, None if nothing will be."""
         return self.deadlines.next()
 
     def take(self, now: int, limit: int) -> Iterator[bytes]:
@@ -54,19 +54,19 @@ class Schedule:
     # -- ticks --------------------------------------------------------------------------------------------
 
     def hear_tick(self, log_time: int) -> None:
-        """A tick has come: only the polling thread can say whether all of the queue before it was read."""
+        """Keep the log time of a tick, until the polling thread has checked that all of the queue before it was read."""
         self._heard = max(self._heard, log_time)
 
     def take_tick(self) -> int:
-        """Log time of the tick that has come since this was last asked, or 0."""
+        """Return the log time of a tick that has arrived since the last call, else 0."""
         heard, self._heard = self._heard, 0
         return heard
 
     def wants_tick(self, now: int, queue_time: int, idle: int) -> bool:
-        """Say whether to ask for a tick: the queue was idle for so long, and closed dialogs wait to be forgotten."""
+        """Return True if a tick must be written: the queue was idle for ``idle`` microseconds, and tombstones wait to be forgotten."""
         self._asked = min(self._asked, now)
         last = max(queue_time, self._asked)
         if not len(self.tombstones) or (last and now - last < idle):
             return False
         self._asked = now
-        return last != 0  # else nobody ever wrote to this queue: its idleness begins
+        return last != 0  # 0: nobody has written to this queue; its idle time begins now

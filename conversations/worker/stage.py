@@ -1,4 +1,4 @@
-"""The suspect partitions of one process, which share its life: a record that must run alone makes all others wait."""
+"""The stage: the partitions of one process that are under suspicion. While a record of one runs alone, the others wait."""
 
 from __future__ import annotations
 
@@ -7,52 +7,52 @@ from typing import Protocol
 from uuid import uuid4
 
 PROCESS = uuid4().hex
-"""Tells this process from those before it: one that lives has not been killed, however its partitions moved."""
+"""Id of this process. A record that this process announced has not killed it, even if its partition went away and came back."""
 
 
 class Suspect(Protocol):
     """A partition under suspicion."""
 
     alone: bool
-    """The announced record has its turn alone."""
+    """True while the announced record has its turn alone."""
 
     @property
     def busy(self) -> bool:
-        """Something is announced, or about to be."""
+        """True if something is announced, or about to be."""
 
     def go_alone(self) -> None:
-        """The next announced record has its turn alone in the process."""
+        """Give the next announced record its turn alone in the process."""
 
 
 class Stage:
-    """The suspect partitions of one process: what runs alone on one of them has all the others wait."""
+    """The partitions of one process that are under suspicion. A record that must run alone lets all of them wait."""
 
     def __init__(self, process: str = PROCESS) -> None:
         self.process = process
         self.lock = Lock()
         self._suspects: set[Suspect] = set()
         self._asked: Suspect | None = None
-        """Has something at its head that is to run alone: nobody announces anything before it could."""
+        """The partition that has a record to run alone next: until then, no other partition announces anything."""
 
     def enter(self, suspect: Suspect) -> None:
-        """A partition is suspect."""
+        """Add a partition that is under suspicion."""
         with self.lock:
             self._suspects.add(suspect)
 
     def leave(self, suspect: Suspect) -> None:
-        """A partition is not suspect any more, or went away."""
+        """Remove a partition that is not under suspicion any more, or is gone."""
         with self.lock:
             self._suspects.discard(suspect)
         self.ask_no_more(suspect)
 
     def ask_no_more(self, suspect: Suspect) -> None:
-        """A partition has nothing that is to be alone."""
+        """Note that a partition has no record to run alone."""
         with self.lock:
             if self._asked is suspect:
                 self._asked = None
 
     def admits(self, suspect: Suspect, *, alone: bool) -> bool:
-        """Say whether a suspect may be announced now; one that is to be alone is waited for."""
+        """Return True if a partition may announce now. If it may not yet run a record alone, the other partitions wait for it."""
         with self.lock:
             if self._asked not in (None, suspect) or any(other.alone for other in self._suspects):
                 return False

@@ -1,4 +1,4 @@
-"""Records of dialogs that have no endpoint here: not yet, not any more, or never."""
+"""Strangers: records of dialogs that have no endpoint here, because it does not exist yet, is closed, or never existed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from conversations.worker.active import Active, Arrival
 from conversations.worker.partition import Partition
 
 BEFORE_THE_FIRST = 16
-"""Twice so many numbers at most are remembered as missing of a dialog that never was: larger ones are not believed."""
+"""For a dialog that never began here, at most twice this many numbers are remembered as missing; larger numbers are not believed."""
 
 
 def admit(partition: Partition, item: Arrival) -> bool:
-    """Create the target endpoint a record asks for, or refuse it."""
+    """Create the target endpoint for the first record of a dialog, and return True; otherwise refuse the record, or set it aside."""
     active, envelope = item.active, item.envelope
     name = envelope.prefix.from_service
     if partition.context.destinations.is_invented(name):
-        # There is no queue to answer to, nobody to be told once only, and nothing that a tombstone would remember it for.
+        # The sender has no queue for an answer. So no tombstone is needed: it would only prevent a second answer.
         _set_aside(partition, item, told(Rule.SENDER, repr(name)))
         return False
     if envelope.kind not in (Kind.MESSAGE, Kind.END):
@@ -35,7 +35,7 @@ def admit(partition: Partition, item: Arrival) -> bool:
         _refuse(partition, item, codes.NOT_CONVERSING)
         return False
     if 0 <= prefix.expires_at <= partition.context.now:
-        _refuse(partition, item, codes.LIFETIME)  # its sender has been told so, or is now
+        _refuse(partition, item, codes.LIFETIME)  # the sender's side has expired as well, or learns it from this answer
         return False
     if side is None:
         _refuse(partition, item, codes.CONTRACT_NOT_ACCEPTED)
@@ -61,10 +61,10 @@ def admit(partition: Partition, item: Arrival) -> bool:
 
 
 def _unheard(partition: Partition, item: Arrival) -> None:
-    """Take an envelope that is never answered, of a conversation that nobody knows."""
+    """Set aside an envelope of an unknown conversation that is neither a message nor an END; an early ERROR gets a tombstone instead."""
     active, envelope = item.active, item.envelope
     if envelope.kind is Kind.ERROR and envelope.prefix.from_initiator and item.log_time < envelope.prefix.accept_until:
-        # It overtook the dialog's first message: what follows belongs to a dialog that is over.
+        # The ERROR overtook the first message of its dialog. The messages that follow are of a dialog that is over.
         _entomb(partition, active, envelope, envelope.code)
         if envelope.seq != NONE:
             _answer(partition, item, envelope.prefix, Transmit(Kind.ACK), ack=envelope.seq)
@@ -79,7 +79,7 @@ def _set_aside(partition: Partition, item: Arrival, why: str) -> None:
 
 
 def _refuse(partition: Partition, item: Arrival, code: Code) -> None:
-    """Answer with one error per conversation, keep the bytes, and remember the refusal by a tombstone."""
+    """Refuse a record: answer with one error per conversation, write a dead letter, and remember the refusal by a tombstone."""
     active, envelope = item.active, item.envelope
     _entomb(partition, active, envelope, code.number, dead_lettered=1)
     partition.letters.dead_letter(item, letters.REFUSED, code=code.number)
@@ -87,7 +87,7 @@ def _refuse(partition: Partition, item: Arrival, code: Code) -> None:
 
 
 def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int, *, dead_lettered: int = 0) -> None:
-    """Remember that there is no such dialog, as long as its first message could still begin one."""
+    """Write a tombstone for a dialog that does not exist here; it stays as long as the first message could still begin the dialog."""
     context = partition.context
     forget_at = (
         max(envelope.prefix.accept_until, partition.progress.row.queue_time, context.now) + context.periods.grace
@@ -105,7 +105,7 @@ def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int,
 
 
 def late(partition: Partition, item: Arrival) -> None:
-    """A record for a closed dialog: its bytes are kept once; a peer that does not know of the end is told."""
+    """Treat a record for a closed dialog: a message becomes a dead letter, once; an ERROR tells a peer that does not know of the end."""
     active, envelope = item.active, item.envelope
     tombstone = active.tombstone
     if tombstone is None or envelope.kind not in (Kind.MESSAGE, Kind.END):
@@ -125,7 +125,7 @@ def late(partition: Partition, item: Arrival) -> None:
 
 
 def left_behind(partition: Partition, item: Arrival) -> None:
-    """A row of a message whose dialog was closed in front of it, by a process that died before it came to the message."""
+    """Write a dead letter for a message from a row: its dialog was closed before its turn, by a process that died then."""
     active, envelope = item.active, item.envelope
     if envelope.kind is not Kind.MESSAGE:
         return

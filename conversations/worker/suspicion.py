@@ -1,18 +1,18 @@
-"""Finding the record that kills the process: after an unclean start, earlier records run only once announced.
+"""Suspicion: finds the record that kills the process. After an unclean start, an earlier record runs only once it is announced.
 
-A start is unclean when the partition was not given back in order. Then the last process may have died of one of its records. All
-records from before the start are **suspect**. A suspect is **announced** before it is decoded (``taking``), and again before it is carried
-out: its name is written into the partition's row, and committed.
+A start is unclean if the partition was not given back in order. Then one of its records may have killed the last process. All records
+from before the start are **suspect**. A suspect is **announced** before it is decoded (``taking``), and again before it is carried out:
+its name is written into the partition's row, and committed.
 
     suspect --> wanted --commit begins--> flying --committed--> allowed --it has its turn--> finished
                                                                    |
                                                                    '-- the process dies: its name is found in the row
 
-The next process finds the names. A record that was announced when a process died has its turn **alone**: no other suspect of the process
-runs beside it (``stage``). A death alone is charged to it. After ``settings.deaths`` such deaths it is given up on without being tried,
-by its policy. Should processes die even of that, it is set aside.
+The next process finds the names. A record that was announced when a process died has its next turn **alone**: no other suspect of the
+process runs at the same time (``stage``). If the process dies then, the death is charged to the record. After ``settings.deaths`` such
+deaths, the record is given up on by its policy, without a call of its handler. If a process dies even of that, the record is set aside.
 
-Records that arrive after the start are not suspect. They run as always, and pay one comparison.
+Records that arrive after the start are not suspect. They run as usual, at the cost of one comparison.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from conversations.worker.taking import Taking, first_of
 from conversations.worker.taking import name_of as name_of_untaken
 
 TOGETHER = 64
-"""How many are announced at a time, while none of them is known to have been there when a process died."""
+"""Maximum number of suspects announced at a time, as long as none of them was announced when a process died."""
 
 
 class Suspicion:
-    """What of a partition may run after an unclean start."""
+    """Decides what may run in a partition after an unclean start."""
 
     def __init__(self, row: PartitionRow, stage: Stage, limit: int) -> None:
         self._row, self._stage, self._limit = row, stage, limit
         self.left = 0
-        """Suspects that have not had their turn."""
+        """Number of suspects that have not had their turn."""
         self.alone = False
-        """The announced record has its turn alone."""
+        """True while the announced record has its turn alone."""
         self.taking = Taking()
         self.unspilled: set[Lane] = set()
-        """Lanes that wait for their turn, and got something since they were last kept as rows."""
+        """Waiting lanes that got an item since they were last kept as rows."""
         self._waiting: deque[Lane] = deque()
         self._wanted: dict[str, Lane] = {}
-        """To be announced with the next commit."""
+        """Lanes whose head is announced by the next commit, by the name of the head."""
         self._flying: dict[str, Lane] = {}
-        """Announced by the commit under way."""
+        """Lanes whose head is announced by the commit under way, by the name of the head."""
         self._coming: list[Lane] = []
-        """Whose head may run now."""
+        """Lanes whose head may run now."""
         self._allowed: set[str] = set()
-        """Announced, and not finished."""
+        """Names that are announced, of items and records that have not had their turn."""
         if row.process != stage.process:
             for name in row.announced:
                 row.deaths[name] = row.deaths.get(name, 0) + row.alone
@@ -62,16 +62,16 @@ class Suspicion:
 
     @property
     def busy(self) -> bool:
-        """Something is announced, or about to be."""
+        """True if something is announced, or about to be."""
         return bool(self._allowed or self._wanted or self._flying or self.taking.busy)
 
     @property
     def stirring(self) -> bool:
-        """The next step has something to do for it."""
+        """True if the next step has something to do for the suspects."""
         return bool(self._wanted or self._coming or self._waiting or self.taking.busy or self.taking.commands)
 
     def go_alone(self) -> None:
-        """The next announced record has its turn alone in the process."""
+        """Give the next announced record its turn alone in the process."""
         self.alone = True
 
     def mark(self, item: Item) -> None:
@@ -80,23 +80,23 @@ class Suspicion:
         self.left += 1
 
     def take_unspilled(self) -> set[Lane]:
-        """Take out the lanes that wait, and got something since they were last kept as rows."""
+        """Return the waiting lanes that got an item since they were last kept as rows; the caller keeps them as rows now."""
         unspilled, self.unspilled = self.unspilled, set()
         return unspilled
 
-    # -- records nobody has looked into --------------------------------------------------------------------------------
+    # -- records that are not decoded yet ------------------------------------------------------------------------------
 
     def may_take(self, record: Record) -> bool:
-        """Say whether a record from before the start may be decoded."""
+        """Return True if a record from before the start is announced, so that it may be decoded."""
         return name_of_untaken(record) in self.taking.allowed
 
     def killed_untaken(self, record: Record) -> str:
-        """Say why a record is not decoded at all, because too many processes died of it; empty for all others."""
+        """Return why a record must not be decoded, if too many processes died of it; an empty text for all other records."""
         deaths = self._row.deaths.get(name_of_untaken(record), 0)
         return f"{deaths} processes died while it was taken, and nothing else" if deaths >= self._limit else ""
 
     def taken(self, record: Record, *, waits: bool) -> None:
-        """A record was decoded, and waits in its lane, or was set aside; deaths of it are remembered until it is settled."""
+        """Note that a record was decoded, or set aside. While it waits in its lane (``waits``), its deaths are remembered."""
         name = name_of_untaken(record)
         self.taking.allowed.discard(name)
         if not waits:
@@ -105,7 +105,7 @@ class Suspicion:
             self.alone = False
 
     def invite_records(self, *waiting: Sequence[Record]) -> None:
-        """Let those records that wait longest be announced; each sequence is in the order of its topic."""
+        """Ask for the announcement of the records that have waited longest; each sequence is in the order of its topic."""
         if self.taking.busy or self._has_loner():
             return
         names, alone = first_of(waiting, self._row.deaths, TOGETHER)
@@ -115,13 +115,13 @@ class Suspicion:
             self.taking.want(set(names))
 
     def _has_loner(self) -> bool:
-        """The lane that waits longest is to run alone: with more and more records announced it never could."""
+        """Return True if the lane that has waited longest must run alone. Then no records are announced: the lane would never have its turn."""
         return bool(self._waiting) and self._waiting[0].items[0].name in self._row.deaths
 
     # -- a step --------------------------------------------------------------------------------------------------------
 
     def admit(self, lanes: list[Lane]) -> list[Lane]:
-        """Say which lanes to work on now; those with a suspect at their head wait until it is announced."""
+        """Return the lanes to work on now; a lane with a suspect at its head waits until the suspect is announced."""
         free = []
         for lane in lanes:
             if not lane.items or self.may_run(lane.items[0]):
@@ -135,27 +135,28 @@ class Suspicion:
         return free + coming
 
     def _goes_on(self, lane: Lane) -> bool:
-        """Announce the item of a record in the record's place; False when the record has not had its turn.
+        """Announce an item in place of its record, if the record is announced; return False if it is not.
 
-        It waits for nobody: others wait until its record is finished.
+        An item has another name than its record if it calls another handler, such as ``on_error``. It keeps the turn of its record, and does
+        not wait for another turn.
         """
         item = lane.items[0]
         record = item.record
         if record not in self._allowed:
             return False
         self._allowed.discard(record)
-        self._row.deaths.pop(record, None)  # it is settled and committed: what kills from here on is what it became
+        self._row.deaths.pop(record, None)  # the record is settled: from here on, only the item can kill the process
         self._wanted[item.name] = lane
         return True
 
     def _invite(self) -> None:
-        """Let the longest waiting be announced, as far as there is room."""
+        """Ask for the announcement of the lanes that have waited longest, as many as there is room for."""
         while self._waiting:
             lane = self._waiting[0]
             name = lane.items[0].name
             deaths = self._row.deaths.get(name)
             if deaths is not None and deaths > self._limit:
-                self._coming.append(self._waiting.popleft())  # it is set aside
+                self._coming.append(self._waiting.popleft())  # its head is set aside, not announced
                 continue
             if len(self._wanted) + len(self._flying) + len(self._allowed) >= TOGETHER:
                 return
@@ -164,18 +165,18 @@ class Suspicion:
             self._wanted[name] = self._waiting.popleft()
 
     def announce(self) -> bool:
-        """Bring the row up to date; True when it changed, and is to be committed."""
+        """Bring the row up to date; return True if it changed and must be committed."""
         self._flying |= self._wanted
         self._wanted = {}
         announced = sorted(self._allowed | self._flying.keys() | self.taking.announced())
         if (announced, self.alone) == (self._row.announced, self._row.alone):
-            self.committed()  # named already, for another item of the same name: deadlines of one dialog have one
+            self.committed()  # the row has the names already: all deadlines of a dialog have the same name
             return False
         self._row.announce(announced, alone=self.alone)
         return True
 
     def committed(self) -> None:
-        """The row is committed: the records that it names may be taken, or run."""
+        """Note that the row is committed: the records that it names may be decoded, or run."""
         self.taking.committed()
         self._allowed |= self._flying.keys()
         self._coming += self._flying.values()
@@ -184,30 +185,30 @@ class Suspicion:
     # -- an item ---------------------------------------------------------------------------------------------------------
 
     def may_run(self, item: Item) -> bool:
-        """Say whether an item may be carried out."""
+        """Return True if an item may be carried out: it is not suspect, or it is announced."""
         return not item.suspect or item.name in self._allowed
 
     def has_turn(self, item: Item) -> bool:
-        """Say whether an item may be looked at: to be carried out, or to be set aside."""
+        """Return True if it is an item's turn, to be carried out or to be set aside."""
         return self.may_run(item) or self.is_hopeless(item)
 
     def is_hopeless(self, item: Item) -> bool:
-        """Say whether processes died even of giving up on an item."""
+        """Return True if a process died even while it gave up on an item."""
         return item.suspect and self._row.deaths.get(item.name, 0) > self._limit
 
     def doom(self, item: Item) -> ProcessDied | None:
-        """Return what an item has failed with that killed too many processes, None for all others."""
+        """Return the failure of an item that too many processes died of; None for all other items."""
         deaths = self._row.deaths.get(item.name, 0) if item.suspect else 0
         if deaths < self._limit:
             return None
         return ProcessDied(f"{deaths} processes died while its handler ran, and nothing else")
 
     def finished(self, item: Item, *, tried: bool = True) -> None:
-        """An item had its turn, and nobody died; one that was not tried keeps its charges."""
+        """Note that an item had its turn and the process lives. If the item was not tried, its deaths stay charged."""
         if not item.suspect:
             return
         self.left -= 1
-        for name in {item.name, item.record}:  # that of its record until that is settled
+        for name in {item.name, item.record}:  # the name of the record as well, because an item may have another
             self._allowed.discard(name)
             if tried:
                 self._row.deaths.pop(name, None)

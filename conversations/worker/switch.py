@@ -1,8 +1,8 @@
-"""The queue switch of a partition: off, it takes and keeps what arrives, in order, and calls no handler.
+"""The queue switch of a partition. While the queue is off, messages are accepted and kept in order, and no handler is called.
 
-Nothing is refused and no sender hears of it. What would call a handler waits as what is parked does, until the queue is on;
-acknowledgements, errors, commands and lifetimes take effect meanwhile. Service Broker turns a queue off by itself after five
-rollbacks in a row; so does a worker, unless ``WorkerSettings.rollbacks`` is None.
+Nothing is refused, and senders do not notice. Everything that would call a handler is parked until the queue is on. Acknowledgements,
+errors, commands and lifetimes take effect meanwhile. Service Broker turns a queue off by itself after five rollbacks in a row. A worker
+does the same after ``WorkerSettings.rollbacks``, unless this setting is None.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OPERATOR, POLICY, ROLLBACKS = "operator", "policy", "rollbacks"
 
 
 def turn_off(partition: Partition, cause: str, by: str, reason: str, command: str | None = None) -> None:
-    """Turn the queue off with the next transaction; the first cause stays."""
+    """Turn the queue off with the next transaction. If it is off already, the first cause stays."""
     row = partition.progress.row
     if not row.off:
         note(partition, cause, by, reason)
@@ -33,7 +33,7 @@ def turn_off(partition: Partition, cause: str, by: str, reason: str, command: st
 
 
 def disabled(partition: Partition, command: str | None = None) -> Produced:
-    """Make the event that tells that the queue is off; ``command`` asked for it, if one did."""
+    """Make the record of the event that the queue is off; ``command`` is the id of the command that turned it off, if any."""
     row = partition.progress.row
     return partition.letters.event_record(
         events.QueueDisabled(row.off, by=row.off_by, reason=row.off_reason, command=command)
@@ -41,7 +41,7 @@ def disabled(partition: Partition, command: str | None = None) -> Produced:
 
 
 def turn_on(partition: Partition, by: str, reason: str, command: str) -> None:
-    """Turn the queue on with the next transaction: what waited for it goes on, in its order."""
+    """Turn the queue on with the next transaction; everything that waits for it becomes due, in order."""
     row = partition.progress.row
     if row.off:
         partition.progress.turn_on()
@@ -50,19 +50,19 @@ def turn_on(partition: Partition, by: str, reason: str, command: str) -> None:
 
 
 def hold_back(partition: Partition, item: Item, handler: bytes) -> None:
-    """Let what would call a handler wait for the queue."""
+    """Park an item that would call a handler, until the queue is on."""
     found = item.park
     partition.parking.let_wait(item, handler, rows.QUEUE_ON, found.row.failure if found is not None else "")
 
 
 def note(partition: Partition, cause: str, by: str, reason: str) -> None:
-    """Write down that the queue is off, and why."""
+    """Note in the partition's row that the queue is off, and why."""
     short_by, short_reason = by[: letters.TEXT_LIMIT], reason[: letters.TEXT_LIMIT]
     partition.progress.turn_off(cause, short_by, short_reason, partition.context.now)
 
 
 def tell(partition: Partition) -> None:
-    """Call the service's hook; its exceptions are only logged."""
+    """Call the service's ``on_queue_disabled`` hook; its exceptions are only logged."""
     hook, row = partition.context.service.queue_disabled, partition.progress.row
     if hook is None or not row.off:
         return

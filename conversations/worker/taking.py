@@ -1,7 +1,7 @@
-"""Which records of a suspect partition may be looked into: after an unclean start a record is announced before it is decoded.
+"""Taking: after an unclean start, a record is announced before it is decoded.
 
-What decodes a record, or commits what came of it, may have ended the process as well as its handler. Records from before the start
-wait, in the order of their topic, until they are named in the partition's row and that is committed.
+The handler of a record is not the only danger: the process may also have died while the record was decoded, or its result committed. So
+records from before the start wait, in the order of their topic, until a commit has written their names into the partition's row.
 """
 
 from __future__ import annotations
@@ -18,61 +18,61 @@ class Taking:
     """The records of one partition that wait to be announced, and the announced ones."""
 
     commands: list[Record] = field(default_factory=list)
-    """Commands that wait. Records of the queue that wait are the unread ones of ``QueueInput``."""
+    """Commands that wait. Waiting records of the queue are in ``QueueInput.unread``."""
     holds_queue: bool = False
-    """Its queue is held back because records of it wait."""
+    """True while the queue's input is paused because records of the queue wait."""
     holds_commands: bool = False
-    """So are its commands."""
+    """True while the commands' input is paused because commands wait."""
     wanted: set[str] = field(default_factory=set)
-    """To be announced with the next commit."""
+    """Names to be announced with the next commit."""
     flying: set[str] = field(default_factory=set)
-    """Announced by the commit under way."""
+    """Names announced by the commit under way."""
     allowed: set[str] = field(default_factory=set)
-    """Announced, and not taken."""
+    """Names that are announced, of records that are not decoded yet."""
 
     def hold_queue(self, *, holds: bool) -> bool:
-        """Hold the queue back, or not any more; say whether that is new."""
+        """Note if the queue is held back; return True if this has changed."""
         before, self.holds_queue = self.holds_queue, holds
         return holds != before
 
     def hold_commands(self, *, holds: bool) -> bool:
-        """The same of the commands."""
+        """Note if the commands are held back; return True if this has changed."""
         before, self.holds_commands = self.holds_commands, holds
         return holds != before
 
     def take_commands(self) -> list[Record]:
-        """Take out the commands that wait."""
+        """Return the commands that wait, and keep them no longer."""
         commands, self.commands = self.commands, []
         return commands
 
     def want(self, names: set[str]) -> None:
-        """Announce these with the next commit."""
+        """Announce these names with the next commit."""
         self.wanted = names
 
     @property
     def busy(self) -> bool:
-        """Something is announced, or about to be."""
+        """True if something is announced, or about to be."""
         return bool(self.wanted or self.flying or self.allowed)
 
     def announced(self) -> set[str]:
-        """Bring the wanted records into the commit; return the names for its row."""
+        """Let the commit that begins announce the wanted names; return all names for the partition's row."""
         self.flying |= self.wanted
         self.wanted = set()
         return self.allowed | self.flying
 
     def committed(self) -> None:
-        """The records that the row names may be taken."""
+        """Note that the row is committed: the records that it names may be decoded."""
         self.allowed |= self.flying
         self.flying = set()
 
 
 def name_of(record: Record) -> str:
-    """Name a record that nobody has looked into."""
+    """Return the name of a record that is not decoded."""
     return record_name(record.topic(), record.offset())
 
 
 def first_of(waiting: Sequence[Sequence[Record]], deaths: Mapping[str, int], most: int) -> tuple[list[str], bool]:
-    """Choose what to announce of records that wait, by topic: some together, or one that is to be alone."""
+    """Choose the waiting records to announce: several together, or one that must run alone. ``waiting`` has a sequence for each topic."""
     together: list[str] = []
     for records in waiting:
         for record in records[:most]:

@@ -1,4 +1,4 @@
-"""The task of one item: a handler to call, and the step that follows once it has finished."""
+"""The task of an item: a handler to call, and the function to call once the handler has finished."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Task(NamedTuple):
     active: Active
     handler: Handler
     codec: BodyCodec | None = None
-    """Decodes the body for each run; None: the handler gets ``error``, or no argument but the dialog."""
+    """Decodes the body for each run. None: the handler gets ``error`` and the dialog, or the dialog alone."""
     error: Failure | None = None
     finish: Finish | None = None
     without: bytes = b""
-    """``rows.TIMER`` or ``rows.ERROR``, of a handler that has no message."""
+    """``rows.TIMER`` or ``rows.ERROR`` for a handler that has no message, else empty."""

@@ -23,7 +23,7 @@ log = logging.getLogger("conversations.worker")
 
 
 class OwnTopics:
-    """Names of the topics of one service, and which retry topics there are."""
+    """Names of the topics of one service, and its existing retry topics."""
 
     __slots__ = (
         "_namespace",
@@ -46,15 +46,15 @@ class OwnTopics:
         self.events = events_topic(namespace)
         self.retry_prefix = retry_topic(namespace, service, "")
         self.retries: list[tuple[int, str]] = []
-        """Where messages that wait are shown, with the wait in microseconds, longest first; only topics that there are."""
+        """Existing retry topics, in which waiting messages are shown: pairs of wait in microseconds and topic, longest wait first."""
 
     @property
     def needed(self) -> set[str]:
-        """Topics without which there is no work."""
+        """Topics that the worker must be able to write to."""
         return {self.state, self.commands, self.dead_letter}
 
     def look_for_retries(self, connection: Connection, policies: Sequence[PoisonPolicy]) -> None:
-        """Find out which retry topics there are; without one the waits of policies are only in the state."""
+        """Find out which retry topics exist. A wait without a retry topic is only in the state."""
         named = {
             retry_topic(self._namespace, self._service, delay_name(delay)): delay // timedelta(microseconds=1)
             for delay in waits(policies)
@@ -62,10 +62,12 @@ class OwnTopics:
         found = connection.existing(list(named))
         if missing := sorted(named.keys() - found):
             log.warning(
-                "waits are not shown in %s: run 'conversations apply' for %s", ", ".join(missing), self._service
+                "waits are not shown, because retry topics are missing: %s: run 'conversations apply' for %s",
+                ", ".join(missing),
+                self._service,
             )
         self.retries = sorted(((named[topic], topic) for topic in found), reverse=True)
 
     def forget_retries(self, refused: Collection[str]) -> None:
-        """Show no more waits in topics that refuse records."""
+        """Stop showing waits in topics that refuse records."""
         self.retries = [shown for shown in self.retries if shown[1] not in refused]

@@ -1,18 +1,18 @@
-"""Transmission: how an encoded envelope of this side gets to the queue of its peer, or waits for it.
+"""Transmission: an encoded envelope of this side goes to the queue of its peer, or waits for that queue.
 
-An envelope goes straight into the next transaction when its destination takes records. When it does not, the envelope becomes a
-**delayed row**, in the same transaction. Then everything its dialog says later becomes a row as well, whatever the destination
-does meanwhile: what is said later must not arrive earlier.
+If the destination takes records, an envelope goes into the next transaction. If not, the envelope becomes a **delayed row** in that
+transaction. Then all later envelopes of its dialog become rows as well, even if the destination takes records again: they must not
+arrive earlier.
 
     transmit --the destination takes records--> a record of the next transaction
         |                                          ^
         '--blocked, or the dialog has such rows--> a delayed row --release, the destination is tried again
 
-A destination that refuses one record for good is another matter. Its dialog is given up on: ``refused`` names it until its lane has
-its turn (``undelivered``). Nothing of the dialog is released any more.
+If a destination refuses one record for good, the dialog of this record is given up on. The dialog is in ``refused`` until its lane has
+its turn (``undelivered``). None of its delayed rows is released any more.
 
-The prefix of a delayed envelope is made anew when it is released: the time until which the first message may begin the dialog
-counts from its real transmission.
+A delayed envelope gets a new prefix when it is released. The prefix has the time until which the first message may begin the dialog, and
+this period counts from the real transmission.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from conversations.worker.waiting import Waiting
 
 
 class Refusal(NamedTuple):
-    """Why a dialog is given up on: its destination refuses an envelope of it for good."""
+    """The reason why a dialog is given up on: its destination refuses one of its envelopes for good."""
 
     topic: str
     code: Code
     why: str
     asked: bool = False
-    """Its lane has been told."""
+    """True once the dialog's lane has an item for the refusal."""
 
 
 class Transmission:
@@ -53,16 +53,16 @@ class Transmission:
         self._waiting = waiting
         self._endpoints = endpoints
         self.refused: dict[bytes, Refusal] = {}
-        """Dialogs to be broken because an envelope is refused for good; their envelopes are delayed rows."""
+        """Dialogs that must be broken because an envelope is refused for good; their envelopes are delayed rows."""
 
     def begin(self, active: Active) -> None:
-        """The first message of a dialog goes out now: until when it may begin the peer's endpoint counts from here."""
+        """Set the time until which the first message of a dialog, transmitted now, may begin the peer's endpoint."""
         endpoint, now = active.endpoint, self._context.now
         endpoint.may_start_until(now + min(self._context.periods.start_within, endpoint.expires_at - now))
         active.forget_encoded()
 
     def transmit(self, active: Active, value: bytes) -> None:
-        """Append an encoded envelope to the peer's queue, or keep it as a row while that cannot take it."""
+        """Append an encoded envelope to the peer's queue, or keep it as a row while the queue takes no records."""
         if active.out_partition < 0 and not self._route(active):
             self.delay(active.identity, active.out_topic, active.out_key, value)
             return
@@ -75,7 +75,7 @@ class Transmission:
         self._outbox.produce((active.out_topic, active.out_partition, active.out_key, value, [(HEADER_NAME, header)]))
 
     def _route(self, active: Active) -> bool:
-        """Find the partition of the peer's queue; False while nobody knows it."""
+        """Find the partition of the peer's queue; return False while the queue is blocked or its partition count is not known."""
         destinations, endpoint = self._context.destinations, active.endpoint
         active.route(destinations.topic(endpoint.peer))
         if active.out_topic in destinations.blocked:
@@ -88,7 +88,7 @@ class Transmission:
         return True
 
     def answer(self, service: str, count: int, key: bytes, value: bytes) -> None:
-        """Append an envelope for a conversation that has no endpoint here; nothing waits for its delivery."""
+        """Append an envelope for a conversation that has no endpoint here; no acknowledgement is expected."""
         topic = self._context.destinations.topic(service)
         headers = [(HEADER_NAME, header_of(value, tail_start(value)))]
         self._outbox.produce((topic, partition_of(key, count), key, value, headers))
@@ -103,7 +103,7 @@ class Transmission:
         self._waiting.delay(own, topic, row)
 
     def forget(self, own: bytes) -> int:
-        """Delete the delayed rows of an endpoint; return how many there were."""
+        """Delete the delayed rows of an endpoint; return their number."""
         if own not in self._waiting.delayed.of:
             return 0
         found = [key for key, _ in self._outbox.scan(rows.DELAYED + own)]
@@ -113,14 +113,14 @@ class Transmission:
         return len(found)
 
     def release(self) -> None:
-        """Transmit the delayed envelopes of destinations that may be tried again; only these are looked at."""
+        """Transmit the delayed envelopes of the destinations that are not blocked, as many as the step's budget allows."""
         delayed, blocked = self._waiting.delayed, self._context.destinations.blocked
         for topic in [topic for topic in delayed.to if topic not in blocked]:
             waiting = delayed.to.pop(topic)
             while waiting and topic not in blocked and not self._context.budget.is_read():
                 own = next(iter(waiting))
                 del waiting[own]
-                if own in delayed.of and own not in self.refused:  # else its turn comes in its lane
+                if own in delayed.of and own not in self.refused:  # a refused dialog has its turn in its lane
                     self._release_dialog(own)
             for own in waiting:
                 delayed.wait(own, topic)
@@ -137,7 +137,7 @@ class Transmission:
             self._release(active, partition_of(active.out_key, count))
 
     def _taken_up(self, own: bytes, topic: str, service: str) -> int | None:
-        """Return the partition count of a destination that may be tried; None when its envelopes have to wait on."""
+        """Return the partition count of a destination that may be tried; None if the envelopes must wait longer."""
         destinations = self._context.destinations
         if topic not in destinations.blocked:
             if (count := destinations.partitions(service)) is not None:
@@ -176,13 +176,13 @@ class Transmission:
     # -- refused for good -----------------------------------------------------------------------------------------
 
     def give_up(self, own: bytes, refusal: Refusal) -> None:
-        """Have a dialog broken in its turn; the first reason stays."""
+        """Note that a dialog must be broken in its turn; the first reason stays."""
         self.refused.setdefault(own, refusal)
 
     def asked(self, own: bytes) -> None:
-        """The dialog's lane has been told."""
+        """Note that the dialog's lane has an item for the refusal."""
         self.refused[own] = self.refused[own]._replace(asked=True)
 
     def take_refusal(self, own: bytes) -> Refusal:
-        """Take out why a dialog is given up on: it is broken, or over, now."""
+        """Remove and return the reason why a dialog is given up on: the dialog is broken now, or over."""
         return self.refused.pop(own)

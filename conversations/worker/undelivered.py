@@ -1,4 +1,4 @@
-"""Records that a topic does not take: kept as rows until it does, or given up on with their dialog."""
+"""Undelivered: records that a topic refuses are kept as rows until it takes them, or given up on with their dialog."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ log = logging.getLogger("conversations.worker")
 
 @dataclass(frozen=True)
 class Failed:
-    """What of a commit was not taken."""
+    """The topics and records that made a commit fail."""
 
     topics: Mapping[str, str]
-    """That take nothing now, and why."""
+    """Topics that take no records now, with the reasons."""
     forbidden: frozenset[str] = frozenset()
-    """The topics among them on which a right is missing."""
+    """Those of ``topics`` for which the worker has no permission."""
     records: Mapping[int, RefusedRecord] = field(default_factory=dict)
-    """Refused by themselves, by the ``id`` of the record that was to be appended."""
+    """Records that were refused one by one, by the ``id()`` of the record."""
 
 
 def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
@@ -46,7 +46,7 @@ def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
             log.warning("an event could not be published: %s", (value or b"").decode("utf-8", "backslashreplace"))
         elif topic == context.topics.commands:
             _refuse_command(partition, out, refused)
-        elif not topic.startswith(context.topics.retry_prefix):  # a retry topic only shows rows of the state
+        elif not topic.startswith(context.topics.retry_prefix):  # else: a retry topic only shows rows
             partition.transmission.delay(value[IDENTITY], topic, key, value)
             if refused is not None:
                 code = codes.TOO_LARGE if refused.too_large else codes.INVALID
@@ -77,7 +77,7 @@ def _give_up(partition: Partition, out: tuple[Any, ...], code: Code, why: str) -
 
 
 def _is_behind(partition: Partition, out: tuple[Any, ...]) -> bool:
-    """Say whether a dialog said this after something that was refused for good."""
+    """Return True if a record comes after a record of the same dialog that was refused for good."""
     topic, _, _, value, headers = out
     if not headers or not partition.transmission.refused:
         return False
@@ -86,7 +86,7 @@ def _is_behind(partition: Partition, out: tuple[Any, ...]) -> bool:
 
 
 def wake(partition: Partition) -> None:
-    """Give a turn to each dialog that is given up on; of a dialog that is over only the bytes are kept."""
+    """Give a turn to each dialog that is given up on. If the dialog is over, only write its dead letters."""
     for own, refusal in list(partition.transmission.refused.items()):
         active = partition.find(rows.other_side(own), "", "")
         if not active.exists or active.endpoint.state is State.CLOSED:
@@ -97,7 +97,7 @@ def wake(partition: Partition) -> None:
 
 
 def keep(partition: Partition, own: bytes) -> Refusal:
-    """Keep the bytes of a dialog's undelivered envelopes as dead letters; return the reason."""
+    """Turn the undelivered envelopes of a dialog into dead letters; return why the dialog is given up on."""
     refusal = partition.transmission.take_refusal(own)
     count = 0
     for row_key, row in list(partition.outbox.scan(rows.DELAYED + own)):

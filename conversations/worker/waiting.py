@@ -1,15 +1,16 @@
-"""Records that are read and not handled, kept as rows so that the partition's positions can move past them.
+"""Waiting: records that are not finished are kept as rows, so that the partition's positions can move past them.
 
-A step commits the positions of everything it read. What it read and did not finish, because a handler is slow, because a
-message before it is missing, or because its destination takes nothing, is kept as a row in the same transaction:
+A step commits the positions behind all records that it has taken on. Those that it has not finished are kept as rows in the same
+transaction. There are three kinds of rows:
 
-* **Waiting rows** have numbers, and a restart puts their records back into their lanes in the order of the numbers. New rows go
-  behind all others. One goes in front: a record that was held, and came to the head of its lane when the gap before it closed.
-* **Held rows** are messages before which one is missing, by dialog and sequence number.
-* **Delayed rows** are envelopes of this side that their destination cannot take now. They draw from the same numbers, and so do
-  letters of records that never had an offset.
+* **Waiting rows** keep records whose turn has not come, or whose handler has not finished. The rows have numbers, and a restart puts the
+  records back into their lanes in the order of these numbers. New rows go behind all others, with one exception: a held record that
+  comes to the head of its lane, because the gap before it has closed, goes in front.
+* **Held rows** keep messages that arrived early, because a message before them is missing. They have the dialog and the sequence number.
+* **Delayed rows** keep envelopes of this side that their destination cannot take now. They draw from the same numbers as waiting rows, and
+  so do letters of records that never had an offset.
 
-The bytes are counted here as rows come and go, so that a limit can be compared with them at any time.
+The bytes are counted whenever a row is written or deleted, so that they can be compared with a limit at any time.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from conversations.worker.outbox import Outbox
 from conversations.worker.records import encode_item
 
 FIRST_ROW = 1 << 40
-"""Number of the first waiting row: rows are added behind, and now and then in front."""
+"""Number of the first waiting row. It is far from 0, because rows are added in front as well."""
 
 
 class Kept:
-    """Bytes of rows by endpoint, and in all."""
+    """Counts bytes of rows, by endpoint and in total."""
 
     __slots__ = ("bytes", "of")
 
@@ -48,14 +49,14 @@ class Kept:
 
 
 class Delayed(Kept):
-    """The same of envelopes that wait for their destination, which are found by it."""
+    """Counts bytes of delayed rows, and finds the endpoints that wait for a destination."""
 
     __slots__ = ("to",)
 
     def __init__(self) -> None:
         super().__init__()
         self.to: dict[str, dict[bytes, None]] = {}
-        """Topics, and the endpoints that have something for them; some of those may have none any more."""
+        """By topic, the endpoints with delayed envelopes for it; some of them may have none any more."""
 
     def add(self, own: bytes, topic: str, size: int) -> None:
         """Account for a row that was written."""
@@ -68,7 +69,7 @@ class Delayed(Kept):
 
 
 class Waiting:
-    """The rows of one partition that keep records, and how many bytes they are."""
+    """The rows of one partition that keep records, and the number of their bytes."""
 
     __slots__ = ("_first", "_next", "_outbox", "bytes", "delayed", "held")
 
@@ -76,12 +77,12 @@ class Waiting:
         self._outbox = outbox
         self._first = self._next = FIRST_ROW
         self.bytes = 0
-        """Of the records in waiting rows."""
+        """Bytes of the records in waiting rows."""
         self.held, self.delayed = Kept(), Delayed()
 
     @property
     def added(self) -> int:
-        """How many numbers were drawn since the first row there ever was."""
+        """Number of row numbers drawn, counted from ``FIRST_ROW``."""
         return self._next - FIRST_ROW
 
     def draw(self) -> int:
@@ -93,11 +94,11 @@ class Waiting:
     # -- waiting rows -------------------------------------------------------------------------------------
 
     def put_behind(self, item: Recorded) -> None:
-        """Keep an item behind all others."""
+        """Keep the record of an item in a row behind all others."""
         self._put(item, self.draw())
 
     def put_in_front(self, item: Recorded) -> None:
-        """Keep an item in front of all others."""
+        """Keep the record of an item in a row in front of all others."""
         self._first -= 1
         self._put(item, self._first)
 
@@ -124,7 +125,7 @@ class Waiting:
     # -- after a restart ----------------------------------------------------------------------------------
 
     def restore(self, item: Recorded, number: int) -> None:
-        """Account for a row that was there before a restart; the item is made of it."""
+        """Account for a row from before a restart; the item is made from it."""
         self._next = max(self._next, number + 1)
         self._first = min(self._first, number)
         self.bytes += len(item.value)
@@ -132,7 +133,7 @@ class Waiting:
         item.saved()
 
     def count_kept(self) -> None:
-        """Account for the held and delayed rows of before a restart."""
+        """Account for the held and delayed rows from before a restart."""
         for key, row in self._outbox.store.scan(rows.HELD):
             self.held.count(key[1:18], len(row))
         for key, row in self._outbox.store.scan(rows.DELAYED):
@@ -142,19 +143,19 @@ class Waiting:
     # -- held and delayed rows ----------------------------------------------------------------------------
 
     def hold(self, own: bytes, number: int, row: bytes) -> None:
-        """Keep a message before which one is missing."""
+        """Keep a message that arrived early: a message before it is missing."""
         self._outbox.write(rows.numbered(rows.HELD, own, number), row)
         self.held.count(own, len(row))
 
     def held_numbers(self, own: bytes) -> set[int]:
-        """Sequence numbers of the messages of a dialog that are held."""
+        """Return the sequence numbers of the held messages of a dialog."""
         return {int.from_bytes(key[-8:], "big") for key, _ in self._outbox.scan(rows.HELD + own)}
 
     def take_held(self, own: bytes, number: int) -> rows.WaitingRow | None:
-        """Take out the row of a message that was held.
+        """Delete and return the row of a held message; None if there is none.
 
         Raises:
-            StateDamaged: it cannot be understood.
+            StateDamaged: the row cannot be decoded.
         """
         key = rows.numbered(rows.HELD, own, number)
         row = self._outbox.read(key)
@@ -171,5 +172,5 @@ class Waiting:
 
 
 def _key(item: Recorded) -> bytes:
-    """Key of the row that keeps a waiting item."""
+    """Return the key of the row that keeps a waiting item."""
     return rows.WAITING + item.row.to_bytes(8, "big")

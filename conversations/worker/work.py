@@ -1,14 +1,14 @@
-"""The work of a partition: which conversation groups have something to do, and which are being worked on.
+"""The work of a partition: its lanes that have something to do, and the runs that work on them.
 
-Each group has a **lane**, which holds what is to be done in order. A lane with something to do is **ready** until a step gives it
-a **run**, which works it off, one handler at a time. A step waits for the runs it started, but not for long: a lane whose run goes on
-beyond its step is **slow**. What a slow or a ready lane holds when a step is closed is kept as rows.
+Each conversation group has a **lane**, which has the items of the group in order. A lane with items is **ready** until a step gives it
+a **run**. The run works on the items, one handler at a time. A step waits only a short time for the runs that it has started. A lane whose
+run continues after its step is **slow**. When a step is closed, the items of slow and ready lanes are kept as rows.
 
     put --> ready --start--> running --the step is closed--> slow
               ^                 |                              |
-              '-----------------'------------------------------'   left with something to do; a lane without anything rests
+              '-----------------'------------------------------'   the run ends with items left; a lane without items rests
 
-After an unclean start a **suspicion** stands between ready and running: a lane whose head is suspect waits until it is announced.
+After an unclean start a **suspicion** comes between ready and running: a lane whose head is suspect waits until the head is announced.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class Work:
         self._stage = stage
         self._scheduler = scheduler
         self.itself = Active(identity(NO_CONVERSATION, True), Lane(("", "")))
-        """What commands about the partition wait at, in a lane of their own; it is no endpoint, and no group has an empty key."""
+        """Place of commands about the partition, with a lane of its own. It is not an endpoint. Its key is empty; no group has an empty key."""
         self.lanes: dict[tuple[str, str], Lane] = {}
         self.ready: list[Lane] = []
         """Lanes with something to do and no run yet."""
         self._running: list[Run] = []
         """Runs started in this step."""
         self.slow: dict[Lane, Run] = {}
-        """Lanes at work when the last step was committed."""
+        """Lanes whose run continues after the step that started it."""
         self.suspicion: Suspicion | None = None
-        """What may run, since an unclean start; None: anything."""
+        """Decides what may run after an unclean start; None: everything may run."""
 
     # -- lanes --------------------------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ class Work:
         return lane
 
     def forget(self, lane: Lane) -> bool:
-        """Drop a lane from memory if it is idle; say whether it was."""
+        """Drop a lane from memory if it is idle; return True if it was."""
         if lane.items or lane.run is not None:
             return False
         self.lanes.pop(lane.name, None)
@@ -84,13 +84,13 @@ class Work:
             self.ready.append(lane)
 
     def fall_due(self, active: Active, handler: bytes = b"") -> None:
-        """Give an endpoint its turn: something of it is due."""
+        """Give an endpoint its turn in its lane, because something of it is due."""
         item = Deadline(active, handler=handler)
         self.suspect(item)
         self.enqueue(active.lane, item)
 
     def follow(self, lane: Lane, item: Item) -> None:
-        """Put an item at the end of a lane; a run that works on it goes on as long as there is something."""
+        """Put an item at the end of a lane; if a run works on the lane, the run comes to this item as well."""
         if lane.run is not None:
             lane.items.append(item)
         else:
@@ -100,17 +100,17 @@ class Work:
 
     @property
     def is_busy(self) -> bool:
-        """Something is under way that the next step would carry on."""
+        """True if work is under way that the next step continues."""
         stirring = self.suspicion is not None and self.suspicion.stirring
         return bool(self.slow or self.ready or stirring)
 
     @property
     def runs(self) -> list[Run]:
-        """What runs: from before this step, and started in it."""
+        """All runs: those from earlier steps, and those started in this step."""
         return [*self.slow.values(), *self._running]
 
     def take_ready(self) -> list[Lane]:
-        """Take the lanes to be worked on now."""
+        """Return the lanes to work on now; they are not ready any more."""
         ready, self.ready = self.ready, []
         if self._number in self._breakdowns.careful:
             ready, self.ready = ready[:1], ready[1:]
@@ -127,21 +127,21 @@ class Work:
         self._scheduler.abandon(run)
 
     def leave(self, lane: Lane) -> None:
-        """The run of a lane is over: the next step goes on with the lane, or the lane rests."""
+        """End the run of a lane. If the lane has items left, the next step continues with it."""
         if lane.end():
             self.go_on(lane)
 
     def go_on(self, lane: Lane) -> None:
-        """The next step works on a lane whose run is over, and that has something left."""
+        """Let the next step work on a lane whose run is over, and that has items left."""
         self.ready.append(lane)
 
     def resume(self, lane: Lane) -> None:
-        """Go on with a lane whose run was given up on, unless it was put there meanwhile."""
+        """Make a lane ready whose run was abandoned, if it has items and is not ready already."""
         if lane.items and lane not in self.ready:
             self.ready.append(lane)
 
     def close_step(self) -> None:
-        """Note which runs of this step go on: they are slow."""
+        """Note which runs continue after this step: their lanes are slow."""
         running, self._running = self._running, []
         for run in running:
             if run.lane.run is run:
@@ -152,14 +152,14 @@ class Work:
                 self.slow[lane] = lane.run
 
     def unfinished(self) -> Iterator[Lane]:
-        """Lanes whose items are to be kept as rows before a step is committed."""
+        """Yield the lanes whose items must be kept as rows before the step is committed."""
         yield from self.slow
         yield from self.ready
         if self.suspicion is not None:
             yield from (lane for lane in self.suspicion.take_unspilled() if lane.items)
 
     def stop(self) -> None:
-        """Refuse whatever still runs."""
+        """End the suspicion, and refuse the results of handlers that still run."""
         self.trust()
         for run in self.runs:
             if not run.done:
@@ -168,16 +168,16 @@ class Work:
     # -- suspicion ----------------------------------------------------------------------------------------
 
     def suspect(self, item: Item) -> None:
-        """Put an item from before an unclean start under suspicion."""
+        """Mark an item as suspect, if the partition is under suspicion."""
         if self.suspicion is not None:
             self.suspicion.mark(item)
 
     def doubt(self, suspicion: Suspicion) -> None:
-        """The partition was opened after an unclean start."""
+        """Begin the suspicion: the partition was opened after an unclean start."""
         self.suspicion = suspicion
 
     def trust(self) -> None:
-        """Let anything run again."""
+        """End the suspicion: everything may run again."""
         if self.suspicion is not None:
             self._stage.leave(self.suspicion)
             self.suspicion = None

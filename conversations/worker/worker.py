@@ -1,34 +1,35 @@
 """The worker: it lives in steps, and each step is one Kafka transaction.
 
-**Threads.** One thread polls: it alone talks to Kafka, opens partitions and closes steps. Handlers run on other threads (``Threads``). What they
-asked for is carried out under ``context.lock``, between two handlers of a lane. ``stop``, ``ready`` and ``counts`` are for any thread.
+**Threads.** One thread polls: it alone talks to Kafka, opens partitions and closes steps. Handlers run on other threads (``Threads``). Their
+requests are carried out under ``context.lock``, between two handlers of a lane. Any thread may use ``stop``, ``ready`` and ``counts``.
 
-**A step** is told in ``step``, top down. It has two rules that are easy to break:
+**A step** is the method ``step``; read it from top to bottom. Two of its rules are easy to break:
 
-* Whatever a step read is in the transaction, as a result or as a row. Records that it did not take on stay in the backlog, and the
-  positions stay before them.
-* Polling may change everything. Kafka tells a worker in the middle of ``poll`` that partitions went. So no list of partitions, and no
-  list of records, survives a call of ``poll``: it is taken anew from ``assignment``.
+* Every record that a step takes on is in its transaction, as a result or as a row. Records that it does not take on stay in the backlog, and
+  the positions do not move past them.
+* Each call of ``poll`` may change the partitions: Kafka assigns them and takes them away in the middle of the call. So a list of partitions
+  or of records is out of date after a call of ``poll``. It must be taken anew from ``assignment``.
 
 **A commit** ends in one of five ways:
 
 ==================  ===================================================================================================
-it is done          the rows go into the local copies, and notices are called (``departure.landed``)
-``Fenced``          another worker owns some of the partitions by now: poll, to be told which; commit the rest again
+success             the rows go into the local copies, and notices are called (``departure.landed``)
+``Fenced``          another worker owns some of the partitions now: poll to learn which, and commit the rest again
 DestinationFailed   a topic refuses records: they are taken out, and become rows; commit again (``refusals``)
-``Interrupted``     the transaction was aborted, and nothing of it happened: commit again
-``InDoubt``         nobody knows what was committed: forget everything, and join again over a new connection
+``Interrupted``     the transaction was aborted, and has no effect: commit again
+``InDoubt``         it is unknown if the commit took effect: forget everything, and join again over a new connection
 ==================  ===================================================================================================
 
-A commit that is repeated carries the same flights: nothing is handled again.
+A repeated commit has the same flights: no handler is called again.
 
-**Failures** have a size. What a handler raises concerns its message (``failures``). What our own code raises around a handler concerns its
-partition, which is built anew from what is committed (``quarantine``). Damaged rows concern their partition, which is set aside. Kafka's
-failures concern the worker: it joins again, or it ends and its process is replaced.
+**Failures** differ in what they concern. An exception of a handler concerns its message (``failures``). An exception of our own code around
+a handler concerns the partition, which is built anew from its committed rows (``quarantine``). Damaged rows concern their partition, which
+is set aside. A failure of Kafka concerns the worker: it joins again, or it ends and its process is replaced.
 
-**Giving back.** When Kafka takes partitions away it waits for ``revoked``. Handlers get ``settings.revocation`` to finish; their results are
-committed; the partition's row is marked clean, so that its next owner need not suspect anything. A handler that is still at work is left
-behind: its message is a row, and the next owner calls its handler again. ``lost`` is the same without the chance to commit.
+**Giving back.** When Kafka takes partitions away, it waits until ``revoked`` returns. Handlers get ``settings.revocation`` to finish, and
+their results are committed. The partition's row is marked clean, so that its next owner has no suspects. A handler that still runs is left
+behind: its message is a row, and the next owner calls its handler again. In ``lost`` it is too late to commit: the partitions are only
+forgotten.
 """
 
 from __future__ import annotations
@@ -78,29 +79,29 @@ from conversations.worker.readiness import Readiness
 log = logging.getLogger("conversations.worker")
 
 IDLE = 0.1
-"""Seconds a poll waits when nothing is under way: a deadline that is sooner ends the wait."""
+"""Maximum wait of a poll, in seconds, if nothing is under way. A deadline may end the wait earlier."""
 BUSY = 0.005
-"""Seconds a poll waits while slow handlers run, whose results should not wait long."""
+"""Maximum wait of a poll, in seconds, while slow handlers run: their results should not wait long."""
 COMMIT_TRIES = 100
-"""Aborted transactions in a row after which the worker joins anew."""
+"""Number of aborted transactions in a row after which the worker joins again."""
 LEAVING = 10.0
-"""Seconds for which a worker that was told to stop goes on trying to commit, after its handlers had their time."""
+"""Seconds for which a stopping worker tries to commit, in addition to the time that its handlers get."""
 FENCES_AT_ONCE = 3
-"""Fenced commits in a row that are repeated at once."""
+"""Number of fenced commits in a row that are repeated at once."""
 FENCED_PAUSE = 0.1
-"""Seconds a poll waits after a fenced commit to be told which partitions went; a rejoin takes several."""
+"""Wait of a poll, in seconds, after further fenced commits, to learn which partitions went. A rejoin of the group may take several such waits."""
 
 
 class Worker:
     """Owns partitions of one service's queue and handles what arrives in them.
 
-    Several workers of one service share its partitions, in one process or in many: Kafka's consumer group says who has which. A worker that
-    is told to stop gives its partitions back; one that dies loses them, and their next owner finds everything in rows.
+    Several workers of one service share its partitions, in one process or in many. Kafka's consumer group assigns the partitions. A worker
+    that stops gives its partitions back. A worker that dies loses them, and their next owner finds everything in rows.
 
     Args:
-        service: what to run; checked for completeness at once.
-        connect: makes a connection to the service's topics; called again after an outcome in doubt.
-        stores: where local copies of state live.
+        service: the service to run; its declarations are checked at once.
+        connect: makes a connection to the service's topics; called again whenever the worker must join again.
+        stores: opens the local copies of the state.
         settings: batch size, patience, limits.
 
     Raises:
@@ -160,17 +161,17 @@ class Worker:
 
     @property
     def restoring(self) -> int:
-        """How many partitions wait for their state."""
+        """Number of partitions that are being restored."""
         return self.assignment.restoring
 
     # -- running ----------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Work until ``stop``; then finish what runs, commit, and give the partitions back.
+        """Work until ``stop``; then let handlers finish, commit, and give the partitions back.
 
         Raises:
             LogError: Kafka failed for good.
-            StateUpgradeError, DeclarationError: stored state and code do not fit.
+            StateUpgradeError, DeclarationError: the code does not fit the stored state.
         """
         try:
             while not self.stopping.is_set():
@@ -184,7 +185,7 @@ class Worker:
     def stop(self) -> None:
         """Ask ``run`` to end; may be called from any thread and from signal handlers.
 
-        The step under way is finished, handlers get ``settings.revocation``, and the last commit is tried for ``LEAVING`` seconds at most.
+        The current step is finished, handlers get ``settings.revocation``, and the last commit is tried for at most ``LEAVING`` seconds.
         """
         self._stop_by = min(self._stop_by, time.monotonic() + self.settings.revocation.total_seconds() + LEAVING)
         self.stopping.set()
@@ -195,7 +196,7 @@ class Worker:
         self.scheduler.close()
 
     def step(self, timeout: float = 0.0) -> int:
-        """Do one step: read, handle, commit. Return how many records were read.
+        """Do one step: read, handle, commit. Return the number of records that were read.
 
         Raises:
             LogError: Kafka failed for good.
@@ -204,21 +205,21 @@ class Worker:
             return 0
         records: Sequence[Record] = ()
         try:
-            # Poll. Records read stay in the backlog until they are taken: each call of poll may lose partitions.
+            # Poll. Records stay in the backlog until they are taken on: each call of poll may lose partitions.
             records = self._poll(timeout)
-            self.assignment.keep(records)  # opening commits, which may lose partitions, read on, or fail
+            self.assignment.keep(records)  # opening partitions commits: this may lose partitions, read more, or fail
             self._advance_restores()
             records = self.assignment.take_backlog()
             with self.context.lock:
-                # Route: one time for everything in this step, and no more than the step's budget takes on.
+                # Route: everything in this step has the same time, and the step's budget limits what it takes on.
                 self.context.begin_step()
                 if self.context.budget.begin() and any(partition.work.ready for partition in self.partitions.values()):
-                    self._put_back(records)  # what the last step took on and did not get to goes first
+                    self._put_back(records)  # items that the last step took on and did not reach go first
                 else:
                     self._put_back(routing.route(self.context, self.partitions, records, self._set_damaged_aside))
                     self._wake()
                 mark = self._start()
-            # Run: quick handlers are done when the wait is over. Slow ones go on beside the next steps.
+            # Run: quick handlers have finished when the wait is over. Slow handlers continue during the next steps.
             self.scheduler.wait(mark, self.settings.patience.total_seconds())
             self._check_time_limits()
             # Close, commit, land.
@@ -229,16 +230,17 @@ class Worker:
             return 0
         except StateDamaged as error:
             self._set_damaged_aside(error)
-        if self.scheduler.exhausted:  # only now: the failed attempts are committed, and count in the next process
+        if self.scheduler.exhausted:  # only after the commit: the failed attempts count in the next process
             raise LogError(
-                "so many handlers are past their time limit and cannot be stopped that the worker must be replaced"
+                "too many handlers are past their time limit and cannot be stopped: the worker must be replaced"
             )
         return len(records)
 
     def _join(self) -> bool:
-        """Enter the group; False when Kafka, which is known to be there, cannot do it now: then it is tried again.
+        """Join the group; return False if Kafka cannot be reached now, so that the next step tries again.
 
-        At the first start an unreachable Kafka is an error, as its address may be wrong. Later it is an outage, which the worker outlives.
+        Before the first join an unreachable Kafka is an error, because its address may be wrong. Later it is an outage, and the worker waits for
+        its end. It also waits for a Kafka that answers that it is not ready.
         """
         self.context.begin_step()
         began = time.monotonic()
@@ -260,41 +262,41 @@ class Worker:
         return True
 
     def busy(self) -> bool:
-        """True while something is under way that the next step would carry on."""
+        """Return True if work is under way that the next step continues."""
         assignment = self.assignment
         return bool(assignment.restoring or assignment.backlog or any(p.is_busy() for p in self.partitions.values()))
 
     # -- reading ----------------------------------------------------------------------------------------
 
     def _poll(self, timeout: float) -> Sequence[Record]:
-        """Read what there is, for as long as nothing else has to be done.
+        """Read records; if there are none, wait until something else must be done.
 
-        The wait ends with the soonest deadline of any partition. While handlers run it is short, as their results should not wait.
+        The wait ends with the next deadline of any partition. While handlers run the wait is short, because their results should not wait.
         """
         limit = self.settings.batch
         if self.assignment.backlog:
-            timeout, limit = 0.0, 1  # only to be heard of: a member that does not poll is thrown out of its group
+            timeout, limit = 0.0, 1  # only to stay in the group: Kafka removes members that do not poll
         elif self.busy():
             timeout = min(timeout, BUSY)
         soonest = min((p.next_deadline() for p in self.partitions.values()), default=NEVER)
         timeout = max(0.0, min(timeout, (soonest - self.context.clock.now()) / 1_000_000))
         try:
             read = self.context.hear(self.context.connection.poll(timeout, limit, self.settings.limits.step_bytes))
-            self.assignment.keep(read)  # not in one line: polling may lose partitions, and their records with them
+            self.assignment.keep(read)  # poll first: it may take partitions and their records out of the backlog
         except InputLost as error:
             self._set_partition_aside(error.partition, error.why)
         self.readiness.hear(self.context.connection.unanswered())
         return self.assignment.take_backlog()
 
     def _put_back(self, records: Sequence[Record]) -> None:
-        """Keep records that are not taken in this step for the next; a partition that is gone is read again from its position."""
+        """Keep records that this step does not take on for the next step. Records of partitions that are gone are dropped: they are read again."""
         self.assignment.put_back(records)
         routing.leave(self.partitions, records)
 
     def _wake(self) -> None:
-        """Give everything its turn that waits for time: destinations, brakes, deadlines, further attempts, paused queues.
+        """Give a turn to everything that waits for a time: blocked destinations, brakes, deadlines, parked messages and paused queues.
 
-        Destinations come first: what they take again goes out before anything that is said in this step.
+        The pauses of destinations end first, so that delayed envelopes are transmitted before the envelopes of this step's handlers.
         """
         context = self.context
         context.destinations.try_again(context.now)
@@ -309,14 +311,14 @@ class Worker:
                 partition.transmission.release()
 
     def _start(self) -> Mark:
-        """Start the lanes that have something to do; the mark is reached when all that they start has finished."""
+        """Start a run for each lane that has items; return the mark that is reached when all these runs have ended."""
         mark = Mark()
         for partition in self.partitions.values():
             dispatch.start_ready(partition, mark)
         return mark
 
     def _check_time_limits(self) -> None:
-        """Give up on handlers that run for too long; their threads are lost, and replaced."""
+        """Give up on handlers that are past their time limit. Their threads are lost until they return, and other threads replace them."""
         for partition in self.partitions.values():
             if partition.work.slow:
                 dispatch.check_time_limits(partition)
@@ -325,13 +327,13 @@ class Worker:
     # -- committing -------------------------------------------------------------------------------------
 
     def _commit(self, partitions: Sequence[Partition] | None = None) -> None:
-        """Close the step of these partitions, of all if none are named, and commit what they have together.
+        """Close the step of these partitions (by default of all), and commit their flights in one transaction.
 
-        Endpoints leave memory behind a commit only: until their rows are committed and landed, memory is the only place that has them.
+        Endpoints leave memory only after the commit: until their rows are committed and landed, only memory has them.
         """
         chosen = [p for p in (partitions or self.partitions.values()) if not p.gone]
         with self.context.lock:
-            self._raise_failure()  # what its lane did until then is half done: nothing of it is committed
+            self._raise_failure()  # its lane stopped halfway: nothing of the step is committed
             flying = [partition for partition in chosen if closing.collect(partition)]
             self.context.budget.collected()
         if flying:
@@ -343,7 +345,7 @@ class Worker:
         self._raise_failure()
 
     def _raise_failure(self) -> None:
-        """Raise a failure of a lane's own code for which no record is to blame: the worker ends."""
+        """Raise a failure that no record is to blame for, if there is one: the worker ends, or sets a damaged partition aside."""
         if self.context.breakdowns.failure is not None:
             if (partition := self.partitions.get(self.context.breakdowns.failed_in)) is not None:
                 rollbacks.count(partition, self.context.breakdowns.failure)
@@ -352,8 +354,8 @@ class Worker:
     def _commit_flying(self, flying: list[Partition]) -> None:
         """Commit the flights that have departed, land them, and call their notices without the lock.
 
-        Handlers go on meanwhile, under the lock between two of them, and fill the next flights. A notice may call the application, which
-        may wait for a handler: so no notice is called with the lock held.
+        Handlers continue during the commit, and their requests fill the next flights. A notice may call the application, and the application may
+        wait for a handler, whose run needs the lock. So no notice is called with the lock held.
         """
         before = self._phase
         if before is Phase.STEPPING:
@@ -373,9 +375,9 @@ class Worker:
             notice()
 
     def _build_anew(self) -> None:
-        """Forget the partitions in which our own code failed, and restore them: nothing of the step was committed.
+        """Restore the partitions in which our own code failed, from their committed rows; nothing of their step was committed.
 
-        The record that is to blame is remembered here, and set aside when it comes again.
+        ``context.breakdowns`` remembers the record that is to blame. It is given up on when it comes again (``quarantine``).
         """
         for number in self.context.breakdowns.take_broken():
             if number in self.partitions:
@@ -383,13 +385,13 @@ class Worker:
                 self.readiness.look(works=False)
 
     def _commit_until_done(self, flying: list[Partition]) -> tuple[list[Partition], dict[int, int]]:
-        """Commit, again and again, until it is certain; return the partitions that landed, and their checkpoints."""
+        """Repeat the commit until it succeeds; return the partitions that were committed, and the checkpoints of their local copies."""
         fences = interrupted = 0
         for _ in range(2 * COMMIT_TRIES):
             flying = [p for p in flying if not p.gone]
             if not flying:
                 return [], {}
-            # Taken anew for each try: a flight may have lost records, and a partition may be gone.
+            # Collected anew for each try: records may have been taken out of a flight, and a partition may be gone.
             flights = {p.number: p.outbox.flying for p in flying if p.outbox.flying is not None}
             outs = [out for flight in flights.values() for out in flight.outs]
             offsets = {number: flight.queue for number, flight in flights.items()}
@@ -401,7 +403,7 @@ class Worker:
                 self.context.counts.count_fenced()
                 fences += 1
                 read = self.context.connection.poll(FENCED_PAUSE if fences > FENCES_AT_ONCE else 0, 1)
-                self.assignment.keep(read)  # not in one line: polling may lose partitions, and their records with them
+                self.assignment.keep(read)  # poll first: it may take partitions and their records out of the backlog
             except DestinationFailed as error:
                 for number, why in refusals.take_out(self.context, list(self.partitions.values()), outs, error).items():
                     self.context.connection.drop(number)
@@ -409,7 +411,7 @@ class Worker:
             except Interrupted as error:
                 interrupted += 1
                 if interrupted >= COMMIT_TRIES or time.monotonic() > self._stop_by:
-                    raise InDoubt(f"given up after {interrupted} tries: {error}") from error
+                    raise InDoubt(f"the commit was given up after {interrupted} tries: {error}") from error
                 log.warning("transaction aborted, trying again: %s", error)
                 self.readiness.look(works=self.ready.is_set())
         raise LogError(f"a step could not be committed in {2 * COMMIT_TRIES} tries")
@@ -417,12 +419,12 @@ class Worker:
     # -- ownership (ports.Listener) ---------------------------------------------------------------------
 
     def assigned(self, partitions: Sequence[int]) -> None:
-        """Restore from now on; records flow once the state is there."""
+        """Begin to restore partitions; their records flow once the state is restored."""
         self.assignment.restore(partitions)
         self.readiness.look(works=False)
 
     def revoked(self, partitions: Sequence[int]) -> None:
-        """Wait a moment for running handlers, commit what is finished, mark clean, let go; rows keep what still runs."""
+        """Give partitions back: wait for running handlers, commit their results, and mark the rows clean. Messages that are not finished stay rows."""
         owned = self.assignment.owned(partitions)
         if self._phase is Phase.STEPPING and self.context.breakdowns.failure is None:
             deadline = time.monotonic() + self.settings.revocation.total_seconds()
@@ -440,26 +442,26 @@ class Worker:
         self.lost(partitions)
 
     def lost(self, partitions: Sequence[int]) -> None:
-        """Forget partitions that belong to somebody else; nothing of them is committed, and results that still come are refused."""
+        """Forget partitions that belong to another worker; nothing of them is committed, and later results of their handlers are refused."""
         with self.context.lock:
             self.context.breakdowns.forget(list(partitions))
         self.assignment.forget(partitions)
 
     def _advance_restores(self) -> None:
-        """Go on restoring, and commit at once that the partitions which are there now were opened.
+        """Continue to restore; commit at once the rows of the partitions that were opened.
 
-        That commit says "not given back" in their rows, before the first record is looked at.
+        This commit marks the rows as not given back, before the first record of the partitions is decoded.
         """
         opened = self.assignment.advance()
         if opened:
-            # Before any handler runs: one that kills the process is to be found by the starts that are counted here.
+            # Commit before any handler runs: if a handler kills the process, the next start must count as unclean.
             self._commit(opened)
         self.readiness.look(works=self.assignment.is_complete)
 
     def _set_partition_aside(self, number: int, why: str) -> None:
-        """Commit what is finished of a partition that a human must look at, and stop it; the others go on.
+        """Set aside a partition that a human must look at: commit its finished work, and stop it. The other partitions continue.
 
-        Its input is wrong, and not its rows: the topic was made anew, or records are gone that were not read.
+        The partition's input is wrong, not its rows: the topic was re-created, or records were deleted before they were read.
         """
         self.context.connection.drop(number)
         if (partition := self.partitions.get(number)) is not None:
@@ -467,9 +469,9 @@ class Worker:
             self.assignment.set_aside(partition, why)
 
     def _set_damaged_aside(self, error: StateDamaged) -> None:
-        """Stop a partition in the middle of a step: nothing is built upon its rows; if only a copy is damaged it is made anew.
+        """Stop a partition with damaged rows in the middle of a step. If only its local copy is damaged, restore it; else set it aside.
 
-        What the step did of it is in memory alone, and goes with it. The other partitions of the step are committed by the next one.
+        The step's work on this partition is only in memory, and is thrown away. The next step commits the work on the other partitions.
         """
         self.context.connection.drop(error.partition)
         with self.context.lock:
@@ -482,18 +484,18 @@ class Worker:
             self.assignment.set_aside(self.partitions[error.partition], error.why)
 
     def _rejoin(self, error: InDoubt) -> None:
-        """The outcome of a commit is not known: forget everything and begin again from the topics.
+        """Forget everything, and begin again from the topics: the outcome of a commit is not known.
 
-        Restoring waits until the old transaction is done or aborted for good: a group offset that is not stable is asked for again.
+        Restoring waits until the old transaction is committed or aborted: the group's offset is asked for again until it is stable.
         """
         log.warning("rejoining: %s", error)
         self.lost(self.assignment.forget_all())
         self._leave()
 
     def _leave(self) -> None:
-        """Close the connection; the next step joins over a new one.
+        """Close the connection, and make a new one; the next step joins over it.
 
-        What closing it raises is only logged: nothing of the old connection counts any more.
+        An error while the old connection is closed is only logged: this connection is not used any more.
         """
         self._membership.leave()
         try:
