@@ -80,6 +80,11 @@ class Waiting:
         """Bytes of the records in waiting rows."""
         self.held, self.delayed = Kept(), Delayed()
 
+    @property
+    def added(self) -> int:
+        """Number of row numbers drawn, counted from ``FIRST_ROW``."""
+        return self._next - FIRST_ROW
+
     def draw(self) -> int:
         """Draw the number of a row behind all others."""
         number = self._next
