@@ -1,6 +1,6 @@
 """A real Kafka broker as a child process, for demos, tests and laptops.
 
-Its jars come once from Maven Central, by coordinate, verified against the lock shipped here (docs/decisions/0002).
+Its jars are downloaded once from Maven Central, and verified against the lock file of this package (docs/decisions/0002).
 """
 
 from conversations_ops.broker.broker import EmbeddedBroker

@@ -42,10 +42,11 @@ LOG_DAYS = 7
 class EmbeddedBroker:
     """A Kafka broker for demos, tests and laptops; a context manager.
 
-    ``data`` is kept if given, else a temporary directory that goes when the broker stops. ``port`` is a free one unless
-    given. The broker ends with the process that started it, also when that is killed. Several may run at once. Starting
-    takes about 4 s, and once 45 MB of downloads. ``settings`` of the server win over those for a laptop. Starting raises
-    BrokerError, whose subclasses name the fix.
+    The directory ``data`` is kept when the broker stops. Without it the broker uses a temporary directory and removes it at the end.
+    Without ``port`` the broker takes a free port. ``settings`` override the settings of the server, which suit a laptop.
+
+    The broker ends with the process that started it, even if that process is killed. Several brokers may run at once. A start takes
+    about 4 s; the first start downloads 45 MB. A failed start raises BrokerError; its message says how to fix the cause.
     """
 
     def __init__(
@@ -72,14 +73,14 @@ class EmbeddedBroker:
 
     @property
     def port(self) -> int:
-        """The port clients connect to; known once started, and the same after a restart."""
+        """Port that clients connect to. It is known after the start, and stays the same after ``restart()``."""
         if self._port is None:
             raise BrokerError("The broker has not been started: use `with EmbeddedBroker() as broker:`")
         return self._port
 
     @property
     def bootstrap(self) -> str:
-        """What clients need as ``bootstrap.servers``."""
+        """Value of ``bootstrap.servers`` for clients."""
         return f"{HOST}:{self.port}"
 
     @property
@@ -92,18 +93,18 @@ class EmbeddedBroker:
 
     @property
     def log_path(self) -> Path:
-        """The server's log. A temporary broker's log goes when it is stopped in order, and stays otherwise."""
+        """The server's log. Without ``data``, a stop in order removes the log; after a crash or a failed start the log stays."""
         if self._log is None:
             raise BrokerError("The broker has not been started: use `with EmbeddedBroker() as broker:`")
         return self._log
 
     @property
     def running(self) -> bool:
-        """Whether the server process lives."""
+        """True if the server process lives."""
         return self._server is not None and self._server.exit_code is None
 
     def start(self) -> None:
-        """Start and wait until clients are served. Raises BrokerError and leaves nothing behind but the log."""
+        """Start the broker and wait until it serves clients. After a BrokerError only the log is left."""
         if self.running:
             return
         self._java = find_java()
@@ -116,18 +117,18 @@ class EmbeddedBroker:
             raise
 
     def stop(self) -> None:
-        """Stop in order and remove a temporary data directory. Harmless when not running."""
+        """Stop in order and remove a temporary data directory. Do nothing if the broker is not running."""
         crashed = self._server is not None and self._server.exit_code is not None
         self._end(keep_log=crashed)
 
     def kill(self) -> None:
-        """SIGKILL the server, as a crash would; its data stays for ``restart()``."""
+        """Kill the server with SIGKILL, as in a crash. Its data stays for ``restart()``."""
         if self._server is not None:
             self._server.kill()
             self._server = None
 
     def restart(self) -> None:
-        """Start again on the same port and data, after ``kill()`` or from a running state."""
+        """Start again on the same port and data: after ``kill()``, or while the server runs."""
         if self._server is not None:
             self._server.stop()
             self._server = None
@@ -135,7 +136,7 @@ class EmbeddedBroker:
         self.start()
 
     def _prepare(self) -> Layout:
-        """Data directory, log file and format."""
+        """Make the data directory and the log file, and format an empty data directory."""
         if self._kept is None and self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="kafka-dialogs-")).resolve()
         layout = Layout(self.data)
@@ -167,10 +168,10 @@ class EmbeddedBroker:
             raise diagnose(self.log_path, since, "Kafka could not format its data directory")
 
     def _run(self, layout: Layout) -> None:
-        """Start the server; try again when another program was faster at a free port, or Kafka misread its metadata.
+        """Start the server. Try again if another program took the free port first, or if Kafka misread its metadata.
 
-        The latter was seen with Kafka 4.3.1 on a busy machine: a record it had just written was corrupt to its reader; the
-        same data served at the next start.
+        Kafka 4.3.1 was seen to misread its metadata on a busy machine: it found a record corrupt that it had just written. With the
+        same data the next start succeeded.
         """
         for attempt in range(ATTEMPTS):
             port, controller_port = free_ports(2)
@@ -222,7 +223,7 @@ class EmbeddedBroker:
 
 
 def serves(bootstrap: str, cluster_id: str | None = None) -> bool:
-    """Whether Kafka answers on the address within 5 s and has a broker to work with; of that cluster, if given."""
+    """Return True if Kafka answers on the address within 5 s and names a broker. If ``cluster_id`` is given, it must be that cluster."""
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     try:
         metadata = client.list_topics(timeout=5)
@@ -232,7 +233,7 @@ def serves(bootstrap: str, cluster_id: str | None = None) -> bool:
 
 
 def new_log() -> Path:
-    """A new log file in the cache; logs that crashed brokers left there a week ago are removed."""
+    """Make a new log file in the cache. Remove logs that crashed brokers left there more than a week ago."""
     directory = cache_directory() / "logs"
     directory.mkdir(exist_ok=True)
     oldest = time.time() - LOG_DAYS * 86400
@@ -245,5 +246,5 @@ def new_log() -> Path:
 
 
 def log_size(log: Path) -> int:
-    """Bytes in a log so far, 0 when there is none."""
+    """Return the size of a log in bytes, or 0 if the log does not exist."""
     return log.stat().st_size if log.exists() else 0

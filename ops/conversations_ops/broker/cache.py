@@ -1,4 +1,4 @@
-"""Where the embedded broker keeps what outlives one run: jars, logs, records of running brokers."""
+"""The directory in which the embedded broker keeps files between runs: jars, logs, records of running brokers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VARIABLE = "CONVERSATIONS_CACHE"
 
 
 def cache_directory() -> Path:
-    """The cache directory, made when missing: ``$CONVERSATIONS_CACHE``, else ``~/.cache/kafka-dialogs``."""
+    """Return the cache directory, ``$CONVERSATIONS_CACHE`` or else ``~/.cache/kafka-dialogs``. Make it if it does not exist."""
     chosen = os.environ.get(VARIABLE)
     path = Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "kafka-dialogs"
     return private_directory(path).resolve()

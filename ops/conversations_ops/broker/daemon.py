@@ -1,6 +1,6 @@
 """The process that holds a named broker: ``python -m conversations_ops.broker.daemon NAME [DATA] [PORT]``.
 
-Answers with one line of JSON on standard output, the broker's record or an error, and then serves until SIGTERM.
+It writes one line of JSON to standard output: the broker's record, or an error. Then it serves until SIGTERM.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from conversations_ops.broker.named import Record, serve
 
 
 def answer(told: dict[str, object]) -> None:
-    """Tell the command that started us, once; it may go away afterwards."""
+    """Send the only answer to the command that started this process. That command may end afterwards."""
     os.write(1, json.dumps(told).encode() + b"\n")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -24,7 +24,7 @@ def answer(told: dict[str, object]) -> None:
 
 
 def main(name: str, data: str, port: str) -> int:
-    """Serve; 1 when the broker could not start or ended by itself."""
+    """Serve until SIGTERM and return 0. Return 1 if the broker could not start or ended by itself."""
 
     def ready(record: Record) -> None:
         answer(dataclasses.asdict(record))

@@ -1,4 +1,4 @@
-"""Data directories of embedded brokers: who made them, and whether this version may use them."""
+"""Data directories of embedded brokers: checks that this program made them, with a version of Kafka that may use them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from pathlib import Path
 from conversations_ops.broker.errors import DataNotOurs, DiskFull
 from conversations_ops.broker.server import KAFKA_VERSION, Layout
 
-LEAST_FREE = 256 * 1024 * 1024  # bytes: some topics and their indexes; less makes Kafka stop in the middle of a test
+LEAST_FREE = 256 * 1024 * 1024
+"""Bytes: enough for some topics and their indexes. With less free space Kafka stops in the middle of a test."""
 
 
 def new_cluster_id() -> str:
-    """A random cluster id in Kafka's form: 22 characters of URL-safe base64, never starting like an option."""
+    """Return a random cluster id in Kafka's form: 22 characters of URL-safe base64. It never begins with ``-``, as an option would."""
     while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
         pass
     return made
 
 
 def needs_format(layout: Layout) -> bool:
-    """Whether the directory is empty and has to be formatted; False when this version of Kafka formatted it before.
+    """Return True if the directory must be formatted: it is empty, or an earlier start died while formatting it.
 
-    Raises DataNotOurs for everything else.
+    Return False if this version of Kafka has formatted it. Raises DataNotOurs for all other directories.
     """
     if layout.marker.exists():
         formatted_by = read_marker(layout)
@@ -33,7 +34,7 @@ def needs_format(layout: Layout) -> bool:
                 f"{layout.data} was formatted by Kafka {formatted_by}; this is Kafka {KAFKA_VERSION}. "
                 "Use another --data directory, or remove this one if its data is not needed"
             )
-        return not meta_properties(layout)  # a start that died while formatting
+        return not meta_properties(layout)  # missing after a start that died while formatting
     if meta_properties(layout) or (layout.data / "meta.properties").exists():
         raise DataNotOurs(
             f"{layout.data} holds the data of a Kafka broker that was not started by this program. "
@@ -45,18 +46,18 @@ def needs_format(layout: Layout) -> bool:
 
 
 def meta_properties(layout: Layout) -> bool:
-    """Whether Kafka's own mark of a formatted directory is there."""
+    """Return True if the directory has ``meta.properties``, with which Kafka marks a formatted directory."""
     return (layout.logs / "meta.properties").exists()
 
 
 def read_cluster_id(layout: Layout) -> str:
-    """The cluster id a formatted directory was given."""
+    """Return the cluster id of a formatted directory."""
     lines = (layout.logs / "meta.properties").read_text(encoding="utf-8").splitlines()
     return next(line.partition("=")[2] for line in lines if line.startswith("cluster.id=")).strip()
 
 
 def read_marker(layout: Layout) -> str:
-    """The Kafka version that formatted the directory, "an unknown version" when the marker is unreadable."""
+    """Return the version of Kafka that formatted the directory, or "an unknown version" if the marker is unreadable."""
     try:
         return str(json.loads(layout.marker.read_text(encoding="utf-8"))["kafka"])
     except (ValueError, KeyError, TypeError, OSError):
@@ -64,15 +65,15 @@ def read_marker(layout: Layout) -> str:
 
 
 def write_marker(layout: Layout) -> None:
-    """Mark the directory as ours. Written before formatting, so that a died format can be repeated."""
+    """Mark the directory as ours. Callers do this before formatting, so that an interrupted formatting can be repeated."""
     layout.marker.write_text(json.dumps({"kafka": KAFKA_VERSION}) + "\n", encoding="utf-8")
 
 
 def check_room(directory: Path) -> None:
-    """Raises DiskFull when the disk of an existing directory has too little room to begin with."""
+    """Raise DiskFull if the disk of an existing directory has too little free space for a start."""
     free = shutil.disk_usage(directory).free
     if free < LEAST_FREE:
         raise DiskFull(
-            f"Only {free / 1e6:.0f} MB are free for {directory}; a broker needs {LEAST_FREE / 1e6:.0f} MB to begin with. "
+            f"Only {free / 1e6:.0f} MB are free for {directory}; a broker needs {LEAST_FREE / 1e6:.0f} MB to start. "
             "Free some space, or choose a --data directory on another disk"
         )

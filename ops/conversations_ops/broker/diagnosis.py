@@ -1,4 +1,4 @@
-"""The cause of a failed start, read from the server's log."""
+"""Finds the cause of a failed start in the server's log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TAIL_BYTES = 64 * 1024
 
 
 def tail(log: Path, since: int = 0) -> list[str]:
-    """Last lines of a log, at most 64 KiB, none of them from before byte ``since``."""
+    """Return the last lines of a log: at most 64 KiB, and nothing from before byte ``since``."""
     with log.open("rb") as file:
         end = file.seek(0, 2)
         file.seek(max(since, end - TAIL_BYTES))
@@ -26,7 +26,7 @@ def tail(log: Path, since: int = 0) -> list[str]:
 
 
 def diagnose(log: Path, since: int, what: str) -> BrokerError:
-    """The error for a start that failed: a known cause with its fix, else ``what`` with the last lines of the log."""
+    """Return the error for a failed start: a known cause with its fix, or else ``what`` with the last lines of the log."""
     lines = tail(log, since)
     text = "\n".join(lines)
     if "Address already in use" in text:
@@ -45,4 +45,4 @@ def diagnose(log: Path, since: int, what: str) -> BrokerError:
     last = "\n".join(f"  {line}" for line in lines[-TAIL_LINES:]) or "  (nothing)"
     misread = "MetadataLoader" in text and "CorruptRecordException" in text
     kind = MetadataMisread if misread else StartFailed
-    return kind(f"{what}. Its last words:\n{last}", log_path=log)
+    return kind(f"{what}. The last lines of its log:\n{last}", log_path=log)

@@ -1,20 +1,21 @@
-"""What can go wrong with the embedded broker; every message names the fix.
+"""Errors of the embedded broker. Every message says how to fix the cause.
 
 BrokerError
  ├─ JavaMissing       no Java at all
  ├─ JavaTooOld        Java found, but older than Kafka needs
  ├─ ExtraMissing      the packages that fetch jars are not installed
  ├─ DownloadFailed    the jars could not be fetched
- ├─ JarCorrupted      a jar is not the one our lock names, also after a second download
+ ├─ JarCorrupted      a jar differs from the lock file, even after a second download
  ├─ PortTaken         something else listens on the wanted port
  ├─ DiskFull          no room for the jars or the data
  ├─ DataNotOurs       the data directory belongs to something else, or to another Kafka version
  ├─ DataInUse         another broker works on the data directory
- ├─ StartFailed       Kafka ended or kept silent; its last log lines are in the message
- ├─ MetadataMisread   Kafka misread its own metadata while starting, and can when started again
+ ├─ StartFailed       Kafka ended or did not answer while starting; the message has the last lines of its log
+ ├─ MetadataMisread   Kafka misread its own metadata while starting; the next start reads it
  ├─ EndedByItself     Kafka ended while it should have served
  ├─ NameTaken         a broker of this name is running
- └─ NotRunning        no broker of this name is running
+ ├─ NotRunning        no broker of this name is running
+ └─ NotTheBroker      the process in the record of a broker is another program
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pathlib import Path
 class BrokerError(Exception):
     """The embedded broker cannot carry out a request.
 
-    ``message`` says what and how to mend it; ``log_path`` is the broker's log when it got as far as having one.
+    ``message`` says what failed and how to fix it. ``log_path`` is the broker's log; None if there is no log yet.
     """
 
     def __init__(self, message: str, *, log_path: Path | None = None) -> None:
@@ -43,7 +44,7 @@ class JavaTooOld(BrokerError):
 
 
 class ExtraMissing(BrokerError):
-    """The packages that fetch jars are not installed: they are an extra, as no service needs them."""
+    """The packages that fetch jars are not installed. They are an extra, because no service needs them."""
 
     def __init__(self) -> None:
         super().__init__("Kafka's jars cannot be fetched: run pip install 'kafka-dialogs[broker]'")
@@ -54,7 +55,7 @@ class DownloadFailed(BrokerError):
 
 
 class JarCorrupted(BrokerError):
-    """A downloaded jar is not the one our lock names."""
+    """A downloaded jar differs from the one in the lock file."""
 
 
 class PortTaken(BrokerError):
@@ -78,7 +79,7 @@ class StartFailed(BrokerError):
 
 
 class MetadataMisread(BrokerError):
-    """Kafka took a record of its metadata for corrupt while it started; the next start reads it."""
+    """Kafka, while starting, judged a good record of its metadata to be corrupt. The next start reads the record."""
 
 
 class NameTaken(BrokerError):
@@ -94,9 +95,9 @@ class NotRunning(BrokerError):
 
 
 class NotTheBroker(BrokerError):
-    """A record names a process that is no broker of this program."""
+    """The process that a broker's record names is another program, not a broker that this program started."""
 
 
 def by_name(kind: str) -> type[BrokerError]:
-    """The error class of that name, BrokerError for an unknown one; to pass errors between processes."""
+    """Return the error class with this name, or BrokerError for an unknown name. This passes errors between processes."""
     return next((each for each in BrokerError.__subclasses__() if each.__name__ == kind), BrokerError)

@@ -1,4 +1,4 @@
-"""Jars, the broker's and others': fetched once by coordinate, verified against our own lock at every start."""
+"""Fetches jars by coordinate, once, and verifies them against a lock file at every start: the broker's jars and other sets."""
 
 from __future__ import annotations
 
@@ -41,47 +41,47 @@ class Jar:
 
 
 def parse_lock(text: str) -> tuple[Jar, ...]:
-    """The jars of a lock: one ``coordinate sha256 size`` per line; ``#`` starts a comment."""
+    """Return the jars of a lock: each line is ``coordinate sha256 size``; ``#`` starts a comment."""
     rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
     return tuple(Jar(coordinate, sha256, int(size)) for coordinate, sha256, size in rows)
 
 
 def broker_jars() -> tuple[Jar, ...]:
-    """The jars of the embedded broker, from the lock shipped with this package."""
+    """Return the jars of the embedded broker, from the lock file in this package."""
     package = importlib.resources.files(__package__ or "conversations_ops.broker")
     return parse_lock((package / LOCK_NAME).read_text(encoding="utf-8"))
 
 
 def ensure_jars(jars: tuple[Jar, ...] | None = None, directory: Path | None = None, what: str = "Kafka") -> list[Path]:
-    """Paths of verified jars. Missing and damaged ones are fetched; without any the network is not used.
+    """Return the paths of verified jars. Fetch missing and damaged jars first; if all are intact, do not use the network.
 
-    By default the broker's jars, in ``jars/`` of the cache directory; ``what`` they are is told while they are fetched.
-    One process fetches at a time. Raises DownloadFailed, JarCorrupted, DiskFull.
+    The defaults are the broker's jars and the directory ``jars/`` of the cache. ``what`` names the jars in the progress display and
+    in errors. One process fetches at a time. Raises DownloadFailed, JarCorrupted, DiskFull.
     """
     jars = broker_jars() if jars is None else jars
     directory = cache_directory() / "jars" if directory is None else directory
     directory.mkdir(parents=True, exist_ok=True)
     if any(not is_intact(jar, directory) for jar in jars):
-        with fetch_lock(directory):  # somebody else may have fetched meanwhile: look again
+        with fetch_lock(directory):  # another process may have fetched them meanwhile: check again
             fetch([jar for jar in jars if not is_intact(jar, directory)], directory, what)
     return [directory / jar.file_name for jar in jars]
 
 
 def is_intact(jar: Jar, directory: Path) -> bool:
-    """Whether the jar is there with the bytes the lock names."""
+    """Return True if the directory has the jar with the size and the sha256 of the lock."""
     path = directory / jar.file_name
     return path.is_file() and path.stat().st_size == jar.size and digest(path) == jar.sha256
 
 
 def digest(path: Path) -> str:
-    """sha256 of a file, in hex."""
+    """Return the sha256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager
 def fetch_lock(directory: Path) -> Iterator[None]:
-    """Keep other processes from fetching into the directory; waits for them without limit."""
+    """Keep other processes from fetching into the directory while the block runs. Wait, without limit, for one that fetches now."""
     with (directory / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -89,7 +89,7 @@ def fetch_lock(directory: Path) -> Iterator[None]:
 
 def fetch(jars: list[Jar], directory: Path, what: str = "Kafka") -> None:
     """Fetch jars in parallel. The caller holds the fetch lock."""
-    for leftover in directory.glob(".fetch-*"):  # of a process that died while fetching
+    for leftover in directory.glob(".fetch-*"):  # left by a process that died while fetching
         shutil.rmtree(leftover, ignore_errors=True)
     if not jars:
         return
@@ -112,14 +112,14 @@ def fetch(jars: list[Jar], directory: Path, what: str = "Kafka") -> None:
 
 
 def fetch_one(jar: Jar, directory: Path, bar: Progress) -> None:
-    """Bring one jar in place: from the user's Maven repository if it has the right bytes, else by download.
+    """Put one jar into the directory: copy it from the user's Maven repository if its bytes are right there, else download it.
 
     A download with wrong bytes is thrown away and repeated once. Raises DownloadFailed, JarCorrupted, OSError.
     """
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
         local = maven.local_copy(jar.coordinate)
         if local and local.stat().st_size == jar.size:
-            # The copy is verified, not its source, which may change in between.
+            # Verify the copy, not its source: the source may change before it is copied.
             copy = Path(shutil.copyfile(local, Path(scratch) / jar.file_name))
             if digest(copy) == jar.sha256:
                 bar.advance(jar.size)
@@ -140,7 +140,7 @@ def fetch_one(jar: Jar, directory: Path, bar: Progress) -> None:
 
 
 def download(jar: Jar, scratch: Path, bar: Progress) -> Path:
-    """One download, tried again with growing waits while the network fails. Raises DownloadFailed, OSError."""
+    """Download one jar. While the network fails, try again with growing waits. Raises DownloadFailed, OSError."""
     attempts = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(maven.NetworkError),
         stop=tenacity.stop_after_attempt(NETWORK_ATTEMPTS),
@@ -155,8 +155,8 @@ def download(jar: Jar, scratch: Path, bar: Progress) -> Path:
         return attempts(attempt)
     except maven.NetworkError as error:
         raise DownloadFailed(
-            f"Cannot download {jar.coordinate} ({error}). The first start needs the network, to Maven Central; later ones "
-            "need none. Behind a proxy set HTTPS_PROXY; or let Maven with its own mirrors fetch the artifacts of "
-            f"{LOCK_NAME} into ~/.m2 (mvn dependency:get -Dartifact={jar.coordinate}); or copy the jars directory of "
-            "another machine's cache"
+            f"Cannot download {jar.coordinate} ({error}). The first start needs the network, to reach Maven Central; later "
+            "starts do not. Behind a proxy, set HTTPS_PROXY. Or let Maven fetch the artifacts of "
+            f"{LOCK_NAME} into ~/.m2 from its own mirrors (mvn dependency:get -Dartifact={jar.coordinate}). Or copy the "
+            "directory jars from the cache of another machine"
         ) from error

@@ -1,4 +1,4 @@
-"""Find a Java runtime that can run Kafka."""
+"""Finds a Java runtime that can run Kafka."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VERSION_TIMEOUT = 30.0
 
 @dataclass(frozen=True)
 class Java:
-    """One Java launcher: its path, the major version it reports, and what led to it."""
+    """One Java launcher: its path, the major version that it reports, and where it was found."""
 
     path: Path
     major: int
@@ -32,7 +32,7 @@ class Java:
 
 
 def candidates(environment: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """Launchers worth asking, best first: JAVA_HOME, PATH, the ``embedded-java`` extra."""
+    """Yield the Java launchers to try, best first: from JAVA_HOME, PATH and the ``embedded-java`` extra."""
     if home := environment.get("JAVA_HOME"):
         yield Path(home) / "bin" / "java", "JAVA_HOME"
     if on_path := shutil.which("java", path=environment.get("PATH", "")):
@@ -45,7 +45,7 @@ def candidates(environment: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
 
 
 def major_version(launcher: Path) -> int | None:
-    """Major version a launcher reports (8 for "1.8.0"), None when it is not a working Java."""
+    """Return the major version that a launcher reports (8 for "1.8.0"); None if it is not a working Java."""
     try:
         done = subprocess.run(
             [str(launcher), "-version"], capture_output=True, text=True, timeout=VERSION_TIMEOUT, check=False
@@ -57,9 +57,10 @@ def major_version(launcher: Path) -> int | None:
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The first Java that is new enough.
+    """Return the first Java that is new enough.
 
-    Raises JavaTooOld when only older ones were found, JavaMissing when none was; both say what was looked at.
+    Raises JavaTooOld if all working Javas are too old; its message lists them. Raises JavaMissing if no Java works; its message lists
+    the launchers that do not run.
     """
     environment = os.environ if environment is None else environment
     looked_at: list[str] = []

@@ -1,7 +1,7 @@
 """Make ``jars.lock``: ``python -m conversations_ops.broker.make_lock``, after changing ROOTS.
 
-Resolves ROOTS with everything they need at run time and writes coordinate, sha256 and size of each jar. Review the
-difference before committing it: these are the programs every user's machine will run.
+It resolves ROOTS and their runtime dependencies, and writes the coordinate, sha256 and size of each jar. Review the difference before
+you commit it: the machines of all users will run these programs.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from conversations_ops.broker.maven import resolve
 
 ROOTS = [
     "org.apache.kafka:kafka_2.13:4.3.1",
-    "org.slf4j:slf4j-simple:1.7.36",  # Kafka brings no logger; this one writes to stderr, which is our log file
+    "org.slf4j:slf4j-simple:1.7.36",  # Kafka's jars bind no logger to slf4j; this one writes to stderr, which goes to our log file
 ]
 HEADER = "# Jars of the embedded broker, made by make_lock.py: coordinate, sha256, size in bytes.\n"
 
 
 def main() -> int:
-    """Write the lock next to this module and say how big the set is."""
+    """Write the lock next to this module, and print the number and the size of the jars."""
     with tempfile.TemporaryDirectory() as scratch:
         resolved = resolve(ROOTS, Path(scratch))
         rows = [(coordinate, digest(path), path.stat().st_size) for coordinate, path in resolved]

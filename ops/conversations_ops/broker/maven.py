@@ -1,4 +1,4 @@
-"""Fetch single artifacts by Maven coordinate; the only module that touches jgo (docs/decisions/0002)."""
+"""Fetches artifacts by Maven coordinate. No other module uses jgo (docs/decisions/0002)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NetworkError(Exception):
 
 
 def local_copy(coordinate: str) -> Path | None:
-    """The artifact in the user's own Maven repository, unverified, or None. Never written to."""
+    """Return the artifact's file in the user's own Maven repository; None if it is not there. The file is not verified."""
     group, artifact, version = coordinate.split(":")
     repository = Path(os.environ.get("M2_REPO") or Path.home() / ".m2" / "repository")
     path = repository.joinpath(*group.split("."), artifact, version, f"{artifact}-{version}.jar")
@@ -30,7 +30,7 @@ def local_copy(coordinate: str) -> Path | None:
 
 
 def _jgo() -> Any:
-    """Import the resolver, which is an extra."""
+    """Import jgo, which is installed with an extra only."""
     try:
         from jgo import maven
     except ModuleNotFoundError as error:
@@ -39,10 +39,10 @@ def _jgo() -> Any:
 
 
 def download(coordinate: str, directory: Path, advance: Advance) -> Path:
-    """Download one jar, without its dependencies, to somewhere below ``directory``, which must be empty.
+    """Download one jar, without its dependencies, into the empty ``directory`` or below it, and return its path.
 
-    The bytes are unverified: jgo only warns about checksums. ``advance`` hears of bytes as they arrive. Raises
-    NetworkError, OSError when the disk does not take the file, and ExtraMissing when jgo is not installed.
+    The bytes are not verified, because jgo only warns about wrong checksums. ``advance`` is called with the number of bytes that
+    arrived. Raises NetworkError, OSError if the file cannot be written, and ExtraMissing if jgo is not installed.
     """
     jgo = _jgo()
 
@@ -50,30 +50,30 @@ def download(coordinate: str, directory: Path, advance: Advance) -> Path:
     def progress(_name: str, _size: int) -> Iterator[Advance]:
         yield advance
 
-    logging.getLogger("jgo").setLevel(logging.ERROR)  # its checksum warnings: we verify with sha256 anyway
+    logging.getLogger("jgo").setLevel(logging.ERROR)  # no checksum warnings: our callers verify the sha256
     context = jgo.MavenContext(
         resolver=jgo.PythonResolver(progress_callback=progress), repo_cache=directory, timeout=REQUEST_TIMEOUT
     )
     group, artifact, version = coordinate.split(":")
     try:
         return Path(context.project(group, artifact).at_version(version).artifact().resolve())
-    except OSError as error:  # requests' errors are OSErrors without a number
+    except OSError as error:  # errors of the library requests are OSErrors without errno
         if error.errno is not None:
             raise
         raise NetworkError(f"{type(error).__name__}: {root_cause(error)}") from error
-    except RuntimeError as error:  # jgo's word for any answer but 200
+    except RuntimeError as error:  # jgo raises it for every HTTP status except 200
         raise NetworkError(str(error)) from error
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """The first of a chain of errors: HTTP libraries wrap "connection refused" three times."""
+    """Return the first error of a chain: HTTP libraries wrap "connection refused" three times."""
     while error.__context__ is not None:
         error = error.__context__
     return error
 
 
 def resolve(coordinates: list[str], directory: Path) -> list[tuple[str, Path]]:
-    """Coordinates and jars of the given artifacts and everything they need at run time, sorted by coordinate."""
+    """Return coordinate and jar of each given artifact and of all their runtime dependencies, sorted by coordinate."""
     jgo = _jgo()
     context = jgo.MavenContext(resolver=jgo.PythonResolver(), repo_cache=directory, timeout=REQUEST_TIMEOUT)
     dependencies = [context.create_dependency(coordinate) for coordinate in coordinates]

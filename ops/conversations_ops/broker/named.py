@@ -1,4 +1,4 @@
-"""Brokers with a name, that live on after the command that started them: start, find, stop."""
+"""Starts, finds and stops brokers with a name. Such a broker lives on after the command that started it."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ DAEMON = "conversations_ops.broker.daemon"
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """A started broker: who holds it (process id), where it listens, where its files are."""
+    """A started broker: the id of the process that holds it, its address and its files."""
 
     name: str
     pid: int
     bootstrap: str
     data: str
     log: str
-    kept: bool  # whether the data outlives the broker
+    kept: bool  # True if the data outlives the broker
     started_at: float  # seconds since 1970
 
 
 def serve(name: str, data: Path | None, port: int | None, ready: Callable[[Record], None]) -> None:
-    """Run a broker under a name until SIGINT or SIGTERM; ``ready`` hears of it when clients are served.
+    """Run a broker under a name until SIGINT or SIGTERM. Call ``ready`` with its record once it serves clients.
 
-    Raises NameTaken, EndedByItself, and whatever starting a broker raises.
+    Raises NameTaken, EndedByItself, and the errors of ``EmbeddedBroker.start``.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that `stop` and Ctrl-C end in the same way
     with contextlib.suppress(KeyboardInterrupt), held(name), EmbeddedBroker(data, port) as broker:
@@ -70,14 +70,14 @@ def serve(name: str, data: Path | None, port: int | None, ready: Callable[[Recor
 
 
 def start_detached(name: str, data: Path | None, port: int | None) -> Record:
-    """Start a broker that outlives this process. Fetches the jars first, in sight of the user.
+    """Start a broker that outlives this process. Fetch the jars here first, so that the user sees the progress.
 
-    Raises NameTaken, and whatever starting a broker raises.
+    Raises NameTaken, and the errors of ``EmbeddedBroker.start``.
     """
     check_name(name)
     find_java()
     ensure_jars()
-    # -P: no module of the current directory may take the place of one of Python's.
+    # -P: modules of the current directory must not shadow modules of Python.
     command = [sys.executable, "-P", "-m", DAEMON, name, str(data or ""), str(port or "")]
     with daemon_log(name).open("wb") as errors:
         daemon = subprocess.Popen(
@@ -96,24 +96,24 @@ def start_detached(name: str, data: Path | None, port: int | None) -> Record:
 
 
 def understand(answer: str, log: Path, daemon: subprocess.Popen[str]) -> Record:
-    """The record in a daemon's one-line answer; the daemon's error is raised here."""
+    """Return the record in a daemon's one-line answer, or raise the error in it."""
     try:
         told = json.loads(answer)
     except ValueError:
         daemon.wait()
-        raise StartFailed("The broker's process ended without a word", log_path=log) from None
+        raise StartFailed("The broker's process ended without an answer", log_path=log) from None
     if "error" in told:
         daemon.wait()
         raise by_name(told["kind"])(told["error"], log_path=Path(told["log"]) if told["log"] else None)
-    daemon.returncode = 0  # it lives on, by intent: no ResourceWarning about it
+    daemon.returncode = 0  # the daemon lives on as intended; this avoids a ResourceWarning
     return Record(**told)
 
 
 def stop(name: str) -> Record:
-    """Stop a named broker and wait for it; by force after 30 s. Raises NotRunning, NotTheBroker."""
+    """Stop a named broker and wait for its end. Kill it after 30 s. Raises NotRunning, NotTheBroker."""
     record = find(name)
     if record is None or not is_held(name):
-        forget(name)  # of one that crashed
+        forget(name)  # the broker may have crashed and left its record
         raise NotRunning(f"No broker named {name!r} is running. `conversations broker status` lists the running ones")
     tell(record, signal.SIGTERM)
     deadline = time.monotonic() + STOP_TIMEOUT
@@ -126,19 +126,19 @@ def stop(name: str) -> Record:
 
 
 def tell(record: Record, number: signal.Signals) -> None:
-    """Send a signal to the process that holds a broker, and to no other. Raises NotTheBroker."""
+    """Send a signal to the process that holds a broker. Raises NotTheBroker if the recorded process is another program."""
     words = set(command_of(record.pid))
     if not {DAEMON, record.name} <= words and not {"broker", "start", "--foreground"} <= words:
         raise NotTheBroker(
-            f"Process {record.pid}, which the record of broker {record.name!r} names, is no broker of this program: it is left "
-            f"alone. End the broker by hand, and delete {record_path(record.name)}"
+            f"The record of broker {record.name!r} names process {record.pid}, which is not a broker of this program and was not "
+            f"stopped. End the broker by hand, and delete {record_path(record.name)}"
         )
-    with contextlib.suppress(ProcessLookupError):  # it has just ended
+    with contextlib.suppress(ProcessLookupError):  # the process has just ended
         os.kill(record.pid, number)
 
 
 def command_of(pid: int) -> list[str]:
-    """The words of a process's command line; none for one that is gone, or somebody else's."""
+    """Return the words of a process's command line; an empty list if the process is gone or cannot be read."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")[:-1]
     except OSError:
@@ -149,14 +149,14 @@ def command_of(pid: int) -> list[str]:
 
 
 def find_all() -> list[tuple[Record, bool]]:
-    """Every recorded broker, and whether its process lives; one that does not has crashed."""
+    """Return every recorded broker, with True if its process lives. A recorded broker whose process is gone has crashed."""
     names = sorted(path.stem for path in directory().glob("*.json"))
     records = ((name, find(name)) for name in names)
     return [(record, is_held(name)) for name, record in records if record is not None]
 
 
 def find(name: str) -> Record | None:
-    """The record of a named broker, alive or not; of what somebody else wrote there is none."""
+    """Return the record of a named broker, alive or crashed. Return None for a missing or damaged file, and for another user's file."""
     path = record_path(name)
     try:
         if path.stat().st_uid != os.geteuid():
@@ -168,12 +168,12 @@ def find(name: str) -> Record | None:
 
 
 def forget(name: str) -> None:
-    """Remove the record of a broker that is gone."""
+    """Remove the record of a broker that has ended."""
     record_path(name).unlink(missing_ok=True)
 
 
 def write(record: Record) -> None:
-    """Write a record in one step."""
+    """Write a record atomically."""
     path = record_path(record.name)
     draft = path.with_suffix(".draft")
     draft.write_text(json.dumps(dataclasses.asdict(record)), encoding="utf-8")
@@ -182,9 +182,9 @@ def write(record: Record) -> None:
 
 @contextlib.contextmanager
 def held(name: str) -> Iterator[None]:
-    """Own the name while the block runs, recorded or not. Raises NameTaken.
+    """Hold the name while the block runs, and remove the record at its end. Raises NameTaken.
 
-    The lock, not the process id, says that a broker lives: process ids are used again.
+    A lock on a file shows that a broker lives. A process id would not, because the system reuses process ids.
     """
     check_name(name)
     with private_file(lock_path(name)) as file:
@@ -200,7 +200,7 @@ def held(name: str) -> Iterator[None]:
 
 
 def acquire(file: IO[bytes]) -> bool:
-    """Lock a file, allowing for somebody who only looks at the lock just now."""
+    """Lock a file and return True. Try five times, because ``is_held`` in another process takes the lock for a moment."""
     for _ in range(5):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -212,7 +212,7 @@ def acquire(file: IO[bytes]) -> bool:
 
 
 def is_held(name: str) -> bool:
-    """Whether some process owns the name."""
+    """Return True if a process holds the name."""
     try:
         with lock_path(name).open("r") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -224,26 +224,26 @@ def is_held(name: str) -> bool:
 
 
 def check_name(name: str) -> None:
-    """Raises BrokerError for a name that cannot be a file name everywhere."""
+    """Raise BrokerError for a name that is not a valid file name on every system."""
     if not NAME.fullmatch(name):
         raise BrokerError(f"{name!r} cannot name a broker: use letters, digits, '.', '_' and '-', at most 64")
 
 
 def directory() -> Path:
-    """Where records of named brokers are."""
+    """Return the directory with the records of named brokers."""
     return private_directory(cache_directory() / "brokers")
 
 
 def record_path(name: str) -> Path:
-    """File with a broker's record."""
+    """Return the path of a broker's record."""
     return directory() / f"{name}.json"
 
 
 def lock_path(name: str) -> Path:
-    """File whose lock a living broker holds."""
+    """Return the path of the file that a living broker holds locked."""
     return directory() / f"{name}.lock"
 
 
 def daemon_log(name: str) -> Path:
-    """The last words of a failed process that holds a broker."""
+    """Return the path of the log of the process that holds a broker. It tells why that process failed."""
     return directory() / f"{name}.daemon.log"

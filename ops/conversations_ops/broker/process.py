@@ -1,4 +1,4 @@
-"""A server process under a supervisor that ends it when this process is gone, however it went."""
+"""A server process under a supervisor. The supervisor ends the server when this process ends, for whatever reason."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ STOP_TIMEOUT = supervisor.GRACE + 5.0
 
 
 class ServerProcess:
-    """One run of a command, its output appended to a log; alive until stopped, killed, or this process ends."""
+    """One run of a command; its output is appended to a log. It ends by itself, by ``stop``, by ``kill``, or when this process ends."""
 
     def __init__(self, command: list[str], log: Path, scratch: Path | None) -> None:
-        """Start the command. ``scratch`` is removed if this process goes without a word."""
+        """Start the command. If this process dies without stopping it, the supervisor removes the directory ``scratch``."""
         wrapped = [sys.executable, "-I", "-S", supervisor.__file__, str(scratch or ""), "--", *command]
         with log.open("ab") as output:
-            # Its own session: Ctrl-C at the terminal is for us to handle, and one signal reaches all of it.
+            # A session of its own: Ctrl-C at the terminal reaches only this process, and one signal reaches the whole group.
             self._process = subprocess.Popen(
                 wrapped, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
             )
 
     @property
     def pid(self) -> int:
-        """Process id of the supervisor, which leads the group the server is in."""
+        """Process id of the supervisor. It leads the process group of the server."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """Exit code of the server; None while the server runs."""
         return self._process.poll()
 
     def stop(self) -> None:
-        """End it in order; by force when that takes longer than 15 s. Harmless when it has ended."""
+        """Stop the server in order, and kill it if that takes too long (10 to 15 s). Do nothing if the server has ended."""
         self._say(b"stop\n")
         try:
             self._process.wait(STOP_TIMEOUT)
@@ -45,14 +45,14 @@ class ServerProcess:
             self.kill()
 
     def kill(self) -> None:
-        """SIGKILL the server and its supervisor, as a crash would. Harmless when they have ended."""
+        """Kill the server and its supervisor with SIGKILL, as in a crash. Do nothing if they have ended."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._say(b"")
 
     def _say(self, word: bytes) -> None:
-        """A last word to the supervisor, which may be gone already."""
+        """Write ``word`` to the supervisor's standard input and close it. The supervisor may be gone already."""
         pipe = self._process.stdin
         if pipe is None or pipe.closed:
             return

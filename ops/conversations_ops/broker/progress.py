@@ -1,4 +1,4 @@
-"""Tell a person that something takes a while: a bar on a terminal, plain lines elsewhere, always on stderr."""
+"""Shows the progress of slow work on stderr: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rich.console import Console
 
 
 class Progress(Protocol):
-    """Hears of work done; called from several threads."""
+    """Receives the progress of work. Several threads may call it."""
 
     def advance(self, amount: int) -> None:
-        """``amount`` more units are done."""
+        """Report that ``amount`` more units are done."""
 
 
 class Bar:
@@ -31,7 +31,7 @@ class Bar:
 
 
 class Lines:
-    """A line for each quarter of the way."""
+    """Prints a line after each quarter of the work."""
 
     def __init__(self, title: str, total: int) -> None:
         self._title = title

@@ -11,11 +11,11 @@ from conversations_ops.broker.java import Java
 
 KAFKA_VERSION = "4.3.1"  # of the jars in jars.lock
 HOST = "127.0.0.1"
-HEAP = "-Xmx512m"  # the most a laptop should give to a broker nobody else uses
+HEAP = "-Xmx512m"  # enough for the broker of one developer on a laptop
 JVM_OPTIONS = [
     HEAP,
     "-Xms128m",
-    "-XX:+UseSerialGC",  # small heap, few cores: starts faster, uses less
+    "-XX:+UseSerialGC",  # with a small heap and few cores it starts faster and uses less memory
     "-XX:+ExitOnOutOfMemoryError",
     "-Djava.awt.headless=true",
     "-Dlog4j2.StatusLogger.level=OFF",  # log4j-core is on the class path, but slf4j-simple does the logging
@@ -42,16 +42,16 @@ SETTINGS = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "1",
-    # A killed member is missed after 3 s, so failover can be watched and tested (milliseconds everywhere).
+    # The group notices a killed member after 3 s, so failover can be watched and tested. All times are milliseconds.
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.session.timeout.ms": "3000",
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "500",
-    # A killed producer's transaction is aborted soon after its own timeout.
+    # The transaction of a killed producer is aborted soon after its transaction timeout.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    # After SIGKILL the controller refuses the broker's return until the old session has run out.
+    # After a SIGKILL the controller does not accept the restarted broker until its old session has expired.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
     "log.retention.check.interval.ms": "60000",
@@ -66,7 +66,7 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a broker's files are below its data directory."""
+    """Paths of a broker's files below its data directory."""
 
     data: Path
 
@@ -77,24 +77,24 @@ class Layout:
 
     @property
     def properties(self) -> Path:
-        """The settings the server was last started with."""
+        """The settings of the server's last start."""
         return self.data / "server.properties"
 
     @property
     def log(self) -> Path:
-        """The server's log, when its data is kept."""
+        """The server's log, if the data directory is kept."""
         return self.data / "broker.log"
 
     @property
     def marker(self) -> Path:
-        """Says that the directory is ours and which Kafka formatted it."""
+        """File that marks the directory as ours and names the version of Kafka that formatted it."""
         return self.data / "kafka-dialogs.json"
 
 
 def render(layout: Layout, port: int, controller_port: int, further: Mapping[str, str] | None = None) -> str:
-    """Text of server.properties; ``further`` settings win over those for a laptop.
+    """Return the text of server.properties. ``further`` settings override all others.
 
-    A voter is named by address here, not in the data, so ports may change later.
+    The address of the quorum voter is in this file only, not in the data. So a later start may use other ports.
     """
     own = {
         "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
@@ -106,16 +106,16 @@ def render(layout: Layout, port: int, controller_port: int, further: Mapping[str
 
 
 def format_command(java: Java, jars: Sequence[Path], layout: Layout, cluster_id: str) -> list[str]:
-    """Command that prepares an empty data directory."""
+    """Return the command that formats an empty data directory."""
     settings = str(layout.properties)
     return [*jvm(java, jars), "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", settings]
 
 
 def run_command(java: Java, jars: Sequence[Path], layout: Layout) -> list[str]:
-    """Command that runs the server in the foreground."""
+    """Return the command that runs the server in the foreground."""
     return [*jvm(java, jars), "kafka.Kafka", str(layout.properties)]
 
 
 def jvm(java: Java, jars: Sequence[Path]) -> list[str]:
-    """Start of every command line: Java, its options, the class path."""
+    """Return the beginning of every command line: Java, its options and the class path."""
     return [str(java.path), *JVM_OPTIONS, "-cp", os.pathsep.join(map(str, jars))]

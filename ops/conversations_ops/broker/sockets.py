@@ -1,4 +1,4 @@
-"""Free ports on the loopback interface."""
+"""Finds free ports on the loopback interface."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ BELOW_EPHEMERAL = range(20_000, 32_000)  # Linux begins at 32768, others at 4915
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on just now. Another program may still take one first: be ready to try again.
+    """Return ports on which no program listens now. Another program may take one of them first, so the caller may have to try again.
 
-    They lie below the range systems give to outgoing connections: a client that keeps trying to reach a stopped broker
-    on a port of that range sooner or later connects to itself, and the broker cannot come back.
+    The ports lie below the range that systems use for outgoing connections. On a port of that range, a client that keeps trying to
+    reach a stopped broker sooner or later connects to itself. Then the broker cannot have its port back.
     """
     found: list[int] = []
     while len(found) < count:
@@ -26,7 +26,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_free(port: int) -> bool:
-    """Whether the port can be listened on."""
+    """Return True if a server can listen on the port."""
     try:
         check_free(port)
     except PortTaken:
@@ -35,9 +35,9 @@ def is_free(port: int) -> bool:
 
 
 def check_free(port: int) -> None:
-    """Raises PortTaken when the port cannot be listened on, mostly because something else does."""
+    """Raise PortTaken if no server can listen on the port, mostly because another program uses it."""
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does: ignore closed connections
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ignore closed connections, as the server does
         try:
             probe.bind((HOST, port))
         except OSError as error:
@@ -48,7 +48,7 @@ def check_free(port: int) -> None:
 
 
 def accepts(port: int) -> bool:
-    """Whether a connection to the port succeeds."""
+    """Return True if a connection to the port succeeds."""
     with socket.socket() as probe:
         probe.settimeout(1.0)
         return probe.connect_ex((HOST, port)) == 0

@@ -1,9 +1,12 @@
-"""Keeps one child process alive exactly as long as somebody holds the other end of this process's standard input.
+"""Runs one child process, and ends it when the parent of this process ends. The parent holds the other end of standard input.
 
-Started by its path with ``python -I -S supervisor.py SCRATCH -- COMMAND...``, so it imports nothing but the standard
-library. ``stop`` on standard input, or its end (the parent is gone, however it died), ends the child: SIGTERM, then
-SIGKILL after GRACE seconds. At the end of input the SCRATCH directory ("" for none) goes too, since nobody is left to
-remove it. A pipe works on every system; PR_SET_PDEATHSIG is Linux only and fires when the parent *thread* ends.
+The parent starts it by its path, ``python -I -S supervisor.py SCRATCH -- COMMAND...``. So this module imports only the standard library.
+
+Two things end the child: the line ``stop`` on standard input, and the end of standard input, which means that the parent has died. The
+child gets SIGTERM, and SIGKILL after GRACE seconds. At the end of input the supervisor also removes the directory SCRATCH ("" for none),
+because the parent cannot remove it any more.
+
+A pipe works on every system. PR_SET_PDEATHSIG exists only on Linux, and fires when the parent *thread* ends.
 """
 
 from __future__ import annotations
@@ -20,12 +23,12 @@ STANDARD_INPUT = 0
 
 
 def main(scratch: str, command: list[str]) -> int:
-    """Run the command until it ends by itself or standard input says so; the child's exit code."""
+    """Run the command until it ends by itself or standard input ends it. Return the exit code, as a shell would report it."""
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     orphaned = threading.Event()
 
     def watch() -> None:
-        # Not sys.stdin: its lock, held by this thread while it reads, would make the interpreter abort at its end.
+        # Not sys.stdin: this thread would hold its lock while it reads, and the interpreter would abort when it exits.
         if not os.read(STANDARD_INPUT, 64):
             orphaned.set()
         child.terminate()

@@ -1,1 +1,1 @@
-"""`conversations demo`: a month of real flights through two services, checked against plain code over the same CSV."""
+"""`conversations demo`: two services process a month of real flights. Plain code over the same CSV checks the results."""

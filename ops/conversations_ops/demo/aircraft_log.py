@@ -1,6 +1,6 @@
 """Service ``aircraft-log``: keeps the log of each aircraft in the state of its conversation group.
 
-The handlers are everything the service consists of: no deduplication, no locks, no retry loops, no offsets.
+The service consists only of its handlers. It needs no deduplication, locks, retry loops or offsets.
 """
 
 from __future__ import annotations
@@ -23,48 +23,48 @@ class Log(BaseModel):
     without_air_time: int = 0
     airports: list[str] = []
     departed: datetime | None = None
-    """When the leg logged last departed."""
+    """Time of the last departure in the log."""
     longest_gap: int | None = None
 
     @property
     def legs(self) -> int:
-        """How many legs are in the log."""
+        """Number of legs in the log."""
         return self.flown + self.cancelled + self.diverted
 
     def summary(self, aircraft: str) -> Summary:
-        """The summary of the log."""
+        """Return the summary of the log."""
         return Summary(aircraft=aircraft, **self.model_dump(exclude={"departed"}))
 
 
 class NeverArrived(Exception):
-    """The flight departed, and the data say nothing of an arrival."""
+    """The flight departed, but the data have no arrival."""
 
 
 PATIENT = PoisonPolicy(
     exception=NeverArrived, delays=[timedelta(0), timedelta(seconds=0.5), timedelta(seconds=1)], then=Then.HOLD
 )
-"""Perhaps the arrival is only late: try again three times, then let the flight, and those after it, wait for an operator."""
+"""The arrival may only be late: try the flight three more times. Then hold it; it and later flights wait for an operator."""
 
 aircraft_log = Service("aircraft-log", accepts=[FLIGHTS], initiates=[SUMMARIES], state=Log, poison=[PATIENT])
 
 
 @aircraft_log.on(Leg)
 def enter(leg: Leg, dialog: Dialog[Log]) -> None:
-    """Enter a leg into the log and say so."""
+    """Enter a leg into the log, and reply that it is logged."""
     log = dialog.group.state
     if leg.delay is None:
         log.cancelled += 1
     else:
         depart(log, leg.scheduled + timedelta(minutes=leg.delay))
         if leg.arrival is None:
-            # The log has the departure already. The exception undoes it: the state is as before this message.
+            # The log has the departure already. The exception undoes this: the state is the same as before the message.
             raise NeverArrived(f"{leg.flight} left {leg.origin} for {leg.destination} and never arrived")
         fly(log, leg)
     dialog.send(Logged(row=leg.row, legs=log.legs, last=leg.last))
 
 
 def depart(log: Log, departed: datetime) -> None:
-    """Measure the time since the departure logged before."""
+    """Enter a departure into the log, and measure the time since the departure before it."""
     if log.departed is not None:
         gap = (departed - log.departed) // timedelta(minutes=1)
         log.longest_gap = gap if log.longest_gap is None else max(gap, log.longest_gap)
@@ -83,7 +83,7 @@ def fly(log: Log, leg: Leg) -> None:
 
 @aircraft_log.on_end(FLIGHTS)
 def close(dialog: Dialog[Log]) -> None:
-    """After the peer's END nothing can be said on its dialog: the summary goes on one of our own, in the same group."""
+    """Send the summary on a new dialog in the same group, because nothing can be sent on a dialog that the peer has ended."""
     group = dialog.group
     answer = group.begin_dialog(dialog.peer, SUMMARIES)
     answer.send(group.state.summary(group.key))

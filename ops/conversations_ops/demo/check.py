@@ -1,4 +1,4 @@
-"""Compares the records in Kafka with the results of plain code; every difference is one mismatch, in words."""
+"""Compares the records in Kafka with the results of plain code. Each difference is a mismatch, described in words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Comparison:
     """The result of the check."""
 
     equal: int
-    """Summaries that equal the file's."""
+    """Number of summaries that equal those computed from the file."""
     mismatches: list[str]
 
 
@@ -60,18 +60,18 @@ def _replies(aircraft: str, wanted: Expected, outcome: Outcome) -> Iterator[str]
 
 
 def _held(expected: Mapping[str, Expected], outcome: Outcome) -> Iterator[str]:
-    """The first flight of an aircraft that never arrived was held, no other was, and none is now."""
+    """Check that each aircraft's first flight without an arrival was held, that no other flight was, and that none is held now."""
     wanted = {aircraft: each.held.row for aircraft, each in expected.items() if each.held is not None}
     found = {held.aircraft: held.leg.row for held in outcome.held}
     for aircraft in sorted(wanted.keys() | found.keys()):
         if wanted.get(aircraft) != found.get(aircraft):
             yield f"{aircraft}: row {found.get(aircraft)} was held, not row {wanted.get(aircraft)}"
     if outcome.waiting:
-        yield f"{outcome.waiting} flights are held still"
+        yield f"{outcome.waiting} flights are still held"
 
 
 def _letters(expected: Mapping[str, Expected], found: list[DeadLetter]) -> Iterator[str]:
-    """Every flight that was held is in one dead letter, in one more with its old bytes if it was edited; nothing else is."""
+    """Check that each held flight has one dead letter, that the edited one has a second with its old bytes, and that there are no others."""
     held = {each.held.row: each.edited for each in expected.values() if each.held is not None}
     wanted = Counter({(row, letters.HANDLER_FAILED): 1 for row in held})
     wanted.update((row, letters.EDITED) for row, edited in held.items() if edited)

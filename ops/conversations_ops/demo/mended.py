@@ -1,4 +1,4 @@
-"""The next release of ``aircraft-log``: a flight that departed and never arrived has been diverted."""
+"""The next release of ``aircraft-log``. It counts a flight that departed and never arrived as diverted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ mended.on_end(FLIGHTS)(close)
 
 @mended.on(Leg)
 def enter(leg: Leg, dialog: Dialog[Log]) -> None:
-    """Enter a leg into the log and say so."""
+    """Enter a leg into the log, and reply that it is logged."""
     log = dialog.group.state
     if leg.delay is None:
         log.cancelled += 1

@@ -1,4 +1,4 @@
-"""What an operator does about the flights that are held: with the commands anybody would type, each shown."""
+"""The operator of the demo. It runs the usual commands about the held flights, and shows each command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conversations_ops.demo.messages import Leg
 from conversations_ops.demo.workers import DemoFailed
 
 ARRIVED = 1_215
-"""The arrival that an operator enters, as the file writes clock times; the air time stays unknown."""
+"""The arrival that the operator enters: 12:15, as a clock time of the file. The air time stays unknown."""
 FINE, SOMETHING_WAITS = 0, 1
 """Exit codes of `dead-letters list`."""
 TIMEOUT = 90.0
@@ -25,22 +25,22 @@ TIMEOUT = 90.0
 
 @dataclass(frozen=True)
 class Held:
-    """A flight that is held, as `dead-letters list` tells it."""
+    """A flight that is held, as `dead-letters list` prints it."""
 
     letter: str
     aircraft: str
     leg: Leg
     behind: int
-    """Flights that wait behind it."""
+    """Number of flights that wait behind it."""
 
 
 class Operator:
-    """Types commands of ``conversations`` against a Kafka.
+    """Runs commands of ``conversations`` on a Kafka, as an operator does.
 
     Args:
-        kafka: where.
-        directory: for the new body and the redrive plan.
-        show: called with each command line before it runs.
+        kafka: the cluster.
+        directory: directory for the new body and the redrive plan.
+        show: called with the command line of an edit or a redrive before the command runs.
     """
 
     def __init__(self, kafka: Kafka, directory: Path, show: Callable[[str], None]) -> None:
@@ -69,10 +69,10 @@ class Operator:
         ])  # fmt: skip
 
     def redrive(self) -> dict[str, Any]:
-        """Give everything that is held back: three first, then the rest; return how it ended.
+        """Redrive all held flights: three first, then the rest. Return the result of the command.
 
         Raises:
-            DemoFailed: a command failed, or a letter came back.
+            DemoFailed: a command failed, or a redriven flight failed again.
         """
         plan = str(self._directory / "redrive.json")
         self._run(["redrive", "plan", "--exception", "NeverArrived", "--canary", "3", "--out", plan])
@@ -92,7 +92,7 @@ class Operator:
                 f"conversations {' '.join(arguments)} failed: {done.stderr.strip() or done.stdout.strip()}"
             )
         found = json.loads(done.stdout)
-        if "error" in found:  # the exit code of what waits for a person is also that of what went wrong
+        if "error" in found:  # exit code 1 has two meanings: letters wait for a person, or the command failed
             raise DemoFailed(f"conversations {' '.join(arguments)} failed: {found['error']}")
         return found
 

@@ -13,26 +13,26 @@ class Leg(BaseModel):
     """One flight of the dialog's aircraft."""
 
     row: int
-    """Where it stands in the file."""
+    """Number of the row in the file."""
     flight: str
     origin: str
     destination: str
     scheduled: datetime
     delay: int | None
-    """Minutes from the scheduled to the real departure; None: it was cancelled."""
+    """Minutes from the scheduled to the real departure; None if the flight was cancelled."""
     arrival: int | None
-    """Clock time; None: it never arrived."""
+    """Clock time; None if the flight never arrived."""
     air_minutes: int | None
     last: bool
-    """No more legs will follow."""
+    """True if no more legs follow."""
 
 
 class Logged(BaseModel):
-    """A leg is in the log."""
+    """The reply to a leg: it is in the log."""
 
     row: int
     legs: int
-    """How many legs the log has with this one."""
+    """Number of legs in the log, with this one."""
     last: bool
 
 
@@ -43,17 +43,17 @@ class Summary(BaseModel):
     flown: int
     cancelled: int
     diverted: int
-    """Departed, and arrived somewhere else: nobody knows where, or when."""
+    """Legs that departed and did not arrive at their destination. The data do not say where they landed."""
     air_minutes: int
-    """Of the legs whose air time is known."""
+    """Sum of the air times that are known."""
     without_air_time: int
     airports: list[str]
-    """Served by the legs flown, by name."""
+    """Airports of the legs that were flown, sorted by name."""
     longest_gap: int | None
-    """Minutes between a departure and the one logged before it; None with fewer than two."""
+    """Longest time in minutes from one departure in the log to the next; None with fewer than two departures."""
 
 
 FLIGHTS = Contract("Flights", sent_by_initiator=[Leg], sent_by_target=[Logged])
-"""operations tells aircraft-log of an aircraft's legs, one dialog for each aircraft."""
+"""operations sends the legs of an aircraft to aircraft-log, on one dialog for each aircraft."""
 SUMMARIES = Contract("Summaries", sent_by_initiator=[Summary])
-"""aircraft-log's last word about an aircraft, once its dialog of flights has ended; begun by aircraft-log."""
+"""aircraft-log sends the summary of an aircraft, on a dialog that it begins once operations has ended the dialog of flights."""

@@ -1,6 +1,6 @@
 """Service ``operations``: sends every aircraft's legs and receives their outcomes.
 
-The flights come from a client (``conversations_ops.demo.sending``); here is what happens when answers arrive.
+A client sends the legs (``conversations_ops.demo.sending``). This module has the handlers of the answers.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from conversations_ops.demo.messages import FLIGHTS, SUMMARIES, Logged, Summary
 
 
 class Desk(BaseModel):
-    """What operations knows of one aircraft; the demo's check reads it back from Kafka."""
+    """The state of operations for one aircraft. The check of the demo reads it back from Kafka."""
 
     replies: int = 0
     out_of_order: int = 0
-    """Replies that were not the next one: 0, or order was lost."""
+    """Number of replies that were not the next one. It stays 0 unless the order was lost."""
     summaries: list[Summary] = []
-    """One; a second one would be a message that took effect twice."""
+    """The summaries that arrived: one. A second one would mean that a message took effect twice."""
 
 
 operations = Service("operations", initiates=[FLIGHTS], accepts=[SUMMARIES], state=Desk)
@@ -26,7 +26,7 @@ operations = Service("operations", initiates=[FLIGHTS], accepts=[SUMMARIES], sta
 
 @operations.on(Logged)
 def count(logged: Logged, dialog: Dialog[Desk]) -> None:
-    """Count the replies, check that they come in order, and end after the last one: not before, or it would be lost."""
+    """Count the replies and check their order. End the dialog after the last reply; with an earlier end that reply would be lost."""
     desk = dialog.group.state
     desk.replies += 1
     if logged.legs != desk.replies:
@@ -37,5 +37,5 @@ def count(logged: Logged, dialog: Dialog[Desk]) -> None:
 
 @operations.on(Summary)
 def keep(summary: Summary, dialog: Dialog[Desk]) -> None:
-    """Keep a summary, which aircraft-log sends after our END."""
+    """Keep a summary. aircraft-log sends it after our END."""
     dialog.group.state.summaries.append(summary)

@@ -17,7 +17,7 @@ from conversations_ops.demo.operations import Desk, operations
 class Desks:
     """The newest state of every conversation group of ``operations``.
 
-    An aircraft has up to two: one that operations began (the flights), one that aircraft-log did (the summary).
+    An aircraft has up to two groups: operations began one (the flights), aircraft-log the other (the summary).
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Desks:
         self.replies = 0
 
     def take(self, records: Iterable[Record]) -> None:
-        """Apply records of the state topic, each partition's in order."""
+        """Apply records of the state topic. The records of each partition must be in order."""
         newest = {key: record.value() for record in records if (key := record.key() or b"").startswith(rows.GROUP)}
         for key, value in newest.items():
             origin, _, aircraft = key[len(rows.GROUP) :].decode().partition("\0")
@@ -39,16 +39,16 @@ class Desks:
 
     @property
     def finished(self) -> int:
-        """Aircraft whose summary is there."""
+        """Number of aircraft whose summary has arrived."""
         return len(self._finished)
 
     @property
     def aircraft(self) -> set[str]:
-        """Every aircraft heard of."""
+        """All aircraft that have a state."""
         return {aircraft for _, aircraft in self._desks}
 
     def of(self, aircraft: str) -> Desk:
-        """Everything known of an aircraft, both groups together."""
+        """Return the state of an aircraft: both its groups together."""
         desks = [self._desks[key] for key in (("", aircraft), ("aircraft-log", aircraft)) if key in self._desks]
         return Desk(
             replies=sum(desk.replies for desk in desks),
@@ -71,11 +71,11 @@ class DeadLetter:
     aircraft: str
     reason: str
     why: str
-    """The exception, with its words."""
+    """Type and text of the exception."""
     leg: Leg | None
-    """The flight it carries; None: it keeps something else."""
+    """The flight in the letter; None if the letter has another record."""
     source: tuple[str, int, int]
-    """Topic, partition and offset of the record it keeps."""
+    """Topic, partition and offset of the record in the letter."""
 
 
 def letter_of(service: str, record: Record) -> DeadLetter:
@@ -105,16 +105,16 @@ def _leg(topic: str, value: bytes) -> Leg | None:
 
 @dataclass
 class Outcome:
-    """Everything the check looks at."""
+    """All data that the check compares."""
 
     desks: Desks = field(default_factory=Desks)
     letters: list[DeadLetter] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
-    """Flights that were held before anybody did anything about them."""
+    """Flights that were held before the operator acted."""
     waiting: int = 0
-    """Flights that are held at the end."""
+    """Number of flights that are held at the end."""
 
     def summary_of(self, aircraft: str) -> Summary | None:
-        """The summary of an aircraft, when there is exactly one."""
+        """Return the summary of an aircraft; None unless there is exactly one."""
         summaries = self.desks.of(aircraft).summaries
         return summaries[0] if len(summaries) == 1 else None

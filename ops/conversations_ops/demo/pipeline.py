@@ -1,4 +1,4 @@
-"""The demo's last part, by Spark, in a process of its own: archive, audit, and the minutes each aircraft flew on each day."""
+"""Runs the last part of the demo, Spark in its own process: archive, audit, and the minutes that each aircraft flew on each day."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ from conversations_ops.demo.flights import Flight
 from conversations_ops.demo.workers import DemoFailed
 
 PATIENCE = 300
-"""Seconds Spark may take; a session alone takes about ten on a slow machine."""
+"""Seconds that Spark may take. On a slow machine the start of a session alone takes about ten."""
 LEFT_OUT = "SparkUnavailable"
 STEP = "step: "
-"""What lines on stderr begin with that tell how far it is."""
+"""Beginning of the lines on stderr that report the progress."""
 
 Day = tuple[str, str]
 """Tail number of an aircraft, and a day."""
 Flown = tuple[int, int]
-"""Flights, and their minutes in the air."""
+"""Number of flights, and their minutes in the air."""
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What Spark found, or why it did not look."""
+    """The results of Spark, or the reason why Spark did not run."""
 
     left_out: str = ""
     archived: int = 0
-    """Messages."""
+    """Number of messages in the archive."""
     audit: dict[str, Any] = field(default_factory=dict)
-    """What ``conversations spark delivery-audit --json`` says."""
+    """The result that ``conversations spark delivery-audit --json`` prints."""
     begun: int = 0
     ended: int = 0
-    """Dialogs, by the metrics."""
+    """Numbers of dialogs that were begun and ended, from the metrics."""
     days: int = 0
-    """Days of aircraft that were added up."""
+    """Number of aircraft-days that were added up."""
     mismatches: tuple[str, ...] = ()
     seconds: float = 0.0
 
 
 def run_pipeline(bootstrap: str, directory: Path, flights: Iterable[Flight], say: Callable[[str], None]) -> Pipeline:
-    """Let Spark read the topics, and compare its sums with the file; ``say`` hears of the progress.
+    """Let Spark read the topics, and compare its sums with the file. ``say`` is called with each line of progress.
 
     Raises:
-        DemoFailed: it failed, or took too long.
+        DemoFailed: Spark failed, or took too long.
     """
     command = [sys.executable, "-P", "-m", "spark_jobs.demo", str(directory), "--bootstrap", bootstrap, "--json"]
-    # The result is longer than a pipe holds, and is written while stderr is still being read: it goes to a file.
+    # The result goes to a file: it is longer than a pipe holds, and this process reads stderr while it is written.
     with (
         TemporaryFile("w+", encoding="utf-8") as result,
         subprocess.Popen(command, stdout=result, stderr=subprocess.PIPE, text=True) as process,
@@ -72,7 +72,9 @@ def run_pipeline(bootstrap: str, directory: Path, flights: Iterable[Flight], say
     if found.get("kind") == LEFT_OUT:
         return Pipeline(left_out=found["error"])
     if "error" in found:
-        raise DemoFailed(f"Spark's part failed, or took more than {PATIENCE} s: {found['error']}\nWithout: --no-spark")
+        raise DemoFailed(
+            f"Spark's part failed, or took more than {PATIENCE} s: {found['error']}\nTo leave Spark out: --no-spark"
+        )
     flown = {(aircraft, day): (legs, minutes) for aircraft, day, legs, minutes in found["utilisation"]}
     return Pipeline(
         archived=found["archived"], audit=found["audit"], begun=_sum(found, "begun"), ended=_sum(found, "ended"), days=len(flown),
@@ -85,7 +87,7 @@ def _sum(found: dict[str, Any], name: str) -> int:
 
 
 def _relayed(process: subprocess.Popen[str], say: Callable[[str], None]) -> str:
-    """Tell what the process says of how far it is; return the rest of what it says beside its result."""
+    """Pass the progress lines of stderr to ``say``, and return the last 20 of its other lines."""
     rest = []
     for line in process.stderr or ():
         if line.startswith(STEP):
@@ -105,7 +107,7 @@ def _read(result: str, rest: str) -> dict[str, Any]:
 
 
 def utilisation(flights: Iterable[Flight]) -> dict[Day, Flown]:
-    """Add up by plain code, over the rows of the file, what each aircraft flew on each day."""
+    """Add up the flights and minutes of each aircraft on each day, with plain code over the rows of the file."""
     found: dict[Day, Flown] = {}
     for flight in flights:
         if not flight.cancelled:
@@ -116,7 +118,7 @@ def utilisation(flights: Iterable[Flight]) -> dict[Day, Flown]:
 
 
 def differences(found: dict[Day, Flown], wanted: dict[Day, Flown]) -> Iterator[str]:
-    """Say in words what Spark added up otherwise than the file."""
+    """Yield a text for each day of an aircraft for which Spark's sums differ from those of the file."""
     for day in sorted(found.keys() | wanted.keys()):
         if found.get(day) != wanted.get(day):
             yield f"{day[0]} on {day[1]}: Spark has {found.get(day)}, the file {wanted.get(day)} (flights, minutes)"

@@ -1,4 +1,4 @@
-"""A wire that delivers some records twice: appends records of a topic again as they are. For demos and tests."""
+"""Simulates a wire that delivers some records twice: appends records of a topic a second time, unchanged. For demos and tests."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from conversations.kafka.offsets import Place
 from conversations.ports import Record
 
 CONFIRMED_WITHIN = 30.0
-"""Seconds the last duplicates may take to be confirmed."""
+"""Seconds within which Kafka must confirm the last duplicates."""
 
 
 class Replayer:
     """Appends a share of the records of some topics a second time: same partition, key, value and headers.
 
-    Committed records only: the bytes of an aborted transaction were never sent. Half of the duplicates are appended at
-    once, the others with ``finish``, long after what they repeat.
+    Only committed records are repeated, because a record of an aborted transaction counts as never sent. Half of the duplicates are
+    appended at once. ``finish`` appends the others, long after the records that they repeat.
 
     Args:
-        kafka: where.
-        topics: whose records.
-        share: of all records, 0 to 1.
-        random: decides which.
+        kafka: the cluster.
+        topics: topics whose records are repeated.
+        share: share of the records that are repeated, 0 to 1.
+        random: chooses the records.
     """
 
     def __init__(self, kafka: Kafka, topics: Sequence[str], share: float, random: Random) -> None:
@@ -42,18 +42,18 @@ class Replayer:
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="replay", daemon=True)
         self.places: list[tuple[Place, int]] = []
-        """Where confirmed duplicates are: partition and offset."""
+        """Topic, partition and offset of each confirmed duplicate."""
         self.failure: BaseException | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Begin to read the topics and to append duplicates."""
         self._thread.start()
 
     def finish(self) -> None:
         """Stop reading, append the duplicates that were kept, and wait until Kafka has all of them.
 
         Raises:
-            LogError: it has not.
+            LogError: Kafka did not accept all of them in time.
         """
         self.stop()
         if self.failure is not None:
@@ -66,7 +66,7 @@ class Replayer:
             raise self.failure
 
     def stop(self) -> None:
-        """Stop reading, and forget the kept records."""
+        """Stop reading. Only ``finish`` appends the duplicates that were kept."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -102,4 +102,4 @@ class Replayer:
         if error is None:
             self.places.append(((record.topic() or "", record.partition() or 0), record.offset() or 0))
         else:
-            self.failure = LogError(f"a duplicate was not taken: {describe(error)}")
+            self.failure = LogError(f"Kafka did not accept a duplicate: {describe(error)}")

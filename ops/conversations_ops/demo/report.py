@@ -15,11 +15,11 @@ from conversations_ops.demo.screen import Screen
 
 BUSIEST = 8
 SHOWN = 10
-"""Mismatches told in words; the rest is counted."""
+"""Largest number of mismatches that are printed; the rest is only counted."""
 
 
 def facts(result: Result) -> dict[str, object]:
-    """Everything as plain data, for programs."""
+    """Return the whole result as plain data, for programs."""
     faults, outcome = result.faults, result.outcome
     return {
         "dialogs": len(result.expected),
@@ -54,13 +54,13 @@ def facts(result: Result) -> dict[str, object]:
 
 
 def messages(result: Result) -> int:
-    """How many messages the services and the client have sent: legs, replies, summaries."""
+    """Return the number of messages that the services and the client have sent: legs, replies and summaries."""
     summaries = sum(len(result.outcome.desks.of(aircraft).summaries) for aircraft in result.expected)
     return len(result.flights) + result.outcome.desks.replies + summaries
 
 
 def dropped(result: Result) -> int:
-    """How many duplicates were read and had no effect: made no dead letter, no reply and no summary too many."""
+    """Return the number of duplicates that were read without effect: without a dead letter and without a surplus reply or summary."""
     places = {(*place, offset) for place, offset in result.faults.duplicates}
     kept = sum(letter.source in places for letter in result.outcome.letters)
     surplus = 0
@@ -71,7 +71,7 @@ def dropped(result: Result) -> int:
 
 
 def tell(screen: Screen, result: Result) -> None:
-    """Print everything for people."""
+    """Print the whole result for people."""
     screen.console.print(logs(result))
     screen.console.print(held(result))
     for line in lines(result):
@@ -79,7 +79,7 @@ def tell(screen: Screen, result: Result) -> None:
 
 
 def logs(result: Result) -> Table:
-    """The busiest aircraft."""
+    """Return a table with the logs of the busiest aircraft."""
     table = _table(f"\nThe logs of the {BUSIEST} busiest aircraft, of {len(result.expected):,}")
     table.add_column("aircraft")
     for name in ("flown", "cancelled", "diverted", "minutes", "airports", "longest gap"):
@@ -101,8 +101,8 @@ def logs(result: Result) -> Table:
 
 
 def held(result: Result) -> Table:
-    """The flights that were held, each with what waited behind it."""
-    table = _table("Held: departed, never arrived, so the handler raised, four times")
+    """Return a table of the flights that were held, each with the number of flights that waited behind it."""
+    table = _table("Held flights: they departed and never arrived, so the handler raised four times")
     for name in ("aircraft", "flight", "route", "scheduled", "waited behind it", "became"):
         table.add_column(name, justify="right" if name == "waited behind it" else "left")
     for it in sorted(result.outcome.held, key=lambda it: it.leg.row):
@@ -115,7 +115,7 @@ def held(result: Result) -> Table:
 
 
 def lines(result: Result) -> Iterator[str]:
-    """The events of the run, and the result of the check."""
+    """Yield lines about the run, and about the results of the checks."""
     redriven = ", ".join(f"{count} {outcome}" for outcome, count in result.mending.redriven.items() if count)
     yield (
         f"{len(result.flights):,} flights, {result.outcome.desks.replies:,} logged and answered; "
@@ -128,7 +128,7 @@ def lines(result: Result) -> Iterator[str]:
     yield from _check(result)
     yield from _pipeline(result.pipeline)
     if result.kept:
-        yield f"\nTo look at what is kept in {result.kept}:"
+        yield f"\nTo look at the data in {result.kept}:"
         yield f"  conversations broker start --name demo --data {result.kept / 'kafka'}"
         if result.pipeline.archived:
             yield f"  conversations spark archive {result.kept / 'archive'} --dialog ID"
@@ -145,7 +145,7 @@ def _faults(result: Result) -> Iterator[str]:
             f"{dropped(result):,} dropped without effect"
         )
     if faults.killed is not None:
-        back = f"; {faults.back_after:.1f} s later another was at work in its place" if faults.back_after else ""
+        back = f"; {faults.back_after:.1f} s later a new process worked in its place" if faults.back_after else ""
         yield (
             f"Worker {faults.killed.pid} of {faults.killed.service} was killed (SIGKILL) after "
             f"{faults.killed_after:,} replies{back}"

@@ -1,4 +1,4 @@
-"""Carries the demo out: a broker, both services, the flights, the faults, and the reading of the outcome."""
+"""Runs the demo: starts a broker and both services, sends the flights, injects the faults and reads the outcome."""
 
 from __future__ import annotations
 
@@ -43,44 +43,44 @@ KILL_AT = 0.4
 STANDSTILL = 60.0
 """Seconds without any progress after which the demo gives up."""
 DRAINING = 60.0
-"""Seconds the workers may take for the records that are left on the wire at the end."""
+"""Seconds within which the remaining records must be read at the end."""
 LOOK_EVERY = 0.3
-"""Seconds between two looks at how the workers are."""
+"""Seconds between two looks at the condition of the workers."""
 
 
 @dataclass
 class Faults:
-    """The faults and kills of a run, and its results."""
+    """The faults of a run, and their effects."""
 
     duplicates: list[tuple[Place, int]] = field(default_factory=list)
-    """Where the records appended a second time are."""
+    """Topic, partition and offset of each record that was appended a second time."""
     read: int = 0
-    """How many of them the services have read and committed."""
+    """Number of duplicates that the services have read and committed."""
     killed: Worker | None = None
     killed_after: int = 0
-    """Replies there were when the worker was killed."""
+    """Number of replies when the worker was killed."""
     back_after: float | None = None
-    """Seconds until a new process was at work in its place."""
+    """Seconds until a new process worked in place of the killed worker; None before."""
     crashes: int = 0
-    """Processes the supervisor had to start again."""
+    """Number of processes that the supervisor started again."""
     counted: int = 0
-    """Duplicates the worker processes that still live have counted themselves."""
+    """Number of duplicates that the worker processes counted themselves. The count of a killed process is lost."""
 
 
 @dataclass
 class Mending:
-    """What an operator did about the flights that were held."""
+    """The operator's work on the flights that were held."""
 
     edited: Held
     redriven: dict[str, int]
-    """How many letters of the redrive had which outcome."""
+    """Number of redriven letters, by outcome."""
     seconds: float
-    """From the edit to the end of the redrive, the new release included."""
+    """Seconds from the edit to the end of the redrive, including the start of the new release."""
 
 
 @dataclass
 class Result:
-    """Everything the report tells."""
+    """All data of the report."""
 
     flights: Sequence[Flight]
     expected: dict[str, Expected]
@@ -90,7 +90,7 @@ class Result:
     comparison: Comparison
     pipeline: Pipeline
     seconds: float
-    """From the first flight sent to the last summary received."""
+    """Seconds from the first flight sent to the last summary received."""
     kept: Path | None
 
 
@@ -99,7 +99,7 @@ def demonstrate(screen: Screen, *, faults: bool, keep: bool, spark: bool = True)
 
     Raises:
         NoFlights: the data are not installed.
-        BrokerError, LogError, DemoFailed: it could not be carried out.
+        BrokerError, LogError, DemoFailed: the demo could not be carried out.
     """
     data = data_file()  # a missing file is reported before anything starts
     with ThreadPoolExecutor(1) as pool, _directory(screen, keep=keep) as directory, logged_to(directory / "demo.log"):
@@ -118,7 +118,9 @@ def demonstrate(screen: Screen, *, faults: bool, keep: bool, spark: bool = True)
             demo.faults.crashes, demo.faults.counted = workers.restarts, workers.duplicates
             pipeline = Pipeline(left_out="--no-spark was given")
             if spark:
-                screen.say("The workers have stopped; Spark archives what was said, audits it, and adds flights up ...")
+                screen.say(
+                    "The workers have stopped. Spark archives the messages, audits them, and adds up the flights ..."
+                )
                 pipeline = run_pipeline(broker.bootstrap, directory / "archive", flights, screen.say)
         return Result(
             flights, wanted, demo.outcome, demo.faults, demo.mending, check(wanted, demo.outcome), pipeline, seconds,
@@ -150,14 +152,14 @@ def _workers(kafka: Kafka, directory: Path, *, keep: bool) -> Iterator[Workers]:
         yield workers
     finally:
         try:
-            workers.stop()  # in order also after a failure: without Kafka they would take much longer to leave
+            workers.stop()  # also after a failure, before Kafka stops: without Kafka they take much longer
         except BaseException:
             workers.kill()
             raise
 
 
 class Demo:
-    """One run over a broker and workers that are up."""
+    """One run of the demo, on a broker and workers that are already running."""
 
     mending: Mending
 
@@ -176,10 +178,10 @@ class Demo:
         self._killed_at = self._look_at = 0.0
 
     def run(self, *, faults: bool) -> float:
-        """Send, watch, do harm, wait for the end; return the seconds it took.
+        """Send the flights, inject the faults, act as an operator, and wait for the end. Return the seconds that it took.
 
         Raises:
-            LogError, DemoFailed: it could not be carried out.
+            LogError, DemoFailed: the demo could not be carried out.
         """
         queues = [service_topic(self._kafka.namespace, service, QUEUE) for service in SERVICES]
         replayer = Replayer(self._kafka, queues, DUPLICATED if faults else 0.0, Random(2013))
@@ -206,24 +208,24 @@ class Demo:
         return seconds
 
     def _mend(self) -> None:
-        """Act as an operator: look at the held messages, edit one flight, and redrive the rest once they can be handled."""
+        """Act as an operator: edit one held flight, start the next release, and redrive the other held flights."""
         self.outcome.held = held = self._await_held()
         self._screen.say(
-            f"{len(held)} aircraft wait behind a flight that departed and never arrived, {sum(it.behind for it in held)} flights "
-            "behind those; all others are done. The arrival of one flight is found, and entered:"
+            f"{len(held)} aircraft wait behind a flight that departed and never arrived: {sum(it.behind for it in held)} flights "
+            "wait there. All other aircraft are done. An operator finds the arrival of one flight, and enters it:"
         )
         started = time.monotonic()
         edited = next(it for it in held if it.aircraft == self._edited)
         self._operator.edit(edited)
         self._screen.say(
-            "The next release of aircraft-log takes such flights for diverted. Its workers are started, and then:"
+            "The next release of aircraft-log counts such flights as diverted. Its workers start, then the operator redrives:"
         )
         self._workers.replace()
         ended = self._operator.redrive()
         self.mending = Mending(edited, ended["outcomes"], time.monotonic() - started)
 
     def _await_held(self) -> list[Held]:
-        """Wait until every flight that is going to be held has had its last attempt."""
+        """Wait until every flight that must be held has had its last attempt. Return the held flights."""
         deadline = time.monotonic() + STANDSTILL
         while len(held := self._operator.held()) < len(self._held):
             self._workers.check()
@@ -232,7 +234,7 @@ class Demo:
         return held
 
     def _watch(self, follower: Follower, sending: Sending, aircraft: int, *, faults: bool) -> None:
-        """Follow the state of operations until so many aircraft have their summary."""
+        """Follow the state of operations until ``aircraft``, a number of aircraft, have their summary."""
         desks = self.outcome.desks
         title = f"{len(self._flights):,} flights of {self._aircraft:,} aircraft, answered:"
         moved_at, seen = time.monotonic(), (0, 0)
@@ -254,7 +256,7 @@ class Demo:
                     )
 
     def _harm(self, progress: Progress) -> None:
-        """Kill a worker once enough is answered, and look when another is in its place."""
+        """Kill a worker once enough flights are answered. Afterwards note when a new process works in its place."""
         faults, desks = self.faults, self.outcome.desks
         if time.monotonic() < self._look_at:
             return
@@ -269,7 +271,7 @@ class Demo:
             self._look_for_another(faults.killed)
 
     def _look_for_another(self, killed: Worker) -> None:
-        """Look whether another process is at work in the place of the killed one."""
+        """Note the time if a new process works in place of the killed worker."""
         if self.faults.back_after is None and any(
             worker.slot == killed.slot and worker.service == killed.service
             and worker.pid != killed.pid and worker.state == "running"
@@ -278,7 +280,7 @@ class Demo:
             self.faults.back_after = time.monotonic() - self._killed_at
 
     def _settle(self, replayer: Replayer) -> None:
-        """Append the late duplicates, and wait until the services have read every duplicate there is."""
+        """Append the late duplicates, and wait until the services have read all duplicates."""
         replayer.finish()
         self.faults.duplicates = replayer.places
         deadline = time.monotonic() + DRAINING
@@ -293,11 +295,11 @@ class Demo:
             self.faults.read = sum(offset < taken.get(place, 0) for place, offset in replayer.places)
 
     def _await_worker(self) -> None:
-        """Wait until another process is at work in the place of the killed one."""
+        """Wait until a new process works in place of the killed worker."""
         deadline = time.monotonic() + STANDSTILL
         while self._is_down():
             if time.monotonic() > deadline:
-                raise DemoFailed(f"No worker took the killed one's place.{self._workers.last_words()}")
+                raise DemoFailed(f"No new worker started in place of the killed one.{self._workers.last_words()}")
             time.sleep(LOOK_EVERY)
 
     def _is_down(self) -> bool:
@@ -312,7 +314,7 @@ class Demo:
 
 
 class Sending:
-    """The client's side, in a thread with an event loop."""
+    """Sends the flights as a client, in a thread with an event loop."""
 
     def __init__(self, kafka: Kafka, flights: Sequence[Flight]) -> None:
         self._kafka, self._flights = kafka, flights
@@ -321,18 +323,18 @@ class Sending:
         self._failure: BaseException | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Begin to send."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         self._stopping.set()
 
     def check(self) -> None:
-        """Check that all goes well.
+        """Check that no flight has failed to be sent.
 
         Raises:
-            DemoFailed: Kafka did not take a flight.
+            DemoFailed: Kafka did not accept a flight.
         """
         if self._failure is not None:
             raise DemoFailed(f"The flights could not be sent: {self._failure!r}") from self._failure

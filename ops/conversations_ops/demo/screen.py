@@ -10,14 +10,14 @@ import rich.progress
 from rich.console import Console
 
 STEPS = 10
-"""Lines about a progress where no bar can be drawn."""
+"""Number of lines that show the progress where no bar can be drawn."""
 
 
 class Progress(Protocol):
-    """Hears how far it is."""
+    """Receives the progress of work."""
 
     def at(self, done: int, note: str) -> None:
-        """``done`` of the total are done."""
+        """Report that ``done`` units of the total are done, with a note for the screen."""
 
 
 class Bar:
@@ -33,7 +33,7 @@ class Bar:
 
 
 class Lines:
-    """A line for each tenth of the way."""
+    """Prints a line after each tenth of the work."""
 
     def __init__(self, console: Console, total: int) -> None:
         self._console = console

@@ -1,4 +1,4 @@
-"""Sends every flight on its aircraft's dialog: a client's blocks, many under way at once, in the order of the schedule."""
+"""Sends every flight on the dialog of its aircraft, in the order of the schedule. Many blocks of the client are under way at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNDER_WAY = 1_000
 
 
 def leg_of(flight: Flight, *, last: bool) -> Leg:
-    """Make the message of a flight."""
+    """Return the message for a flight."""
     return Leg(
         row=flight.row,
         flight=flight.name,
@@ -31,23 +31,23 @@ def leg_of(flight: Flight, *, last: bool) -> Leg:
 
 
 class Sender:
-    """Begins a dialog with an aircraft's first flight; ``operations`` ends it when the last one is answered."""
+    """Sends all flights, and begins a dialog with the first flight of each aircraft. ``operations`` ends it after the last reply."""
 
     def __init__(self, client: Client, flights: Sequence[Flight]) -> None:
         self._client = client
         self._flights = flights
         self.begun = 0
-        """Flights whose block was begun: those after it are sent when ``send_all`` is called again."""
+        """Number of flights whose block was begun. When ``send_all`` is called again, it sends the flights after them."""
         self._left = Counter(flight.aircraft for flight in flights)
         self._dialogs: dict[str, str] = {}
         self.sent = 0
-        """Flights whose block Kafka has confirmed."""
+        """Number of flights whose block Kafka has confirmed."""
 
     async def send_all(self, stopped: Callable[[], bool]) -> None:
-        """Send until all is confirmed, or ``stopped`` says so.
+        """Send until Kafka has confirmed all flights, or ``stopped`` returns True.
 
         Raises:
-            ExceptionGroup: Kafka did not take a block.
+            ExceptionGroup: Kafka did not accept a block.
         """
         room = asyncio.Semaphore(UNDER_WAY)
         async with asyncio.TaskGroup() as blocks:
@@ -57,8 +57,8 @@ class Sender:
                     return
                 flight = self._flights[self.begun]
                 self.begun += 1
-                # Tasks start in the order they are made, and a block is appended before it first waits: so the
-                # commands of a dialog are in the order of the flights, however many wait for their confirmation.
+                # Tasks start in the order in which they are made. Each appends its block before it waits for the first
+                # time. So the commands of a dialog are in the order of the flights, while many wait for confirmation.
                 blocks.create_task(self._send(flight)).add_done_callback(lambda _: room.release())
 
     async def _send(self, flight: Flight) -> None:

@@ -1,4 +1,4 @@
-"""The demo's services as anybody runs them: `conversations run` in a process of its own, watched by its health page."""
+"""Runs the services of the demo as users do, with `conversations run` in its own process, and reads its health page."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from conversations_ops.broker.process import ServerProcess
 
 TARGETS = ("conversations_ops.demo.aircraft_log:aircraft_log", "conversations_ops.demo.operations:operations")
 MENDED = ("conversations_ops.demo.mended:mended", "conversations_ops.demo.operations:operations")
-"""The next release of aircraft-log."""
+"""Targets of the next release: aircraft-log is replaced."""
 START_TIMEOUT = 60.0
 POLL = 0.05
 LAST_LINES = 15
 
 
 class DemoFailed(Exception):
-    """The demo could not be carried out; says why, with the last words of the process that failed."""
+    """The demo could not be carried out. The message says why, with the last log lines of the process that failed."""
 
 
 @dataclass(frozen=True)
 class Worker:
-    """One worker process, as the health page tells of it."""
+    """One worker process, as the health page shows it."""
 
     service: str
     slot: str
@@ -42,20 +42,20 @@ class Worker:
 
 
 class Workers:
-    """A run of both services, in one release after the other; ends with this process, however that ends.
+    """A run of both services: first one release, then the next. It ends when this process ends, for whatever reason.
 
     Args:
-        kafka: where.
-        directory: for the log and the local copies of state.
-        per_service: worker processes of each service.
-        keep: the directory is to outlive a process that dies without a word.
+        kafka: the cluster.
+        directory: directory for the log and the local copies.
+        per_service: number of worker processes of each service.
+        keep: True keeps the directory even if this process dies. Otherwise the directory is removed then.
     """
 
     def __init__(self, kafka: Kafka, directory: Path, per_service: int, *, keep: bool) -> None:
         self.restarts = 0
-        """Processes that were started again, of releases that are replaced."""
+        """Number of processes that were started again, in the releases that have been stopped."""
         self.duplicates = 0
-        """Duplicates that the processes of those have counted."""
+        """Number of duplicates that the processes of those releases counted."""
         self._directory, self._scratch = directory, None if keep else directory
         self._options = [
             "--workers", str(per_service), "--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace,
@@ -71,10 +71,10 @@ class Workers:
         self._process = ServerProcess(command, self.log, self._scratch)
 
     def replace(self) -> None:
-        """Stop in order, and go on with the next release.
+        """Stop the workers in order, and start those of the next release.
 
         Raises:
-            DemoFailed: its workers do not come to work.
+            DemoFailed: a new worker did not get its partitions in time.
         """
         self._count()
         self._process.stop()
@@ -90,20 +90,20 @@ class Workers:
         """Wait until every worker has its partitions.
 
         Raises:
-            DemoFailed: they do not get that far.
+            DemoFailed: a worker did not get its partitions in time.
         """
         deadline = time.monotonic() + START_TIMEOUT
         while not (self._found() and all(worker.state == "running" for worker in self.look())):
             self.check()
             if time.monotonic() > deadline:
-                raise DemoFailed(f"The workers are not at work after {START_TIMEOUT:g} s.{self.last_words()}")
+                raise DemoFailed(f"Not every worker has its partitions after {START_TIMEOUT:g} s.{self.last_words()}")
             time.sleep(POLL)
 
     def look(self) -> list[Worker]:
-        """Say how every worker is.
+        """Return the condition of every worker.
 
         Raises:
-            DemoFailed: nobody answers.
+            DemoFailed: the run has ended, or its health page does not answer.
         """
         self.check()
         if self._page is None:
@@ -121,7 +121,7 @@ class Workers:
         return [_worker(found["service"], worker) for found in services for worker in found["workers"]]
 
     def kill_one(self, service: str) -> Worker | None:
-        """SIGKILL a worker of a service that is at work; None when none is just now."""
+        """Kill a running worker of a service with SIGKILL and return it. Return None if no worker of the service is running now."""
         for worker in self.look():
             if worker.service == service and worker.state == "running" and worker.pid is not None:
                 os.kill(worker.pid, signal.SIGKILL)
@@ -129,32 +129,32 @@ class Workers:
         return None
 
     def check(self) -> None:
-        """Check that the run goes on.
+        """Check that the run has not ended.
 
         Raises:
-            DemoFailed: it has ended.
+            DemoFailed: the run has ended.
         """
         if self._process.exit_code is not None:
             raise DemoFailed(f"The workers ended by themselves, code {self._process.exit_code}.{self.last_words()}")
 
     def last_words(self) -> str:
-        """End of the log, to be put behind a message."""
+        """Return the last lines of the log, as an addition to an error message."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
-        return "\nTheir last words:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
+        return "\nThe last lines of their log:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
 
     def stop(self) -> None:
-        """End in order: partitions are given back."""
+        """Stop in order, so that the workers give their partitions back."""
         if self._process.exit_code is None and self._page is not None:
             with contextlib.suppress(DemoFailed):
                 self._count()
         self._process.stop()
 
     def kill(self) -> None:
-        """End at once; the worker processes notice and go too."""
+        """Kill the run at once. Its worker processes notice this and end too."""
         self._process.kill()
 
     def _found(self) -> bool:
-        """Look for the line in which the run tells where its health page is."""
+        """Search the log for the address of the health page, and return True once it is known."""
         for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines():
             if self._page is None and line.startswith("{"):
                 address = json.loads(line).get("health", "")

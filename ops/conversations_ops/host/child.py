@@ -1,8 +1,8 @@
-"""One worker process under `conversations run`: started by the supervisor, told what to do on standard input.
+"""One worker process under `conversations run`. The supervisor starts it and sends it orders on standard input.
 
-Its orders are JSON lines: first the ``Spec``, then ``{"start": SLOT}`` once every process has loaded its target, then
-perhaps ``{"stop": true}``. The end of the input means that the supervisor is gone, however it died: the process stops by
-itself. What it has to say goes to a pipe of its own, so that handlers may print.
+The orders are JSON lines. The first is the ``Spec``. ``{"start": SLOT}`` follows once every process has loaded its target. Later
+``{"stop": true}`` may follow. The end of the input means that the supervisor has died; then the process stops by itself. Reports to
+the supervisor go through a separate pipe, so that handlers may print.
 """
 
 from __future__ import annotations
@@ -37,44 +37,44 @@ from conversations_ops.settings.given import Given, differences, shortened
 log = logging.getLogger("conversations.run")
 
 REPORT_EVERY = 1.0
-"""Seconds between two reports of how the worker is."""
+"""Seconds between two status reports."""
 LEAVING = 10.0
-"""Seconds that committing and leaving the group may take, after the handlers had theirs."""
+"""Seconds for the last commit and for leaving the group. They come after the time that running handlers have (``revocation``)."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Spec:
-    """The task of a worker process; travels as JSON."""
+    """The task of a worker process; the supervisor sends it as JSON."""
 
     target: str
     bootstrap: str
     namespace: str
     settings: dict[str, str] = dataclasses.field(repr=False)
-    """Passed to librdkafka; with passwords."""
+    """Settings for librdkafka; passwords may be among them."""
     product: Sequence[Sequence[str]] = ()
-    """The product's settings that were given: place, name and value of each."""
+    """Settings of the product that were given: for each the place where it was given, its name and its value."""
     state: str | None
-    """Directory of local state; None: in memory."""
+    """Directory of the local copies; None keeps them in memory."""
     slots: str
-    """Directory of the files that say which names are taken."""
+    """Directory of the files that reserve slots."""
     base: str
-    """First part of the names."""
+    """First part of the slots' names."""
     log_level: str
     log_json: bool
 
 
 class Ended:
-    """How a worker process can end; what each means for the others is the supervisor's decision."""
+    """The ways in which a worker process can end. The supervisor decides what each of them means for the other processes."""
 
     STOPPED = "stopped"
     DECLARATION = "declaration"
-    """It can never work as declared."""
+    """The service or its settings are not valid: the worker can never work."""
     STATE = "state"
-    """Stored state does not fit the code."""
+    """The stored state does not fit the code."""
     UNREACHABLE = "unreachable"
-    """No broker answered before the worker was in its group."""
+    """No Kafka broker answered before the worker had joined its group."""
     REFUSED = "refused"
-    """Kafka said no before the worker was in its group: topics or rights are missing."""
+    """Kafka refused the worker before it had joined its group: topics or rights are missing."""
     FAILED = "failed"
 
 
@@ -87,7 +87,7 @@ class Reports:
         self._lock = threading.Lock()
 
     def send(self, event: str, **facts: object) -> None:
-        """Report something; a supervisor that is gone hears nothing."""
+        """Send a report to the supervisor; do nothing if the supervisor is gone."""
         line = json.dumps({"event": event, **facts}).encode() + b"\n"
         with self._lock, contextlib.suppress(OSError):
             while line:
@@ -95,19 +95,19 @@ class Reports:
 
 
 class Orders:
-    """The orders of the supervisor, or of a signal, to this process."""
+    """The orders to this process; they come from the supervisor or from a signal."""
 
     def __init__(self, source: BinaryIO, grace: float) -> None:
         self._source = source
         self.grace = grace
-        """Seconds from the end of the input to the end of this process."""
+        """Seconds that this process has to stop after the end of the input; then it ends itself by force."""
         self._changed = threading.Condition()
         self._start: str | None = None
         self._stopping = False
         self._stop: Callable[[], None] = lambda: None
 
     def listen(self) -> None:
-        """Follow the orders from now on, in a thread."""
+        """Begin to read the orders, in a thread."""
         threading.Thread(target=self._follow, name="orders", daemon=True).start()
 
     def _follow(self) -> None:
@@ -121,10 +121,10 @@ class Orders:
                 self.stop()
         self.stop()
         time.sleep(self.grace)
-        os._exit(1)  # nobody is left who would kill a process that does not stop
+        os._exit(1)  # the supervisor, which would kill a process that does not stop, is gone
 
     def stop(self) -> None:
-        """Stop soon."""
+        """Ask this process to stop soon."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -132,13 +132,13 @@ class Orders:
         stop()
 
     def await_start(self) -> str | None:
-        """Wait for the slot to start in; None when it is to stop."""
+        """Wait for the order to start and return its slot; None if the process must stop."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopping or self._start is not None)
             return None if self._stopping else self._start
 
     def on_stop(self, stop: Callable[[], None]) -> None:
-        """Call ``stop`` when the process is to stop, at once when it is already."""
+        """Call ``stop`` when the process must stop. Call it at once if the process must stop already."""
         with self._changed:
             self._stop = stop
             now = self._stopping
@@ -147,9 +147,9 @@ class Orders:
 
 
 def main(descriptor: int) -> int:
-    """Run one worker until told otherwise; the exit code is for people who look at processes."""
+    """Run one worker until an order or a signal stops it. The exit code is 0 after a stop and 1 after a failure."""
     source = os.fdopen(os.dup(0), "rb")
-    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a descriptor, to be what handlers' programs inherit
+    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a descriptor; programs of handlers inherit it
         os.dup2(nothing.fileno(), 0)
     reports = Reports(descriptor)
     spec = Spec(**json.loads(source.readline()))
@@ -157,7 +157,7 @@ def main(descriptor: int) -> int:
     orders = Orders(source, grace(WorkerSettings().revocation))
     orders.listen()
     for number in (signal.SIGTERM, signal.SIGINT):
-        # Not in the handler itself: it may have interrupted the very thread that holds the lock.
+        # In a thread of its own: the signal handler may have interrupted the thread that holds the lock.
         signal.signal(number, lambda *_: threading.Thread(target=orders.stop, daemon=True).start())
     search_here()
     kind, text = _work(spec, orders, reports)
@@ -166,7 +166,7 @@ def main(descriptor: int) -> int:
 
 
 def grace(revocation: timedelta) -> float:
-    """Seconds after which a worker that was told to stop is not stopping."""
+    """Return the seconds that a worker has to stop. After that it counts as hung."""
     return revocation.total_seconds() + LEAVING
 
 
@@ -183,7 +183,7 @@ def _work(spec: Spec, orders: Orders, reports: Reports) -> tuple[str, str]:
     except DeclarationError as error:
         return Ended.DECLARATION, str(error)
     except Exception as error:
-        log.exception("%s failed before its worker was made, or after", spec.target)
+        log.exception("%s failed before its worker started, or after its worker ended", spec.target)
         return Ended.FAILED, repr(error)
     return Ended.STOPPED, ""
 
@@ -210,7 +210,7 @@ def _hold(
             with Crew([worker], kafka) as crew, _reported(worker, reports):
                 orders.on_stop(crew.stop)
                 crew.await_end()
-        except Exception as error:  # noqa: BLE001 - told apart, logged and reported
+        except Exception as error:  # noqa: BLE001 - classified, logged and reported
             return _judge(error, worker)
     return Ended.STOPPED, ""
 
@@ -229,7 +229,7 @@ def _judge(error: Exception, worker: Worker) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _reported(worker: Worker, reports: Reports) -> Iterator[None]:
-    """Report once a second how the worker is."""
+    """Report the condition of the worker once a second while the block runs."""
     over = threading.Event()
 
     def report() -> None:
@@ -248,7 +248,7 @@ def _reported(worker: Worker, reports: Reports) -> Iterator[None]:
 
 
 def condition(worker: Worker) -> dict[str, Any]:
-    """How a worker is, as plain data."""
+    """Return the condition of a worker as plain data."""
     context, unanswered = worker.context, worker.readiness.unanswered()
     with context.lock:
         partitions = [partition.lengths() for partition in list(worker.partitions.values())]

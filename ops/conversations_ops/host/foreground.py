@@ -1,4 +1,4 @@
-"""A program that shows one run on the screen: its log goes to a file, and SIGTERM ends it as Ctrl-C does."""
+"""Helpers for programs that show one run on the screen: their log goes to a file, and SIGTERM ends them as Ctrl-C does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def logged_to(path: Path) -> Iterator[None]:
-    """Write what this process logs to a file; its retries are no news on the screen."""
+    """Write the log of this process to a file while the block runs, so that no log lines disturb the screen."""
     logger = logging.getLogger("conversations")
     handler = logging.FileHandler(path)
     logger.addHandler(handler)
@@ -24,7 +24,7 @@ def logged_to(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the run as Ctrl-C does, its processes included."""
+    """Let SIGTERM raise KeyboardInterrupt while the block runs, as Ctrl-C does. So the block also ends the processes that it started."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

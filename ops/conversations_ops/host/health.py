@@ -17,18 +17,22 @@ from conversations_ops.host.supervisor import GOOD
 Services = Callable[[], list[dict[str, Any]]]
 
 TIMEOUT = 5.0
-"""Seconds a connection may take, from its beginning to its end."""
+"""Seconds that a connection may last, from its beginning to its end."""
 CONNECTIONS = 16
-"""Open at a time; for one more the oldest is closed."""
+"""Largest number of open connections. A further connection closes the oldest one."""
 
 
 def verdict(services: list[dict[str, Any]]) -> tuple[int, dict[str, Any]]:
-    """Status and body of the page: 200 when every worker process is up and works, else 503.
+    """Return the status and the body of the page. The status is 200 if every worker is healthy, else 503.
 
-    A worker works when it has open partitions (``running``), or has been in its group for half a minute and got none
-    (``idle``: there are more workers than partitions). It does not when it is ``down`` (waiting to be started again),
-    ``starting``, ``joining``, ``restoring``, ``stopping``, ``silent`` (no report for 10 s), ``stuck`` (no step for
-    60 s) or ``unreachable``: nobody of its Kafka has answered for ``Periods.unreachable_after``; ``kafka`` says what it tries.
+    Two states are healthy: ``running`` (the worker has open partitions) and ``idle`` (the worker has been in its group for half a
+    minute and got no partition, because there are more workers than partitions). All other states are unhealthy:
+
+    * ``down``: the worker waits to be started again.
+    * ``starting``, ``joining``, ``restoring``, ``stopping``.
+    * ``silent``: no report for 10 s.
+    * ``stuck``: no step for 60 s.
+    * ``unreachable``: no broker of its Kafka has answered for ``Periods.unreachable_after``; ``kafka`` says what the worker tries.
     """
     healthy = all(worker["state"] in GOOD for service in services for worker in service["workers"])
     return 200 if healthy else 503, {"healthy": healthy, "services": services}
@@ -44,10 +48,10 @@ class _Connection:
 
 
 class _Server(ThreadingHTTPServer):
-    """Serves each connection in a thread, a bounded number of them for a bounded time.
+    """Serves each connection in a thread. The number of connections and the time of each are bounded.
 
-    A client that connects and says nothing, or little by little, costs neither descriptors nor threads of the supervisor, and
-    keeps nobody else from asking.
+    Clients that connect and send nothing, or send very slowly, cannot use up the supervisor's descriptors or threads. They do not
+    keep other clients from being served.
     """
 
     daemon_threads = True
@@ -55,11 +59,11 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], page: type[BaseHTTPRequestHandler], timeout: float) -> None:
         self._seconds = timeout
         self._open: list[_Connection] = []
-        """Oldest first; of the thread that accepts."""
+        """Open connections, oldest first. Only the thread that accepts connections uses this list."""
         super().__init__(address, page)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread, once there is room for it."""
+        """Serve a connection in a thread. Before, close the oldest connections if too many are open."""
         self._forget()
         while len(self._open) >= CONNECTIONS:
             self._end(self._open.pop(0))
@@ -68,7 +72,7 @@ class _Server(ThreadingHTTPServer):
         thread.start()
 
     def service_actions(self) -> None:
-        """End connections whose time is over; called twice a second."""
+        """End connections whose time is over. The base class calls this twice a second."""
         self._forget()
         while self._open and self._open[0].until <= time.monotonic():
             self._end(self._open.pop(0))
@@ -80,7 +84,7 @@ class _Server(ThreadingHTTPServer):
         self._open = [it for it in self._open if it.thread.is_alive()]
 
     def _end(self, connection: _Connection) -> None:
-        with contextlib.suppress(OSError):  # it may just have ended
+        with contextlib.suppress(OSError):  # the connection may just have ended
             connection.socket.shutdown(socket.SHUT_RDWR)
         connection.thread.join()
 
@@ -89,14 +93,14 @@ class _Server(ThreadingHTTPServer):
 def served(host: str, port: int, services: Services, timeout: float = TIMEOUT) -> Iterator[str]:
     """Serve ``GET /health`` in a thread, and yield its address.
 
-    ``/ready`` is the same page. ``/live`` is 200 as long as anybody is there to answer: workers that die are started
-    again, and to start everything again because Kafka is away would help nobody.
+    ``/ready`` is the same page. ``/live`` answers 200 as long as the supervisor runs. The supervisor starts dead workers again, and
+    restarting everything would not help while Kafka is unreachable.
 
     Args:
-        host: which of the machine's addresses.
-        port: 0 is a free one.
-        services: how the workers are.
-        timeout: seconds a connection may take.
+        host: address of this machine to listen on.
+        port: port to listen on; 0 takes a free port.
+        services: called for each request; returns the condition of the workers, by service.
+        timeout: seconds that a connection may last.
 
     Raises:
         OSError: the port is taken.
@@ -110,7 +114,7 @@ def served(host: str, port: int, services: Services, timeout: float = TIMEOUT) -
             elif asked in {"/health", "/ready"}:
                 self._answer(*verdict(services()))
             else:
-                self._answer(404, {"error": "there are /health, which is also /ready, and /live"})
+                self._answer(404, {"error": "only /health, /ready (the same page) and /live exist"})
 
         def _answer(self, status: int, data: dict[str, Any]) -> None:
             body = json.dumps(data).encode() + b"\n"
@@ -120,8 +124,8 @@ def served(host: str, port: int, services: Services, timeout: float = TIMEOUT) -
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's word
-            """Probes come every second: nothing to tell."""
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name for it
+            """Log nothing: probes come every second."""
 
     server = _Server((host, port), Page, timeout)
     threading.Thread(target=server.serve_forever, name="health", daemon=True).start()

@@ -1,4 +1,4 @@
-"""Names for workers that survive restarts and are taken once per machine."""
+"""Slots: names of worker processes. A name survives restarts, and only one process of a machine has it at a time."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from conversations.private_files import private_directory, private_file
 
 
 def host_name() -> str:
-    """The machine's name, as far as it can be part of a file name and of a transactional id."""
+    """Return the machine's name; ``-`` replaces characters that a file name or a transactional id must not have."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", platform.node()).strip(".-") or "worker"
 
 
 def take(directory: Path, base: str, preferred: str) -> tuple[str, IO[bytes]]:
-    """Take ``preferred``, or the first free of ``base-1``, ``base-2``, ...; it is ours while the file is open.
+    """Reserve the slot ``preferred``, or else the first free one of ``base-1``, ``base-2``, ...
 
-    Two workers of one name would end each other's transactions for ever, so no two processes of this machine get the
-    same. A killed process lets go of its name at once.
+    The slot is reserved as long as the returned file is open, so the slot of a killed process is free at once. Two processes of
+    this machine never get the same slot: workers with the same transactional id would fence each other for ever.
     """
     private_directory(directory)
     for slot in chain([preferred], (f"{base}-{number}" for number in count(1))):
@@ -32,4 +32,4 @@ def take(directory: Path, base: str, preferred: str) -> tuple[str, IO[bytes]]:
             file.close()
             continue
         return slot, file
-    raise AssertionError("numbers do not end")
+    raise AssertionError("count(1) never ends")

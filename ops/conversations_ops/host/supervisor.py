@@ -1,4 +1,4 @@
-"""Keeps the worker processes of `conversations run` alive, and ends them together."""
+"""Keeps the worker processes of `conversations run` alive, and ends all of them together."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ from conversations_ops.host.restarts import Restarts
 log = logging.getLogger("conversations.run")
 
 SILENT = 10.0
-"""Seconds without a report after which a worker process does not count as well."""
+"""Seconds without a report after which a worker process counts as unhealthy."""
 STUCK = 60.0
-"""Seconds without a step after which a worker does not count as well."""
+"""Seconds without a step after which a worker counts as unhealthy."""
 ALONE = 30.0
-"""Seconds after which a worker without partitions is believed to be a spare one."""
+"""Seconds in the group after which a worker without partitions counts as ``idle``: there are more workers than partitions."""
 GOOD = frozenset({"running", "idle"})
 LOADS = 5
-"""Times in a row that a process may be killed while it loads its target; then its target is to blame."""
+"""Number of kills of a process, while targets are loaded, that end the run: then the target is to blame."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RunEnd:
-    """How a run ended: a word of ``Ended``, and what to tell people."""
+    """The end of a run: a word of ``Ended``, and a text for people."""
 
     kind: str
     text: str = ""
 
 
 class Child:
-    """One worker process, and each process that takes its place when it dies."""
+    """One worker process, and the processes that replace it one after the other when it dies."""
 
     def __init__(self, spec: Spec, number: int) -> None:
         self.spec = spec
         self.slot = f"{spec.base}-{number}"
-        """The preferred slot at first, then the one it got."""
+        """The preferred slot before the first start; then the slot that the process got."""
         self.service = ""
         self.settings: dict[str, list[str]] = {}
-        """Its settings that differ from the defaults: by name, the value and the default."""
+        """Settings of the worker that differ from the defaults: each name with the value and the default."""
         self.restarts = 0
         self.process: subprocess.Popen[bytes] | None = None
         self.restart_at = 0.0
         self.started = False
-        """Has its slot, in this life."""
+        """True once the present process has its slot."""
         self.ever_joined = False
         self.ended: RunEnd | None = None
-        """The present process's report of its end."""
+        """The end that the present process reported; None before."""
         self._restarts = Restarts()
         self._reports = -1
         self._partial = b""
@@ -67,26 +67,26 @@ class Child:
 
     @property
     def name(self) -> str:
-        """What log lines call it."""
+        """Name of the worker in log lines."""
         return f"worker {self.slot} of {self.service or self.spec.target}"
 
     def spawn(self) -> int:
-        """Start a process; return the descriptor its reports arrive at.
+        """Start a process and return the descriptor from which its reports can be read.
 
         Raises:
-            OSError: there is no room for another process, or no descriptor is left: nothing was started.
+            OSError: the machine has no room for another process, or no descriptor is left. No process was started.
         """
         self._born = self._heard = time.monotonic()
         self._reports, theirs = os.pipe()
         os.set_blocking(self._reports, False)
-        # -P and not the script's path: neither the current directory nor ours may shadow a module of Python's.
+        # -P and -c: neither the current directory nor the folder of this module may shadow a module of Python's.
         program = f"import sys; from conversations_ops.host.child import main; sys.exit(main({theirs}))"
         try:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", program],
                 stdin=subprocess.PIPE,
                 pass_fds=(theirs,),
-                process_group=0,  # Ctrl-C reaches the supervisor alone, who passes it on in order
+                process_group=0,  # Ctrl-C reaches only the supervisor, which then stops the processes in order
             )
         except OSError:
             os.close(self._reports)
@@ -99,7 +99,7 @@ class Child:
         return self._reports
 
     def order(self, order: dict[str, Any]) -> None:
-        """Tell the process something; one that is gone hears nothing."""
+        """Send an order to the process; do nothing if the process is gone."""
         process = self.process
         if process is not None and process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
@@ -107,7 +107,7 @@ class Child:
                 process.stdin.flush()
 
     def reports(self) -> Iterator[dict[str, Any]]:
-        """Yield the reports of the process since the last time."""
+        """Yield the reports that arrived since the last call."""
         while True:
             try:
                 data = os.read(self._reports, 1 << 16)
@@ -121,14 +121,14 @@ class Child:
                 yield json.loads(line)
 
     def note(self, status: dict[str, Any]) -> None:
-        """Keep how the worker is."""
+        """Keep the latest status report of the worker."""
         self._status = status
         if status["joined"]:
             self.ever_joined = True
             self._joined_at = self._joined_at or time.monotonic()
 
     def died(self) -> int | None:
-        """Say how the process ended, None while it lives; afterwards it is gone for good."""
+        """Return None while the process lives. After its end, return its exit status once and forget the process."""
         process = self.process
         if process is None or process.poll() is None:
             return None
@@ -140,7 +140,7 @@ class Child:
         return process.returncode
 
     def restart_later(self) -> float:
-        """Plan a restart; return in how many seconds."""
+        """Plan a restart and return the seconds until then."""
         wait = self._restarts.after(time.monotonic() - self._born)
         self.restart_at = time.monotonic() + wait
         self.restarts += 1
@@ -151,10 +151,10 @@ class Child:
         if self.process is not None:
             self.process.kill()
 
-    # -- how it is ----------------------------------------------------------------------------------
+    # -- state of the worker ------------------------------------------------------------------------
 
     def state(self) -> str:
-        """One word for how the worker is; those in ``GOOD`` are well."""
+        """Return one word for the state of the worker; the words in ``GOOD`` mean that it is healthy."""
         now, status = time.monotonic(), self._status
         if self.process is None:
             return "down"
@@ -175,7 +175,7 @@ class Child:
         return "restoring" if status["restoring"] else "idle" if now - self._joined_at > ALONE else "joining"
 
     def condition(self) -> dict[str, Any]:
-        """How the worker is, for the health page."""
+        """Return the condition of the worker, for the health page."""
         process, status = self.process, self._status
         return {
             "slot": self.slot,
@@ -194,8 +194,8 @@ class Supervisor:
     """Starts worker processes, restarts dead ones, and stops all of them in order.
 
     Args:
-        specs: one per target.
-        workers: processes per target.
+        specs: one spec for each target.
+        workers: number of processes for each target.
         grace: seconds a process may take to stop before it is killed.
         on_started: called once, when every process has loaded its target and has its slot.
     """
@@ -212,20 +212,20 @@ class Supervisor:
         self._kill_at = 0.0
 
     def services(self) -> list[dict[str, Any]]:
-        """How every worker is, by service; may be called from any thread."""
+        """Return the condition of every worker, by service. Any thread may call it."""
         found: dict[str, list[dict[str, Any]]] = {}
         for child in self.children:
             found.setdefault(child.service or child.spec.target, []).append(child.condition())
         return [{"service": service, "workers": workers} for service, workers in found.items()]
 
     def settings(self) -> dict[str, dict[str, list[str]]]:
-        """Return the settings that differ from the defaults, by service: of each the value and the default."""
+        """Return the settings that differ from the defaults, by service and name: the value and the default of each."""
         return {child.service: child.settings for child in self.children}
 
     def run(self) -> RunEnd:
-        """Keep the workers running until a signal, or until one of them can never work; wait for all to end.
+        """Keep the workers running until a signal arrives or a worker can never work. Then wait until all have ended.
 
-        A second signal kills them.
+        A second signal kills the worker processes.
         """
         with _wakened(self._selector) as wakeup:
             for child in self.children:
@@ -245,7 +245,7 @@ class Supervisor:
         self._selector.select(timeout)
 
     def _heed(self, wakeup: int) -> None:
-        """Act on the signals that arrived, and on time that passed."""
+        """Act on the signals that arrived. Kill the processes that did not stop in time."""
         with contextlib.suppress(BlockingIOError):
             for number in os.read(wakeup, 1024):
                 if number in {signal.SIGTERM, signal.SIGINT}:
@@ -293,7 +293,7 @@ class Supervisor:
             if self._end is None and time.monotonic() >= child.restart_at:
                 self._spawn(child)
             return
-        gone = child.process.poll() is not None  # before the last reports are read
+        gone = child.process.poll() is not None  # asked first, so that the reports read below are all of them
         for report in child.reports():
             self._take(child, report)
         if gone:
@@ -329,17 +329,17 @@ class Supervisor:
             text = f"{child.spec.target} and {other.spec.target} have different periods, which are the namespace's"
             self._stop(RunEnd(Ended.DECLARATION, text))
         elif all(other.service for other in self.children):
-            self._all_loaded = True  # and only now may anybody connect
+            self._all_loaded = True  # only now may the processes connect to Kafka
             for other in self.children:
                 other.order({"start": other.slot})
 
     def _other_periods(self, child: Child) -> Child | None:
-        """Return a worker with other periods than ``child``."""
+        """Return a worker that has loaded and whose periods differ from those of ``child``; None if there is none."""
         mine = _periods(child)
         return next((other for other in self.children if other.service and _periods(other) != mine), None)
 
     def _mourn(self, child: Child, code: int) -> None:
-        """Decide on a death: the end of all, or a restart."""
+        """Decide what follows the death of a worker process: the end of the run, or a restart."""
         ended = child.ended
         hopeless = ended is not None and ended.kind in {Ended.DECLARATION, Ended.STATE}
         never = ended is not None and ended.kind in {Ended.UNREACHABLE, Ended.REFUSED}
@@ -364,7 +364,7 @@ def _how(code: int) -> str:
 
 @contextlib.contextmanager
 def _wakened(selector: selectors.BaseSelector) -> Iterator[int]:
-    """Let signals wake the selector: yields the descriptor at which their numbers can be read."""
+    """Let signals wake the selector, and yield the descriptor from which their numbers can be read."""
     reads, writes = os.pipe()
     os.set_blocking(reads, False)
     os.set_blocking(writes, False)

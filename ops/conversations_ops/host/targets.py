@@ -1,6 +1,7 @@
-"""Finding what to run: ``module:attribute`` names a service, a function returning one, or a block that yields one.
+"""Finds the service that a target names.
 
-Wherever a service may stand, ``(service, WorkerSettings)`` may, too.
+A target ``module:attribute`` names a service, a function that returns a service, or a context manager or generator function that
+yields a service. Each of them may also give the pair ``(service, WorkerSettings)`` instead of a service.
 """
 
 from __future__ import annotations
@@ -26,30 +27,33 @@ from conversations.service import Service
 log = logging.getLogger("conversations.run")
 
 PATIENCE = 3.0
-"""Seconds an event loop may take to come round before it counts as blocked for good."""
+"""Seconds that an event loop has to run a callback. After that the loop counts as blocked for good."""
 
 T = TypeVar("T")
 HOW = "Write it as module:attribute, for instance shop.orders:service for 'service' in shop/orders.py"
 
 
 class TargetError(DeclarationError):
-    """The target cannot be found, or cannot be run; the message names the attempts."""
+    """The target cannot be found or cannot be run; the message says why."""
 
 
 class Found(NamedTuple):
-    """The services of a target, with their settings."""
+    """The service of a target, with its settings."""
 
     service: Service[Any]
     settings: WorkerSettings | None
-    """Its own settings for its workers, None when it says nothing."""
+    """The worker settings that the target gives; None if it gives only a service."""
 
 
 class HandlerLoop:
-    """An event loop in a thread of its own, made at the first use: what an ``async`` target makes, its handlers share."""
+    """An event loop in its own thread, made at the first use.
+
+    An ``async`` target and its handlers run on the same loop. So handlers can use connections that the target opened.
+    """
 
     def __init__(self) -> None:
         self.made: asyncio.AbstractEventLoop | None = None
-        """The loop, None as long as nobody needed it."""
+        """The loop; None before its first use."""
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
@@ -59,11 +63,11 @@ class HandlerLoop:
         if self.made is not None and self._thread is not None:
             self.made.call_soon_threadsafe(self.made.stop)
             self._thread.join(PATIENCE)
-            if not self._thread.is_alive():  # else a handler blocks it for good; the end of the process ends it
+            if not self._thread.is_alive():  # else a handler blocks the loop for good; it ends with the process
                 self.made.close()
 
     def comes_round(self) -> bool:
-        """Say whether the loop still turns; a handler that blocks it may never let it."""
+        """Return True if the loop still runs callbacks, False if a handler blocks it."""
         if self.made is None:
             return True
         turned = threading.Event()
@@ -81,11 +85,11 @@ class HandlerLoop:
 
 @contextlib.contextmanager
 def entered(target: str, loop: HandlerLoop) -> Iterator[Found]:
-    """Find a target and yield its services; a block is entered and left around it, an ``async`` one on ``loop``.
+    """Find a target and yield its service. Enter a context manager before and leave it afterwards, an ``async`` one on ``loop``.
 
     Raises:
-        TargetError: no such module or attribute, or it is no service.
-        DeclarationError: the module declares something impossible.
+        TargetError: the module or attribute does not exist, or gives no service.
+        DeclarationError: the module has an invalid declaration.
     """
     found = _called(target, _find(target), loop)
     if (given := _given(found)) is not None:
@@ -104,10 +108,10 @@ def entered(target: str, loop: HandlerLoop) -> Iterator[Found]:
             if loop.comes_round():
                 loop.wait_for(_awaited(lambda: found.__aexit__(None, None, None)))
             else:
-                log.error("the block %s is not left: its event loop is blocked", target)
+                log.error("the context manager %s is not left: a handler blocks its event loop", target)
     else:
         raise TargetError(
-            f"{target} is {found!r:.200}, which is neither a Service, nor (Service, WorkerSettings), nor a block that yields one. {HOW}."
+            f"{target} is {found!r:.200}, which is neither a Service, nor (Service, WorkerSettings), nor a context manager that yields one. {HOW}."
         )
 
 
@@ -128,7 +132,9 @@ def _given(value: object) -> Found | None:
 def _checked(target: str, value: object) -> Found:
     given = _given(value)
     if given is None:
-        raise TargetError(f"the block {target} must yield a Service, or (Service, WorkerSettings), not {value!r:.200}")
+        raise TargetError(
+            f"the context manager {target} must yield a Service, or (Service, WorkerSettings), not {value!r:.200}"
+        )
     return given
 
 
@@ -195,6 +201,6 @@ def _broken(target: str, error: Exception) -> TargetError:
 
 
 def _hidden(name: str | None) -> str:
-    """Say which package of the same name was loaded before."""
+    """Return a note on the package with the same first name that is already loaded; an empty text if there is none."""
     top = sys.modules.get(str(name).partition(".")[0])
     return f" (the package {top.__name__!r} loaded is that of {', '.join(top.__path__)})" if top is not None else ""
