@@ -29,7 +29,10 @@ Failing = type[BaseException] | tuple[type[BaseException], ...]
 
 
 class Then(Enum):
-    """What happens when a policy's delays are used up. In each case the message's bytes are kept as a dead letter."""
+    """What happens when a policy's delays are used up.
+
+    The message's bytes are kept in each case: as a dead letter, and with ``DISABLE_QUEUE`` in the state of the partition.
+    """
 
     END_DIALOG = "end-dialog"
     """The dialog ends with an error, which the peer gets, unless the dialog is over already."""
