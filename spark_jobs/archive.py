@@ -3,12 +3,12 @@
     conversations spark archive s3a://bucket/dialogs --bootstrap HOST:PORT
     spark-submit --packages ... spark_jobs/archive.py s3a://bucket/dialogs --bootstrap HOST:PORT
 
-Each run continues where the last run stopped. It works in batches, and ends when all records that were there at its start
-are archived. A batch counts once its commit exists (``spark_jobs.reading.archive_log``), so a run that is killed or repeated
-adds nothing twice. If several records have the same number, the first in the log is kept. To find repetitions, a batch is
-compared with the archive's last days by log time (``--look-back``). Files are sorted by dialog, direction and number. Records
-that are no message are kept with their bytes, in folders of their own. ``spark_jobs.reading.archived`` reads an archive,
-``--dialog ID`` shows one dialog, ``--compact`` merges the files of each service and day.
+Each run continues where the last run stopped. It works in batches. It ends when all records are archived that existed at its
+start. A batch counts once its commit exists (``spark_jobs.reading.archive_log``), so a run that is killed or repeated adds
+nothing twice. If several records have the same number, the first in the log is kept. To find repetitions, a batch is compared
+with archived messages from ``--look-back`` days before its oldest record on. Files are sorted by dialog, direction and number.
+Records that are not messages are kept with their bytes, in folders of their own. ``spark_jobs.reading.archived`` reads an
+archive. ``--dialog ID`` shows one dialog, and ``--compact`` merges the files of each service and day.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_
 from spark_jobs.running.storage import Directory
 
 MOST = 5_000_000
-"""Records in one batch, about."""
+"""Approximate number of records in one batch."""
 LOOK_BACK = timedelta(days=7)
 PARTS = 20_000
-"""Parts of an archive, besides one for each service and day, beyond which its files are put together before it takes more: each commit
-names them all, 150 bytes each."""
+"""Number of spare parts at which a run compacts the archive before it adds a batch.
+
+Spare parts are those beyond one part for each service and day. Each commit names all parts, in about 150 bytes each."""
 FILE_BYTES = 128 << 20
-"""Size of compacted files, about."""
+"""Approximate size of compacted files."""
 SHOWN = 200
 """Characters of a body that ``--dialog`` shows."""
 _STALE = milliseconds(periods().archive_stale)
@@ -60,13 +61,13 @@ _ORDER = [*_FOLDERS, "conversation_id", "to_target", "sequence", "offset"]
 def transform(
     judged: DataFrame, services: Mapping[str, str], service: str, archived: DataFrame | None, known: Iterable[str]
 ) -> DataFrame:
-    """Make the archive's rows: each message once, and each record that is no message.
+    """Make the archive's rows: each message once, and each record that is not a message.
 
     Args:
         judged: records from ``spark_jobs.reading.messages.judged_records``.
         services: the service of each queue topic.
         service: only dialogs of this service; empty: all dialogs.
-        archived: identities of messages in the archive.
+        archived: messages of the archive with the columns ``IDENTITY``; they are left out of the result.
         known: services of the catalog. A record that names another service is filed under the service of its queue.
     """
     whose = F.create_map(*(F.lit(it) for pair in services.items() for it in pair))[F.col("topic")]
@@ -95,7 +96,7 @@ MESSAGE_NAMES = [column.split()[0] for column in MESSAGE.split(", ")]
 
 
 def _without(rows: DataFrame, archived: DataFrame) -> DataFrame:
-    """Leave out messages in the archive. An error without a number has number -1 here."""
+    """Leave out messages that the archive has. An ERROR without a number is compared as number -1."""
     known = archived.select(*(F.col(name).alias(f"known_{name}") for name in IDENTITY))
     same = F.lit(True)
     for name in IDENTITY:
@@ -112,12 +113,12 @@ class Batch:
     messages: int
     set_aside: int
     left: int
-    """Records still to be archived, about."""
+    """Approximate number of records that are still to be archived."""
 
 
 @dataclass(frozen=True)
 class Archive:
-    """The writer of an archive: of all dialogs of a namespace, or of one service's."""
+    """Writer of an archive of all dialogs of a namespace, or of the dialogs of one service."""
 
     spark: SparkSession
     wire: Wire
@@ -127,7 +128,7 @@ class Archive:
     most_parts: int = PARTS
 
     def newest(self) -> log.Commit | None:
-        """Return its newest commit.
+        """Return the newest commit of the archive; None if there is no commit yet.
 
         Raises:
             CheckpointError: the directory has another archive, or other files.
@@ -144,7 +145,7 @@ class Archive:
 
         Raises:
             SourceError: Kafka has dropped records before they were archived, or a topic was created again.
-            CheckpointError: another run wrote to the archive meanwhile, or it is another archive.
+            CheckpointError: another run wrote to the archive meanwhile, or the directory has another archive.
         """
         talkers = self.wire.talkers(self.service or None, None)
         goal = self._extents(talkers)
@@ -168,7 +169,7 @@ class Archive:
         """Merge the files of each service and day; return the number of parts that were replaced.
 
         Raises:
-            CheckpointError: another run wrote to the archive meanwhile, or it is another archive.
+            CheckpointError: another run wrote to the archive meanwhile, or the directory has another archive.
         """
         commit = self.newest()
         groups = log.to_compact(commit.parts) if commit is not None else {}
@@ -178,7 +179,7 @@ class Archive:
         batch = _batch(commit.number + 1)
         rows = read_parts(self.spark, self.directory.path, old).withColumn("batch", F.lit(batch))
         files = 1 + sum(part.bytes for part in old) // FILE_BYTES
-        # Equal keys go to one range, so no dialog's day is in two files.
+        # Rows with equal keys go to one range, so one file has all messages of a dialog and day.
         ranged = rows.repartitionByRange(max(files, len(groups)), *_FOLDERS, "conversation_id")
         made = self._save(ranged.sortWithinPartitions(*_ORDER), batch)
         rest = tuple(part for part in commit.parts if part.place not in groups)
@@ -186,7 +187,7 @@ class Archive:
         return len(old)
 
     def clean(self) -> None:
-        """Delete old commits, and files that no commit names now or later."""
+        """Delete old commits, and files that no present or future commit names."""
         commit = self.newest()
         number = commit.number if commit is not None else 0
         live = {part.batch for part in commit.parts} if commit is not None else set()
@@ -221,7 +222,7 @@ class Archive:
             if not isinstance(explained(error), RecordsDropped):
                 raise
             raise RecordsDropped(
-                "Kafka dropped records while they were read: nothing of this batch was added; run it again, it says which"
+                "Kafka dropped records while they were read: nothing of this batch was added; run the job again: it names the records"
             ) from error
 
     def _write(
@@ -244,7 +245,7 @@ class Archive:
         return counts["rows"] - counts["aside"], counts["aside"], parts
 
     def _archived(self, commit: log.Commit, records: DataFrame) -> DataFrame | None:
-        """Return archived messages that the records may repeat: from days of the look-back on."""
+        """Return the archived messages that the records may repeat: those of the look-back days and later."""
         mine = [part for part in commit.parts if not part.set_aside]
         first = records.agg(F.date_format(F.min("timestamp"), "yyyy-MM-dd")).collect()[0][0] if mine else None
         if first is None:
@@ -254,8 +255,8 @@ class Archive:
         return read_parts(self.spark, self.directory.path, recent) if recent else None
 
     def _save(self, rows: DataFrame, batch: str) -> list[log.Part]:
-        """Write rows into the folders of a new batch. They count once a commit names them."""
-        # Overwriting only the folders that are written to: of a batch nobody else has, and by a directory of its own.
+        """Write rows into the folders of a new batch. The folders belong to the archive once a commit names them."""
+        # In dynamic mode Spark replaces only the folders that it writes. The batch has a unique name, so no other run writes them.
         writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(*_FOLDERS)
         writer.parquet(f"{self.directory.path}/{log.DATA}")
         found = self.directory.matching(log.part_path("*", "*", "*", batch))
@@ -286,7 +287,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("directory", help="directory of the archive: a path or URL that Spark can write to")
     parser.add_argument("--service", default="", help="only dialogs of this service (default: all)")
     parser.add_argument(
-        "--most", type=int, default=MOST, metavar="RECORDS", help=f"records in one batch, about (default: {MOST:,})"
+        "--most",
+        type=int,
+        default=MOST,
+        metavar="RECORDS",
+        help=f"approximate number of records in a batch (default: {MOST:,})",
     )
     parser.add_argument(
         "--look-back", type=whole(0, 36_500), default=LOOK_BACK.days, metavar="DAYS",

@@ -3,19 +3,23 @@
     spark-submit ... spark_jobs/dead_letter_triage.py --bootstrap kafka:9092
     conversations spark dead-letter-triage --service orders --new-within 2h --json
 
-Letters of one group have the same service, reason, exception, message type, contract and peer. For each group the job tells
-the number of letters, the number of open letters (``conversations dead-letters list`` shows them, with and without
-``--detached``), the records parked behind held letters, and the times of the first and the last letter. It tells the trend:
-the letters of the last ``--window`` beside the window before. It names one letter to begin with, and the command that shows it.
+Letters of one group have the same service, reason, exception, message type, contract and peer. For each group the job shows:
 
-A letter counts once. Of several letters of one source the last counts, of a letter in parts the first part. A timer's handler
-that failed, and a message that turned its queue off, have no letter: see ``stuck_dialogs``.
+* the number of letters, and the number of open letters (``conversations dead-letters list`` shows them, with and without
+  ``--detached``);
+* the number of records parked behind held letters;
+* the times of the first and the last letter;
+* the trend: the number of letters in the last ``--window``, and in the window before it;
+* one letter as an example, and the command that shows it.
 
-A group is new when its first letter in the topic came within ``--new-within``. Nothing is remembered between runs, so two
-runs at one time tell the same. The topic keeps letters for 90 days: a group without letters for that long is new again.
+A letter counts once. If a source has several letters, only the last counts. If a letter is in parts, only the first part counts.
+A failed handler of a timer has no letter, and neither has a message that turned its queue off: see ``stuck_dialogs``.
 
-Nothing is changed. With ``--out`` the groups are kept as Parquet, in ``taken_at=<the run's second>``; other runs' folders are
-not touched.
+A group is new if its first letter in the topic came within ``--new-within``. The job remembers nothing between runs, so two runs
+at the same time have the same result. The topic keeps letters for 90 days: a group without letters for that long is new again.
+
+The job changes no letter. With ``--out`` it keeps the groups as Parquet, in ``taken_at=<the run's second>``, and does not touch
+the folders of other runs.
 
 Exit codes: 0 no new group, 1 a new group, 2 wrong usage, 3 Kafka unreachable.
 """
@@ -46,7 +50,7 @@ from spark_jobs.running.tables import as_text
 HOUR = timedelta(hours=1)
 GROUP = ("service", "reason", "exception", "type", "contract", "peer")
 NEEDED = "EFLRT"
-"""Kinds of state rows that tell of open letters."""
+"""Kinds of state rows that are needed to find open letters."""
 MESSAGE_LIMIT = 200
 """Characters of an exception's message that a group shows."""
 
@@ -57,22 +61,22 @@ class Asked:
 
     now: datetime
     window: timedelta = HOUR
-    """How long the two spans are that are compared."""
+    """Length of each of the two windows that are compared."""
     new_within: timedelta = HOUR
     since: datetime | None = None
-    """Letters before it are not counted; they still say that a group is not new."""
+    """Letters before this time are not counted. They still show that a group is not new."""
 
 
 def transform(letters: DataFrame, rows: DataFrame, asked: Asked) -> DataFrame:
     """Group letters.
 
-    ``letters`` come from ``spark_jobs.reading.letters.read_letters``, ``rows`` are the newest state rows (``NEEDED``) of their
-    services. Of the letters of one source the last is counted; the others tell how old the group is.
+    ``letters`` come from ``spark_jobs.reading.letters.read_letters``. ``rows`` are the newest state rows (``NEEDED``) of their
+    services. Only the last letter of each source is counted; its earlier letters only show how old the group is.
 
-    A row for each group that has letters since ``asked.since``: service, reason, exception (the class, without its module),
-    type, contract, peer; ``new``; count, open, ``parked_behind``; first, last; ``recent`` and ``before``: letters in the last
-    window and in the one before it; letter, message and ``next``: an example, the newest open one, what its exception said,
-    and the command to go on with.
+    There is a row for each group with letters since ``asked.since``. Columns: service, reason, exception (the class, without
+    its module), type, contract, peer; ``new``; count, open, ``parked_behind``; first, last; ``recent`` and ``before`` (number of
+    letters in the last window, and in the window before it); ``letter`` (an example: the newest open letter, or else the newest
+    letter), ``message`` (text of its exception), and ``next`` (the next command for it).
     """
     at, behind = F.col("at"), F.coalesce("behind", F.lit(0))
     judged = _judged(letters, rows)
@@ -90,7 +94,7 @@ def transform(letters: DataFrame, rows: DataFrame, asked: Asked) -> DataFrame:
 
 
 def _judged(letters: DataFrame, rows: DataFrame) -> DataFrame:
-    """Add whether each letter is open, and the records behind it; of a letter in parts keep the first."""
+    """Add ``open``, and the number of records behind each letter. Keep only the first part of a letter in parts."""
     waits = parked(rows).select("letter", "behind", (F.col("held") | F.col("queue_off")).alias("held_back"))
     is_open = open_letters(rows).withColumn("listed", F.lit(True))
     whole = letters.where(F.col("part").isNull() | F.col("part").startswith("1/"))
@@ -118,7 +122,7 @@ def job(spark: SparkSession, options: argparse.Namespace) -> Result:
     services = state.services_of(wire, options.service)
     since = None if options.since is None else now - options.since
     asked = Asked(now, options.window, options.new_within, since)
-    # The rows after the letters: a letter is open from the moment it is there.
+    # Read the rows after the letters. A letter and its row are in one transaction, so no row of a letter is missed.
     letters = read_letters(spark, wire, services).drop("key", "value", "headers").localCheckpoint()
     rows = state.read_rows(spark, wire, services, NEEDED).localCheckpoint()
     groups = transform(letters, rows, asked).localCheckpoint()
@@ -158,7 +162,7 @@ def _text(found: list[dict[str, Any]], asked: Asked, fresh: int) -> str:
         for it in found
     ]  # fmt: skip
     new = f"{fresh} new within {written(asked.new_within)}"
-    trend = f"TREND: letters in the last {written(asked.window)}, after those in the one before"
+    trend = f"TREND: letters in the last {written(asked.window)}, after those in the window before"
     return f"{as_text(names, cells)}\n{len(found)} groups, {new}. {trend}."
 
 
@@ -183,7 +187,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--new-within", type=argument(span), metavar="SPAN", default=HOUR,
         help="a group is new up to this age of its first letter (default: 1h)",
     )  # fmt: skip
-    made.add_argument("--out", metavar="DIR", help="keep the groups as Parquet, beside the groups of other runs")
+    made.add_argument(
+        "--out", metavar="DIR", help="keep the groups as Parquet, in addition to the groups of other runs"
+    )
     return carry_out(made, argv, job)
 
 

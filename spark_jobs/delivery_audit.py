@@ -1,21 +1,26 @@
 """Proves from the topics that each message took effect once, in order, and that none was lost.
 
 The job reads the queues, states, dead letters and events of services. For each dialog and direction it counts the messages
-that were sent, accepted, settled and given up on, and tells where the others are. It lists every **fault**: a finding that
-cannot be if no message was lost, doubled or re-ordered (``spark_jobs.audit.faults``). It needs no list of expected messages,
-and works on any namespace, also while its services run; ``spark_jobs.audit.inputs`` tells why there is no false alarm.
+that were sent, accepted, settled and given up on, and shows where the other messages are. It lists every **fault**: a finding that
+is impossible if no message was lost, doubled or re-ordered (``spark_jobs.audit.faults``). It needs no list of expected messages.
+It works on any namespace, also while its services run; ``spark_jobs.audit.inputs`` explains why there is no false alarm.
 
     conversations spark delivery-audit --bootstrap localhost:9092
     spark-submit --packages ... spark_jobs/delivery_audit.py --bootstrap localhost:9092 --service loans --json
 
-A duplicate, a gap or a late number on the wire is no fault: the receiver drops, waits and sorts. Some findings cannot be
-judged. If retention or ``--since`` has cut the beginning of a queue, numbers before the first that is left and was sent since
-then are not judged: they may repeat records that are gone. If the tombstone of a side was forgotten in time, the numbers it
-accepted are not judged. If a side is closed, and neither a queue nor the peer has anything of it, the numbers it sent are not
-judged: a tombstone does not name the peer. A settled message is one whose handler's effects are committed, or a dead letter;
-the handler's effects themselves are the application's.
+The **wire** is the records in the queues. A duplicate, a gap or a late number on the wire is no fault: the receiver drops
+duplicates, waits for missing numbers, and sorts. A message is settled if the effects of its handler are committed, or if it is a
+dead letter. The audit cannot judge the effects of a handler outside Kafka.
 
-The job writes nothing: start an interrupted run again.
+The audit does not judge these numbers:
+
+* If retention or ``--since`` has cut the beginning of a queue, each direction is judged from its first number that is left and was
+  sent after the cut. Earlier numbers may repeat records that are gone.
+* If the tombstone of a side was deleted in time, the numbers that this side accepted are not judged.
+* If a side is closed, and neither a queue nor the peer has a record of it, the numbers that it sent are not judged: a tombstone
+  does not name the peer.
+
+The job writes nothing. If a run was interrupted, start it again.
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ from spark_jobs.reading.wire import Moment, Wire
 from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
 
 LISTED = 100
-"""Faults shown unless asked for more."""
+"""Number of faults that are listed by default."""
 EXAMPLE = "conversations spark delivery-audit --bootstrap localhost:9092 --service loans"
 
 
@@ -48,17 +53,17 @@ class Audit:
     """The result of an audit."""
 
     directions: DataFrame
-    """One row per dialog and direction, as ``audit.directions`` has it."""
+    """One row per dialog and direction, from ``audit.directions``."""
     partitions: DataFrame
     """Faults of partitions: service, partition, fault, count, what."""
 
     def of(self, service: str) -> Audit:
-        """Keep the dialogs of a service, and records of no dialog."""
+        """Keep the dialogs of a service, and records that belong to no dialog."""
         mine = (F.col("from_service") == service) | (F.col("to_service") == service) | F.col("conversation_id").isNull()
         return Audit(self.directions.where(mine), self.partitions.where(F.col("service") == service))
 
     def faults(self) -> DataFrame:
-        """List all faults: fault, conversation_id, to_target, number (the first it is found at), count, what, service, partition."""
+        """List all faults: fault, conversation_id, to_target, number (the first with the fault), count, what, service, partition."""
         of_dialogs = self.directions.select(
             "conversation_id", "to_target", F.col("to_service").alias("service"), F.explode("faults").alias("found")
         )  # fmt: skip
@@ -69,7 +74,7 @@ class Audit:
 
 
 def transform(inputs: Inputs) -> Audit:
-    """Audit the inputs. ``inputs.rows`` is used in many places: ``localCheckpoint`` it first when it comes from Kafka."""
+    """Audit the inputs. ``inputs.rows`` is used in many places: if the rows come from Kafka, call their ``localCheckpoint`` first."""
     places = state.places(inputs.rows, inputs.extents)
     kept = state.kept(inputs.rows, inputs.writers, places)
     sides = state.sides(inputs.rows, kept, places, inputs.rules.partitions)
@@ -161,7 +166,7 @@ def _lines(data: Mapping[str, Any], listed: Sequence[Row]) -> list[str]:
     parts = ", ".join(f"{totals[name]:,} {name.replace('_', ' ')}" for name in places)
     lines = [
         f"{totals['dialogs']:,} dialogs, {totals['sent']:,} messages sent, {totals['accepted']:,} accepted: {parts}",
-        f"{totals['cut']:,} directions whose beginning is not in the log, {totals['forgotten']:,} whose receiver's side is forgotten",
+        f"{totals['cut']:,} directions whose beginning is not in the log, {totals['forgotten']:,} whose receiver's side was forgotten in time",
     ]
     if not data["faults"]:
         return [*lines, "no faults"]
@@ -170,7 +175,7 @@ def _lines(data: Mapping[str, Any], listed: Sequence[Row]) -> list[str]:
     )
     if totals["follow"]:
         lines.append(
-            f"{totals['follow']:,} more in dialogs of partitions whose row is missing are not listed: they may follow from that"
+            f"{totals['follow']:,} more faults are not listed: the row of a partition of their dialogs is missing, and they may follow from that"
         )
     lines += [_line(row) for row in listed]
     return [

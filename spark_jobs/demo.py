@@ -1,4 +1,4 @@
-"""The Spark part of ``conversations demo``: it archives, counts and audits the dialogs, and adds up the flights.
+"""Spark part of ``conversations demo``: it archives, counts and audits the dialogs, and adds up the flights.
 
 ``python -m spark_jobs.demo DIRECTORY --bootstrap HOST:PORT --json`` prints the results as one JSON object.
 """

@@ -3,7 +3,7 @@
     spark-submit ... spark_jobs/dialog_metrics.py --bootstrap kafka:9092 --out s3a://metrics/dialogs --publish
     conversations spark dialog-metrics --since 2026-09-01 --until 2026-09-02 --out metrics
 
-There is a row for each minute of the range, from the first message of a service and contract on:
+There is a row for each service, contract and minute of the range, from the first message of the service and contract on:
 
     minute, service, contract      dialogs that were begun with ``service`` under ``contract``
     begun                          dialogs that began
@@ -13,21 +13,21 @@ There is a row for each minute of the range, from the first message of a service
     replied, reply_p50, _p95, _p99 dialogs with their first answer, and the seconds until it
     end_p50, end_p95, end_p99      seconds from the first message to the end of dialogs that closed
     open                           open dialogs at the end of the minute
-    backlog                        messages in the queues of both sides that their owners have not read; known for the newest
-                                   minute of a run, and null for others, unless ``--out`` kept it
+    backlog                        messages in the queues of both sides that their owners have not read; known only for the
+                                   newest minute of a run; null for other minutes, unless ``--out`` has kept the number
 
 All times are log times. An event counts in the minute in which it happened: a reply in the minute of the reply, not in the
 minute in which its dialog began. So a computed minute does not change, and a later run may cover it again. The newest minute
-ended 15 seconds ago or earlier, so no open transaction can add to it.
+ended at least 15 seconds ago, so no open transaction can add to it.
 
 ``--out`` is Parquet by day (``spark_jobs.running.day_files``). A row replaces the row with the same minute, service and
-contract; other rows stay. The next run finishes or drops the work of a run that died. ``--publish`` writes to the compacted
-topic ``<namespace>.metrics``: key ``service/contract/minute``, value the row as JSON. Only ``--out`` keeps the backlog of a
-minute that is computed again.
+contract; other rows stay. If a run died, the next run finishes or drops its replacement. ``--publish`` writes to the compacted
+topic ``<namespace>.metrics``. Its keys are ``service/contract/minute``, its values are rows as JSON. Only ``--out`` keeps the
+backlog of a minute that is computed again.
 
-Messages before ``--since`` are read too, as far back as Kafka or ``--lookback`` allows. Dialogs that began before the oldest
-message read are neither open nor timed. Minutes before that message are left alone, and its own minute may be incomplete.
-This is a batch job: let a scheduler start it every minute, or as often as you need.
+Messages before ``--since`` are read too, as far back as Kafka or ``--lookback`` allows. A dialog that began before the oldest
+message read is not counted as open, and has no times. The job writes no rows for minutes before that message, and the minute of
+that message may be incomplete. This is a batch job: let a scheduler start it every minute, or as often as you need.
 
 Exit codes: 0 done, 2 wrong usage, 3 Kafka unreachable.
 """
@@ -68,7 +68,7 @@ _FACT = "struct<minute:timestamp,what:string,count:bigint,code:int,seconds:doubl
 
 
 def transform(messages: DataFrame, since: datetime, until: datetime, backlog: DataFrame | None = None) -> DataFrame:
-    """Compute the rows of whole minutes from messages (as ``read_dialogs`` gives them, ``expires_at`` included).
+    """Compute the rows of whole minutes from messages with the columns of ``read_dialogs``.
 
     ``messages`` begin before ``since``, so that open dialogs are known. ``backlog`` (service, contract, backlog) belongs to
     the newest minute of the range.
@@ -83,7 +83,7 @@ def transform(messages: DataFrame, since: datetime, until: datetime, backlog: Da
 
 
 def facts(messages: DataFrame) -> DataFrame:
-    """List events: service, contract, minute, what, and count, code or seconds."""
+    """List the events of dialogs: service, contract, minute, what, and count, code or seconds."""
     at, is_message = F.col("appended_at"), F.col("kind") == "MESSAGE"
     parts = messages.groupBy(*PAIR, "conversation_id", F.date_trunc("minute", at).alias("minute")).agg(
         F.count_if(is_message).alias("count"),
@@ -114,7 +114,7 @@ def facts(messages: DataFrame) -> DataFrame:
         F.transform("minutes", lambda it: _fact(it["minute"], F.lit("messages"), it["count"])),
         F.array(
             _fact(begun, F.lit("begun")),
-            # Of one whose beginning is not known, the first reply that is left need not be the first.
+            # If the beginning of a dialog is not known, earlier replies may be gone too. So no reply is counted.
             _fact(F.when(begun.isNotNull(), F.col("reply_at")), F.lit("replied"), seconds=_seconds(begun, F.col("reply_at"))),
             _fact(F.col("over.at"), F.col("over.what"), code=F.col("over.code"), seconds=_seconds(begun, F.col("over.at"))),
             # A dialog whose beginning is not known was never counted as open.
@@ -168,7 +168,7 @@ def _counted(found: DataFrame) -> DataFrame:
 
 
 def _every_minute(counted: DataFrame, since: datetime, until: datetime) -> DataFrame:
-    """Keep the rows of a range, and add empty rows for the minutes between and behind them."""
+    """Keep the rows of a range, and add empty rows for the minutes between and after them."""
     mine = Window.partitionBy(*PAIR).orderBy("minute")
     first = F.greatest("minute", F.lit(since))
     last = F.coalesce(F.lead("minute").over(mine), F.lit(until)) - F.lit(MINUTE)
@@ -183,9 +183,9 @@ def _every_minute(counted: DataFrame, since: datetime, until: datetime) -> DataF
 
 
 def unread(spark: SparkSession, wire: Wire, talkers: Sequence[str]) -> DataFrame:
-    """Count the messages that stand in queues behind the positions of their owners: service, contract, backlog.
+    """Count the messages in queues that their owners have not read. Columns: service, contract, backlog.
 
-    Positions come from the state rows of partitions; a partition without such a row has read nothing.
+    The positions of owners come from the state rows of partitions. Without such a row no record of the partition was read.
     """
     marks = state.read_rows(spark, wire, talkers, "P")
     fields = marks.select("service", "partition", state.fields_of("partition").alias("p"))
@@ -195,7 +195,7 @@ def unread(spark: SparkSession, wire: Wire, talkers: Sequence[str]) -> DataFrame
         wire.queue(name): {str(number): positions.get((name, number), -2) for number in range(wire.partitions(name))}
         for name in talkers
     }
-    # What Kafka dropped before it was read cannot be waited for.
+    # Records that Kafka dropped before they were read are not part of the backlog: the query must not fail because of them.
     patient = Wire(wire.kafka, {**wire.options, "failOnDataLoss": "false"})
     records = patient.read_offsets(spark, json.dumps(start), "latest", [wire.queue(name) for name in talkers])
     e = F.col("envelope")
@@ -234,7 +234,7 @@ def job(spark: SparkSession, options: argparse.Namespace) -> Result:
     messages = read_dialogs(
         spark, bootstrap=wire.kafka, service=options.service, since=from_then, until=until, options=wire.options
     )
-    # Only a range up to now ends in a minute whose backlog can be seen.
+    # Only the present backlog can be counted. It belongs to the newest minute, so the range must go up to now.
     backlog = unread(spark, wire, wire.talkers(options.service, None)) if options.until is None else None
     rows = transform(messages, since, until, backlog)
     if options.service is not None:
@@ -268,7 +268,7 @@ def _range(options: argparse.Namespace) -> tuple[datetime, datetime]:
 
 
 def _with_old_backlog(rows: DataFrame, files: DayFiles) -> DataFrame:
-    """Keep the backlog of minutes that an earlier run found."""
+    """Keep the backlog that an earlier run found for a minute."""
     before = files.read(rows).where("backlog is not null").select(*KEY, F.col("backlog").alias("old"))
     kept = rows.join(before, [*KEY], "left").withColumn("backlog", F.coalesce("backlog", "old"))
     return kept.select(*rows.columns)
@@ -285,7 +285,7 @@ def summed(rows: DataFrame) -> DataFrame:
 def _text(pairs: list[dict[str, Any]], since: datetime, until: datetime, written: dict[str, str]) -> str:
     range_ = f"{since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC"
     if not pairs:
-        return f"nothing was said: {range_}"
+        return f"no messages: {range_}"
     names = [*pairs[0]]
     where = ", ".join(written.values()) or "nowhere: see --out and --publish"
     table = as_text([name.upper() for name in names], ([it[name] for name in names] for it in pairs))
@@ -308,7 +308,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="time before --since that is read for open dialogs (default: all of Kafka)",
     )  # fmt: skip
     made.add_argument(
-        "--out", metavar="DIR", help="write the rows as Parquet, instead of older rows of the same minutes"
+        "--out", metavar="DIR", help="write the rows as Parquet; they replace older rows of the same minutes"
     )
     made.add_argument("--publish", action="store_true", help="write the rows to the topic <namespace>.metrics")
     return carry_out(made, argv, job)

@@ -1,4 +1,4 @@
-"""Errors of jobs. Each message tells how to mend it."""
+"""Errors of jobs. Each message tells how to correct the error."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from conversations_ops.broker import BrokerError
 
 
 class SparkJobError(Exception):
-    """A job cannot run as asked; the message tells what to do."""
+    """A job cannot run as asked. The message tells what to do."""
 
 
 class SparkUnavailable(SparkJobError):
-    """Spark cannot run here: PySpark or a new Java is missing, or the session does not fit."""
+    """Spark cannot run here: PySpark or a recent Java is missing, or the session cannot do what the job needs."""
 
 
 class SourceError(SparkJobError):
@@ -37,7 +37,7 @@ _SIGNS = (
     ("failOnDataLoss", _DROPPED),
     (
         "MALFORMED_RECORD_IN_PARSING",
-        "a line of JSON has something else than it may: dialog, type (strings), number, body, end (true or false), at (a time)",
+        "a line is not JSON, or a field has a wrong type; the fields are dialog, type (strings), number, body, end (true or false), at (a time)",
     ),
 )
 """Words in a Java exception, and their meaning for a job."""
@@ -45,7 +45,7 @@ _SILENT = "TimeoutException: Timed out waiting for a node assignment"
 
 
 def explained(error: Exception) -> Exception | None:
-    """Return an error of ours for an error of Spark; None for one that is not known."""
+    """Return the error of this package that explains an error of Spark; None if the error is not known."""
     if isinstance(error, SparkJobError | DeclarationError | LogError | BrokerError):
         return error
     text = str(error)

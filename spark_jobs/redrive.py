@@ -1,28 +1,28 @@
-"""Failed messages chosen by a predicate of Spark SQL, and written to a redrive plan.
+"""Redrive plans of failed messages that a predicate of Spark SQL chooses.
 
-The predicate sees one row for each letter that waits for an operator now: a failed message, or a failed handler without one.
+The predicate sees one row for each letter that waits for an operator now: a failed message, or a failed handler without a message.
 
     letter                       name of the letter, e.g. orders.queue-3-17
     service, contract, peer      service whose handler failed, contract, and sender
-    conversation_id, initiator   dialog, and whether its initiator's side failed
-    key                          of the conversation group
+    conversation_id, initiator   dialog; ``initiator`` is true if the initiator's handler failed
+    key                          key of the conversation group
     handler                      the handler that failed: MESSAGE, TIMER or ERROR
-    sequence                     number of the message; null without one
+    sequence                     number of the message; null without a message
     type                         message type, END, TIMER or ERROR
-    body                         body as text, null if it is no text: get_json_object(body, '$.amount') reads JSON
+    body                         body as text, null if it is not text: get_json_object(body, '$.amount') reads JSON
     content                      bytes of the body
     exception, exception_message the handler's last exception; ``failure`` is both, 200 characters at most
     attempts, returns            number of failures, and of times that an operator gave it back
     failed_at                    time of the first failure
-    behind, size                 records behind it, and bytes of all
-    ticket                       changes when the message is parked again
+    behind, size                 number of records behind it, and bytes of all records
+    ticket                       number that changes whenever the message is parked again
 
     spark-submit --packages ... spark_jobs/redrive.py --bootstrap HOST:PORT --out plan.json
         --where "exception_message like '%timeout%' and get_json_object(body, '$.amount') > 100"
 
-Nothing is changed. Without ``--out`` the job shows the letters that match. With it, the job writes a plan for ``conversations
-redrive``, which gives the letters back through the owners of the dialogs, leaves changed letters alone, and can be stopped and
-resumed. Another run of the job makes another plan.
+The job changes no dialog. Without ``--out`` it only shows the letters that match. With ``--out`` it writes a plan for
+``conversations redrive``. That command gives the letters back through the owners of the dialogs. It leaves changed letters alone,
+and can be stopped and resumed. Each run of the job makes a new plan.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ COLUMNS = (
     "handler string, sequence long, type string, body string, content binary, exception string, exception_message string, "
     "failure string, attempts int, returns int, failed_at timestamp, behind long, size long, ticket long"
 )
-CODE = (
-    "The predicate is code, which Spark runs with your rights: it may read files and call Java. Use none from strangers"
-)
+CODE = "The predicate is code, which Spark runs with your rights: it may read files and call Java. Write it yourself"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -67,7 +65,7 @@ class PredicateError(SparkJobError):
 
 
 def letters_of(spark: SparkSession, held: Iterable[Parked]) -> DataFrame:
-    """Make the rows that the module describes."""
+    """Make the rows that the predicate sees; the docstring of the module describes them."""
     return spark.createDataFrame([_row(it) for it in held], COLUMNS)
 
 
@@ -85,21 +83,21 @@ def _row(it: Parked) -> tuple[Any, ...]:
 
 
 def transform(letters: DataFrame, where: str) -> DataFrame:
-    """Keep the rows that a predicate chooses. Null is no choice.
+    """Keep the rows for which a predicate is true. Null counts as false.
 
     Raises:
-        PredicateError: it is no predicate over the columns of ``letters``; the message names the columns.
+        PredicateError: the text is not a predicate over the columns of ``letters``. The message names the columns.
     """
     try:
         return letters.where(where)
-    except AnalysisException as error:  # what the parser says too
+    except AnalysisException as error:  # the parser raises it too
         raise PredicateError(
             f"--where {where!r} cannot be used: {_first_line(error)}\nthe columns are: {', '.join(letters.columns)}"
         ) from error
 
 
 def summary(chosen: DataFrame) -> DataFrame:
-    """Count letters by service, exception and type: letters, behind, first, last; the largest group first."""
+    """Count letters by service, exception and type, the largest group first. Columns: letters, behind, first, last."""
     counts = (
         F.count("*").alias("letters"), F.sum("behind").alias("behind"), F.min("failed_at").alias("first"),
         F.max("failed_at").alias("last"),
@@ -154,7 +152,7 @@ def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
     chosen = transform(letters_of(spark, held.values()), options.where)
     try:
         names = [row.letter for row in chosen.select("letter").collect()]
-        # Of the letters that were found: a predicate may say something else when it is asked again.
+        # The predicate is not evaluated again for the groups: it might choose other letters.
         groups = [row.asDict() for row in _texts(summary(letters_of(spark, [held[name] for name in names]))).collect()]
     except PySparkException as error:
         raise PredicateError(
@@ -201,7 +199,7 @@ def _told(plan: Plan, groups: Sequence[dict[str, Any]], held: int, written: str 
     if written is not None:
         canary = min(plan.care.canary, len(plan.letters))
         lines.append(
-            f"{plan.redrive}: {len(plan.letters)} letters frozen (later ones are not included); canary: the {canary} oldest\n"
+            f"{plan.redrive}: {len(plan.letters)} letters frozen (later letters are not included); canary: the {canary} oldest\n"
             f"nothing is changed yet; next: conversations redrive start {written} --reason WHY"
         )
     else:

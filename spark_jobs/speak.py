@@ -1,40 +1,43 @@
-"""A sink that lets a DataFrame hold dialogs: every row is a message that a service says, and is said once.
+"""A sink for DataFrames whose rows are messages of dialogs: a service sends the message of each row exactly once.
 
-A row has
+A row has these columns:
 
-    dialog   string   names the dialog: rows with the same value are one dialog
-    number   long     from 0, without holes: the order in the dialog; row 0 begins it
-    type     string   message type; null for a row that only ends
-    body              a struct, map or array, or JSON in a string; or the bytes to send, as binary
-    end      boolean  optional: the service ends the dialog with this row
-    at       timestamp  optional column, then in every row: when it was to be said first, see below
+    dialog   string     name of the dialog: all rows with this name are one dialog
+    number   long       number of the row in its dialog, from 0 without holes; row 0 begins the dialog
+    type     string     message type; null for a row that only ends the dialog
+    body                a struct, map or array; or JSON in a string; or the bytes to send, as binary
+    end      boolean    optional: true if the service ends the dialog with this row
+    at       timestamp  optional: the time at which the row was to be sent first, see below; if the column exists, no row may lack it
 
-A row becomes one **command** to the owner of the dialog, which makes the message of it. Conversation id and idempotency key
-are made of the job's name, the dialog and the number, so the same row is the same command, whatever batch, task or run
-writes it, and its owner carries it out once. That is why a row is a command of its own: the rows of a dialog in one command
-would be fewer records, but what is known of a repetition would hang on where a batch happened to end.
+Each row becomes one **command** to the owner of the dialog, and the owner makes the message from the command. The conversation id
+and the idempotency key of the command are made from the name of the job, the name of the dialog, and the number. So the same row
+is always the same command, whatever batch, task or run writes it, and the owner carries it out once. A command never has several
+rows: then the end of a batch would decide which rows are in a command, and the owner could not recognise a repeated row.
 
 **In order.** All rows of a dialog go through one task, in their order. A task writes in transactions
-(``conversations.kafka.together``), not through Spark's own sink: a producer that gives one record up may still deliver those
-behind it, and the repetition would put it behind them. So the commands of a task that fails are always the first ones, and
-the repetition adds the rest. Batches must come in the order of a dialog's numbers; within a batch a hole is an error.
+(``conversations.kafka.together``), not through Spark's own sink. A producer without transactions may give a record up and still
+deliver later records; a repetition would then write the record after them. With transactions, a task that fails has written only
+its first commands, and the repetition adds the rest. Batches must come in the order of a dialog's numbers. Within a batch a hole
+is an error.
 
-**Once.** An owner knows what took effect for a day, and refuses what was issued more than a day ago. ``at`` is when: a
-stream's rows get the time of their batch, which Spark keeps in the checkpoint, so a batch that is carried out again, even
-after days, is either known or refused here before anything is written. Without ``at`` it is the moment of the call: rows
-that are spoken again more than a day later are said again. For the same reason **a dialog's name is used once, ever**: an
-owner forgets an ended dialog, and would begin another one under the same id, which readers of the queues and the archive
-take for a repetition. Put the day, or whatever makes it unique, into the name of the dialog or of the job.
+**Once.** An owner remembers a command for a day, and refuses commands that were issued more than a day ago. ``at`` is the time of
+issue. The rows of a stream get the time of their batch, which Spark keeps in the checkpoint. So a batch may be carried out again,
+even after days: either the owner still remembers its commands, or this job refuses the batch before it writes anything. Without
+``at``, the time of issue is the time of the call, and rows that are spoken again more than a day later are sent again.
 
-A row that cannot be said (a body its contract does not allow, a hole, the same number with something else) stops its batch
-before anything of it is written; the error names the rows. What the owner refuses (the dialog is over, a row 0 was never
-said) becomes a dead letter of the service, reason ``command-refused``. The service's workers must run for anything to be
-said; the commands wait for them.
+For the same reason, **use the name of a dialog once, ever**. An owner forgets an ended dialog, and would then begin another dialog
+with the same id. Readers of the queues and of the archive would take its messages for repetitions. Put the day, or another unique
+text, into the name of the dialog or of the job.
+
+A row cannot be said if its contract does not allow the body, if a number before it is missing, or if its number comes again with
+different content. Such a row stops its batch before anything of the batch is written, and the error names the row. The owner
+refuses a command if the dialog is over, or if row 0 was never said. A refused command becomes a dead letter of the service, with
+the reason ``command-refused``. The commands wait until the workers of the service run.
 
     spark-submit --packages ... spark_jobs/speak.py --bootstrap HOST:PORT --service web --to loans
         --contract shop.contracts:LOANS --job nightly --from-json s3a://asks/ --checkpoint s3a://jobs/nightly/
 
-says a directory of JSON lines, goes on where it was when it is started again, and does not mind how it was ended.
+This command sends the JSON lines of a directory. If it is started again, it continues where it stopped, however it ended.
 """
 
 from __future__ import annotations
@@ -69,21 +72,21 @@ from spark_jobs.running.contracts import find_contract
 from spark_jobs.spoken import COMMANDS, WRITTEN, Row, Speech, commands_of, written_to
 
 NAMESPACE = UUID("8d2f6c1e-5b0a-5c3f-9e47-0a61d4b7c2f8")
-"""The namespace of the ids of all spoken dialogs."""
+"""UUID namespace of the ids of all spoken dialogs."""
 PERIODS = periods()
 KNOWN = PERIODS.spoken_known
-"""Microseconds for which a row that is written again is surely known: a day of the log, less the time of its way there."""
+"""Age in microseconds up to which an owner surely remembers a command: a day of log time, less the time until the command arrives."""
 AHEAD = PERIODS.spoken_ahead
-"""How far, in microseconds, a row's time may be ahead of this machine's clock."""
+"""Microseconds by which a row's time may be ahead of this machine's clock."""
 _JSON_TIMES = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""By itself Spark writes times to the millisecond."""
+"""Formats that keep the microseconds of times. Spark's own formats keep only milliseconds."""
 SHOWN = 10
-"""Rows that cannot be said and are named in an error."""
+"""Number of rows that an error names."""
 JSON = "dialog string, number long, type string, body string, end boolean, at timestamp"
-"""How JSON lines are read: an object in ``body`` stays the text it is."""
+"""Columns of JSON lines. An object in ``body`` is kept as its JSON text."""
 
 
 class SpeakError(SparkJobError):
@@ -94,7 +97,7 @@ class Spoken(NamedTuple):
     """The result of one batch."""
 
     commands: int
-    """Commands written, repeated ones too."""
+    """Number of commands written, repeated commands included."""
 
 
 def speak(
@@ -107,22 +110,22 @@ def speak(
     job: str,
     lifetime: timedelta | None = None,
 ) -> Spoken:
-    """Have a service say the rows of a batch to another one; to do it again has no further effect.
+    """Let a service say the rows of a batch to another service. A repetition has no further effect.
 
     Args:
         batch: rows as described above.
         bootstrap: address of some brokers, or a ``Kafka`` with its namespace and settings.
-        service: who speaks, and initiates the contract.
-        contract: of the messages; its classes must be importable on the workers.
-        to_service: whom to.
-        job: name of this use: a part of every dialog's identity. Two runs of one job at a time shut each other out.
-        lifetime: of the dialogs, instead of the contract's.
+        service: the service that speaks; it initiates the contract.
+        contract: contract of the messages; its classes must be importable on Spark's workers.
+        to_service: the service that receives the messages.
+        job: name of this use; it is part of every dialog's identity. Two runs of one job at the same time fence each other.
+        lifetime: lifetime of the dialogs, instead of the contract's.
 
     Raises:
         SpeakError: some rows cannot be said, or columns are missing; nothing was written.
         SourceError: there is no such service.
-        KafkaUnreachable, LogError: only some commands were written, or none; to speak the batch again is right.
-        LocalError, DeclarationError: a name or the lifetime is none.
+        KafkaUnreachable, LogError: none or only some of the commands were written; speak the batch again.
+        LocalError, DeclarationError: a name or the lifetime is not valid.
     """
     kafka = bootstrap if isinstance(bootstrap, Kafka) else Kafka(bootstrap)
     check_name("job", job)
@@ -156,10 +159,10 @@ def speaking(
     job: str,
     lifetime: timedelta | None = None,
 ) -> Callable[[DataFrame, int], None]:
-    """Return the function for ``writeStream.foreachBatch`` that speaks each batch of a stream; arguments as of ``speak``.
+    """Return a function for ``writeStream.foreachBatch`` that speaks each batch of a stream. The arguments are those of ``speak``.
 
     The stream needs the column ``at``: add it with ``.withColumn("at", F.current_timestamp())`` before ``writeStream``. Spark
-    keeps the time of each batch in the checkpoint, and says the same when it carries the batch out again.
+    keeps the time of each batch in the checkpoint, and uses the same time when it carries the batch out again.
     """
     say = partial(
         speak, bootstrap=bootstrap, service=service, contract=contract, to_service=to_service, job=job, lifetime=lifetime
@@ -177,21 +180,21 @@ def speaking(
 
 
 def base_of(namespace: str, service: str, job: str, to_service: str, contract: str) -> UUID:
-    """Return the namespace of the ids of a job's dialogs: the id of a dialog is the UUIDv5 of its name there."""
+    """Return the UUID namespace of a job's dialogs. The id of a dialog is the UUIDv5 of its name in this namespace."""
     return uuid5(NAMESPACE, f"{namespace}/{service}/{to_service}/{contract}/{job}")  # no name has a slash
 
 
 def transform(rows: DataFrame, base: UUID, speech: Speech, now: int) -> DataFrame:
-    """Make the commands of rows, with each dialog in one partition and sorted by number; see ``spoken.COMMANDS``.
+    """Make the commands of rows (``spoken.COMMANDS``). Each dialog is in one partition, sorted by number.
 
     Args:
         rows: as described above.
-        base: what ``base_of`` says.
+        base: UUID namespace from ``base_of``.
         speech: the facts that are the same for all rows.
         now: microseconds since 1970, for rows without ``at``.
 
     Raises:
-        SpeakError: columns are missing, or are of a type they cannot have.
+        SpeakError: columns are missing, or have a wrong type.
     """
     together = prepared(rows, base, now).repartition(speech.partitions, "conversation")
     return together.sortWithinPartitions("conversation", "number").mapInArrow(commands_of(speech), COMMANDS)
@@ -220,7 +223,7 @@ def prepared(rows: DataFrame, base: UUID, now: int) -> DataFrame:
 
 
 def _data(rows: DataFrame) -> tuple[Column, bool]:
-    """Return the bytes of the bodies, and whether they are sent as they are or are JSON."""
+    """Return the bytes of the bodies, and True if these are the bytes to send, False if they are JSON."""
     kind, body = rows.schema["body"].dataType, F.col("body")
     if isinstance(kind, T.BinaryType):
         return body, True
@@ -245,7 +248,7 @@ def _uuid5(base: UUID, name: Column) -> Column:
 
 
 def _partitions(kafka: Kafka, service: str, contract: Contract, to_service: str) -> int:
-    """Return how many partitions the service's commands have, once it may say such things to the other."""
+    """Return the number of partitions of the service's commands topic, after a check that both services have the contract."""
     wire = Wire(kafka, {})
     for name, role in ((service, "initiates"), (to_service, "accepts")):
         wire.partitions(name)
@@ -258,7 +261,7 @@ def _partitions(kafka: Kafka, service: str, contract: Contract, to_service: str)
 
 
 def _lifetime(now: int, lifetime: timedelta | None, contract: Contract) -> int:
-    """Say a lifetime as a command does, the same in every run."""
+    """Return a lifetime as commands have it. It is the same in every run."""
     if expiry(now, lifetime, contract, PERIODS.lifetime) >= NEVER:
         return -1
     chosen = contract.lives(PERIODS.lifetime) if lifetime is None else lifetime // timedelta(microseconds=1)
@@ -266,19 +269,19 @@ def _lifetime(now: int, lifetime: timedelta | None, contract: Contract) -> int:
 
 
 def _check(commands: DataFrame) -> None:
-    """Refuse the whole batch for a row that cannot be said."""
+    """Refuse the whole batch if a row cannot be said."""
     wrong = commands.where("problem is not null")
-    count = wrong.count()  # all partitions at once, where take() would look through a few at a time
+    count = wrong.count()  # runs all partitions at once; take() would run a few at a time
     if not count:
         return
     found = wrong.select("dialog", "number", "problem").take(SHOWN)
     lines = [f"  dialog {row.dialog!r:.100}, number {row.number}: {row.problem:.500}" for row in found]
     more = f"\n  and {count - SHOWN} more" if count > SHOWN else ""
-    raise SpeakError("nothing of this batch was written, for some rows cannot be said:\n" + "\n".join(lines) + more)
+    raise SpeakError("nothing of this batch was written, because some rows cannot be said:\n" + "\n".join(lines) + more)
 
 
 def _written(commands: DataFrame, kafka: Kafka, service: str, job: str) -> int:
-    """Write commands from the workers; return how many."""
+    """Write commands from Spark's workers; return their number."""
     topic = service_topic(kafka.namespace, service, COMMANDS_TOPIC)
     write = written_to(kafka, topic, f"{kafka.namespace}.{service}.speak.{job}")
     try:
@@ -289,7 +292,7 @@ def _written(commands: DataFrame, kafka: Kafka, service: str, job: str) -> int:
 
 
 def raised_by_worker(error: PySparkException, bootstrap: str) -> LogError | None:
-    """Find a worker's Kafka error in Spark's text; None when it was another error."""
+    """Find the Kafka error of a Spark worker in the text of Spark's error; None if it is another error."""
     known = re.search(r"conversations\.errors\.(\w+): (.+)", str(error))
     if known is None:
         return None
@@ -300,27 +303,29 @@ def raised_by_worker(error: PySparkException, bootstrap: str) -> LogError | None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Speak the rows of files; see the module."""
+    """Speak the rows of files, as the docstring of the module describes."""
     parser = parser_of(
         "speak", "Let a service say the rows of files, each once, in order per dialog.",
         "conversations spark speak --service web --to loans --contract shop.contracts:LOANS --job nightly "
         "--from-json asks/ --checkpoint jobs/nightly/",
     )  # fmt: skip
-    parser.add_argument("--service", required=True, help="who speaks")
-    parser.add_argument("--to", required=True, metavar="SERVICE", help="whom to")
+    parser.add_argument("--service", required=True, help="the service that speaks")
+    parser.add_argument("--to", required=True, metavar="SERVICE", help="the service that receives")
     parser.add_argument("--contract", required=True, metavar="MODULE:NAME", help="the contract of the messages")
     parser.add_argument(
-        "--job", required=True, metavar="NAME", help="names this use; a part of every dialog's identity"
+        "--job", required=True, metavar="NAME", help="name of this use; part of every dialog's identity"
     )
-    parser.add_argument("--lifetime", type=float, metavar="SECONDS", help="of the dialogs, instead of the contract's")
+    parser.add_argument(
+        "--lifetime", type=float, metavar="SECONDS", help="lifetime of the dialogs (default: the contract's)"
+    )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--from-json", metavar="PATH", help="a file or directory of JSON lines")
     source.add_argument("--from-parquet", metavar="PATH", help="a directory of Parquet files")
     parser.add_argument(
         "--checkpoint", metavar="DIR",
-        help="take the files of a directory one after the other, oldest first, and remember here which were said",
+        help="read the files of a directory one after the other, oldest first, and remember in DIR which were said",
     )  # fmt: skip
-    parser.add_argument("--files", type=int, default=1_000, metavar="N", help="of a batch, with --checkpoint")
+    parser.add_argument("--files", type=int, default=1_000, metavar="N", help="files in a batch, with --checkpoint")
     parser.add_argument("--follow", action="store_true", help="with --checkpoint: wait for further files")
     return carry_out(parser, argv, _job)
 
@@ -341,8 +346,8 @@ def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
         raise SpeakError(f"the rows cannot be read: {str(error).strip().partition(chr(10))[0]}") from error
     return Result(
         {"job": options.job, "service": options.service, "to": options.to, "commands": commands},
-        f"{commands} commands are written for {options.service}; its workers say them to {options.to}, each once. What they "
-        f"refuse is a dead letter: conversations spark dead-letter-triage --service {options.service}",
+        f"{commands} commands are written for {options.service}; its workers say them to {options.to}, each once. A "
+        f"refused command becomes a dead letter: conversations spark dead-letter-triage --service {options.service}",
     )
 
 
@@ -353,7 +358,7 @@ def _read(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
 
 
 def _timed(rows: DataFrame) -> DataFrame:
-    """Give rows without a time that of their batch, which Spark keeps in the checkpoint."""
+    """Give each row without a time the time of its batch, which Spark keeps in the checkpoint."""
     now = F.current_timestamp()
     return rows.withColumn("at", F.coalesce(F.col("at"), now) if "at" in rows.columns else now)
 
@@ -367,7 +372,7 @@ def _streamed(spark: SparkSession, options: argparse.Namespace, say: Callable[[D
         "contract": options.contract, "files": path,
     }  # fmt: skip
     claim(spark, options.checkpoint, what)
-    # By itself Spark passes over files that are a week older than the newest one it has read.
+    # By default Spark ignores files that are a week older than the newest file that it has read.
     reader = spark.readStream.option("maxFilesPerTrigger", options.files).option("maxFileAge", "36500d")
     if options.from_json:
         stream = _timed(reader.schema(JSON).option("mode", "FAILFAST").json(path))

@@ -1,4 +1,4 @@
-"""From rows to commands, in Spark's Python workers: what each row asks of its dialog's owner, or why it cannot be said."""
+"""Commands from rows, made in Spark's Python workers: the command of each row, or the reason why the row cannot be said."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from conversations_ops.console.times import moment
 Batches = Iterator[pa.RecordBatch]
 
 COMMANDS = "place int, dialog string, number long, key binary, value binary, problem string"
-"""What ``commands_of`` makes: the partition of the commands topic, the row's own names, a record; or why there is none."""
+"""Columns of ``commands_of``: partition of the commands topic; dialog and number of the row; key and value of the record, or the problem."""
 WRITTEN = "commands long"
 
 
 class Speech(NamedTuple):
-    """The facts that are the same for all rows."""
+    """Facts that are the same for all rows."""
 
     contract: Contract
     to_service: str
     job: str
     lifetime: int
-    """In microseconds; 0 is the contract's default, -1 none."""
+    """Lifetime of the dialogs in microseconds; 0: the contract's default, -1: unlimited."""
     partitions: int
-    """Of the commands topic."""
+    """Number of partitions of the commands topic."""
     oldest: int
-    """A row that was to be said before, in microseconds since 1970, may have been said and forgotten."""
+    """Earliest time of a row, in microseconds since 1970. An earlier row may have been said and forgotten."""
     newest: int
-    """A row that was to be said later has a time that is none."""
+    """Latest time of a row, in microseconds since 1970. A later time is not valid."""
 
 
 class Row(NamedTuple):
@@ -55,14 +55,14 @@ class Row(NamedTuple):
     data: bytes | None
     """The body: JSON text, or the bytes to send."""
     ready: bool
-    """The body is the bytes to send."""
+    """True if ``data`` is the bytes to send."""
     end: bool
     at: int | None
-    """When it was to be said first, in microseconds since 1970."""
+    """Time at which the row was to be said first, in microseconds since 1970."""
 
 
 class Line(NamedTuple):
-    """The command of a row; fields as ``COMMANDS`` names them."""
+    """The command of a row, with the fields of ``COMMANDS``."""
 
     place: int
     dialog: str
@@ -73,7 +73,7 @@ class Line(NamedTuple):
 
 
 def commands_of(speech: Speech) -> Callable[[Batches], Batches]:
-    """Return the function for ``mapInArrow`` that makes ``COMMANDS`` of rows in the order of dialogs and numbers."""
+    """Return a function for ``mapInArrow`` that makes ``COMMANDS`` from rows that are sorted by dialog and number."""
 
     def made(batches: Batches) -> Batches:
         reader = _Reader(speech)
@@ -85,10 +85,9 @@ def commands_of(speech: Speech) -> Callable[[Batches], Batches]:
 
 
 def written_to(kafka: Kafka, topic: str, name: str) -> Callable[[Batches], Batches]:
-    """Return the function for ``mapInArrow`` that appends ``COMMANDS`` to their partitions, and makes ``WRITTEN``.
+    """Return a function for ``mapInArrow`` that appends ``COMMANDS`` to their partitions, and returns their number (``WRITTEN``).
 
-    ``name`` begins the transactional ids, the number of the task ends them: of two attempts at a task only the later one
-    goes on.
+    The transactional id is ``name`` and the number of the task. So a second attempt at a task fences the first attempt.
     """
 
     def written(batches: Batches) -> Batches:
@@ -103,7 +102,7 @@ def written_to(kafka: Kafka, topic: str, name: str) -> Callable[[Batches], Batch
 
 
 def _value(line: Line) -> bytes:
-    """Return the command of a row. All rows were checked before; a row may not have changed since."""
+    """Return the command of a row. All rows were checked before: a row with a problem has changed since, and raises ValueError."""
     if line.value is None:
         raise ValueError(f"dialog {line.dialog!r}, number {line.number}: {line.problem}")
     return line.value
@@ -123,14 +122,14 @@ def _batch(names: Iterable[str], lines: list[Any], types: Iterable[Any]) -> pa.R
 
 
 class _Reader:
-    """Goes through rows that are sorted by dialog and number; none of one dialog are with another reader."""
+    """A reader of rows that are sorted by dialog and number. All rows of a dialog are read by one reader."""
 
     def __init__(self, speech: Speech) -> None:
         self._speech = speech
         self._before: Row | None = None
 
     def read(self, row: Row) -> Line | None:
-        """Say what becomes of a row; None for one that is there twice."""
+        """Return the command or the problem of a row; None if the row repeats the row before."""
         before, self._before = self._before, row
         same = before is not None and before.conversation == row.conversation and row.conversation is not None
         if same and before is not None and row.number == before.number and row[1:-1] == before[1:-1]:
@@ -156,7 +155,7 @@ class _Reader:
         if row.end:
             operations.append(End())
         identity = blake2b(conversation + number.to_bytes(8, "big"), digest_size=16).digest()
-        # A begin is known by the conversation's id.
+        # Row 0 needs no name: the owner recognises a repeated begin by the conversation id.
         name = f"{speech.job}/{number}" if number else ""
         command = Command(
             identity, conversation, True, uuid_text(conversation), name, speech.job, at, tuple(operations)
@@ -168,17 +167,17 @@ class _Reader:
 
 
 def _checked_time(at: int | None, speech: Speech) -> int:
-    """Return when a row was to be said first.
+    """Return the time at which a row was to be said first.
 
     Raises:
-        ValueError: there is no telling whether it was said, or will be known when it is said again.
+        ValueError: the time is missing, too early, or too late, so that a repetition would not be recognised.
     """
     if at is None:
         raise ValueError("it has no time 'at'")
     if at < speech.oldest:
         raise ValueError(
-            f"it was to be said at {moment(at)}, about a day ago or earlier: whether it was is not known any more. Look "
-            "with spark_jobs.reading.dialogs, and say what is missing in dialogs of other names"
+            f"it was to be said at {moment(at)}, about a day ago or earlier: whether it was is not known any more. Read "
+            "the dialog with spark_jobs.reading.dialogs, and say missing messages in a dialog of another name"
         )
     if at > speech.newest:
         raise ValueError(f"it was to be said at {moment(at)}, which is ahead of the clock: is it local time, not UTC?")
@@ -186,10 +185,10 @@ def _checked_time(at: int | None, speech: Speech) -> int:
 
 
 def _checked(row: Row, before: Row | None) -> int:
-    """Return the number of a row that can be said after the one before it, of the same dialog.
+    """Return the number of a row. The row must be able to follow ``before``, the row before it in the same dialog.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: the row cannot be said.
     """
     if not row.dialog:
         raise ValueError("it has no dialog")
@@ -202,7 +201,7 @@ def _checked(row: Row, before: Row | None) -> int:
     if before is None or before.number is None:
         return row.number
     if row.number == before.number:
-        raise ValueError("its number is there twice, with something else")
+        raise ValueError("its number is there twice, with different content")
     if row.number != before.number + 1:
         raise ValueError(f"number {before.number + 1} is missing before it")
     if before.end:
@@ -221,10 +220,10 @@ def _send(contract: Contract, name: str, data: bytes | None, ready: bool) -> Sen
 
 
 def _body(declared: MessageType, data: bytes | None, ready: bool) -> bytes:
-    """Return the bytes to send, which a receiver can read.
+    """Return the bytes to send.
 
     Raises:
-        InvalidBody: they are not.
+        InvalidBody: the body is missing, or does not fit its message type.
     """
     codec = codec_of(declared)
     if data is None and declared.body is not None:

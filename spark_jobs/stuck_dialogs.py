@@ -5,21 +5,21 @@
 
 There is a row for each open side of a dialog that is stuck, with all its reasons:
 
-    held             a message, or a timer's or an error's handler, was given up on: it waits for an operator
+    held             a message, or the handler of a timer or an error, was given up on: it waits for an operator
     queue-off        a message has waited longer than --waiting-for: its queue is off, or its worker's brake is on
     retrying         a message has failed for longer than --waiting-for; it has a next attempt
     delayed          the peer's queue has taken no records for longer than --waiting-for: they are kept as rows
-    unacknowledged   the peer has acknowledged nothing, and nothing else has happened, for longer than --waiting-for: the
-                     peer is down or far behind, or its queue is off
+    unacknowledged   messages are not acknowledged, and the row of this side has not changed for longer than --waiting-for:
+                     the peer is down or far behind, or its queue is off
     lifetime-near    the lifetime ends within --lifetime-within, or has ended and the owner has not noticed
     old              the dialog began longer ago than --older-than
 
-The id of a dialog tells its beginning, if the id is a UUIDv7. With another id the dialog counts from the last change of its
-row. An unacknowledged dialog whose side sends all the time is not listed: see the backlog of ``dialog_metrics``. Queues that
-are off are listed, also when no dialog waits for them.
+If the id of a dialog is a UUIDv7, it tells when the dialog began. With another id, the last change of its row counts as the
+beginning. A side that sends all the time is not listed as unacknowledged: see the backlog of ``dialog_metrics``. A queue that is
+off is listed even if no dialog waits for it.
 
-Nothing is changed. With ``--out`` the dialogs are kept as Parquet, in ``taken_at=<the run's second>``; other runs' folders are
-not touched.
+The job changes no dialog. With ``--out`` it keeps the stuck dialogs as Parquet, in ``taken_at=<the run's second>``, and does not
+touch the folders of other runs.
 
 Exit codes: 0 nothing is stuck, 1 a dialog is stuck or a queue is off, 2 wrong usage, 3 Kafka unreachable.
 """
@@ -51,7 +51,7 @@ from spark_jobs.running.tables import as_text
 DAY, HOUR, PATIENCE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=5)
 SHOWN = 100
 NEEDED = "DEFPRT"
-"""Kinds of state rows that tell of stuck dialogs."""
+"""Kinds of state rows that are needed to find stuck dialogs."""
 _AWAITING = (State.CONVERSING.name, State.DISCONNECTED_OUTBOUND.name)
 """States in which the peer owes an acknowledgement of sent messages."""
 
@@ -67,16 +67,16 @@ class Bounds:
 
     @property
     def patient(self) -> Column:
-        """A dialog that waits since before this time waits too long."""
+        """Time before which a wait must have begun to be too long."""
         return F.lit(self.now - self.waiting_for)
 
 
 def transform(rows: DataFrame, bounds: Bounds) -> DataFrame:
     """List the stuck sides of dialogs among newest state rows (``spark_jobs.reading.rows.read_rows``).
 
-    A row for each: service, partition, conversation_id, initiator, contract, peer, key, state, begun_at, expires_at;
-    ``reasons``: array of ``{reason, since, what}``, the most urgent first; ``since``: the earliest of them; ``letter``,
-    ``behind`` of what is parked, else null and 0; ``next``: the command to go on with, null when there is none.
+    Columns: service, partition, conversation_id, initiator, contract, peer, key, state, begun_at, expires_at;
+    ``reasons`` (array of ``{reason, since, what}``, the most urgent first); ``since`` (the earliest of the reasons); ``letter``
+    and ``behind`` (of its parked records; else null and 0); ``next`` (the next command; null if there is none).
     """
     side = [*SIDE]
     found = (
@@ -105,7 +105,7 @@ def transform(rows: DataFrame, bounds: Bounds) -> DataFrame:
 
 
 def queues_off(rows: DataFrame) -> DataFrame:
-    """List the partitions whose queues are off: service, partition, off, by, reason, since, as ``queue show`` has them."""
+    """List the partitions whose queues are off: service, partition, off, by, reason, since. ``queue show`` shows the same."""
     p = F.col("p")
     found = rows.where("row = 'P'").select("service", "partition", state.fields_of("partition").alias("p"))
     return found.where(p["off"] != "").select(
@@ -115,7 +115,7 @@ def queues_off(rows: DataFrame) -> DataFrame:
 
 
 def _waits(rows: DataFrame, bounds: Bounds) -> DataFrame:
-    """Add the parked records of each side: ``waits``, the ``letter`` to look at first, and the records ``behind`` it."""
+    """Sum up the parked records of each side: ``waits`` (reasons), ``letter`` (the first to look at), ``behind`` (a number)."""
     since, failed = F.col("since"), F.concat(F.col("what"), F.lit(" "), F.coalesce(F.col("failure"), F.lit("")))
     off = queues_off(rows).select("service", "partition", F.col("reason").alias("off_reason"), F.lit(True).alias("off"))
     found = parked(rows).join(F.broadcast(off), ["service", "partition"], "left")
@@ -127,11 +127,11 @@ def _waits(rows: DataFrame, bounds: Bounds) -> DataFrame:
         _reason("queue-off", F.col("queue_off") & (is_off | (since < bounds.patient)), since, why_off),
         _reason("retrying", F.col("due").isNotNull() & (since < bounds.patient), since, again),
     )  # fmt: skip
-    # Held, or the reason why its policy turned the queue off: 'dead-letters show' knows it.
+    # 'dead-letters show' knows a held letter, and a letter whose failure turned the queue off.
     decidable = F.col("held") | (F.col("queue_off") & (F.col("failure") != ""))
     told = found.withColumn("reason", reason).where("reason is not null").withColumn("decidable", decidable)
     return told.groupBy(*SIDE).agg(
-        # The words' alphabet happens to be the order of their urgency.
+        # The alphabetical order of these reasons is also the order of their urgency.
         F.array_sort(F.collect_list("reason")).alias("waits"), F.sum("behind").alias("behind"),
         F.max_by("letter", F.struct("decidable", "since")).alias("letter"), F.max("decidable").alias("decidable"),
         F.max("queue_off").alias("queue_off"),
@@ -238,7 +238,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--most", type=whole(0), default=SHOWN, help=f"most dialogs to show, the longest stuck first (default: {SHOWN})"
     )
     made.add_argument(
-        "--out", metavar="DIR", help="keep all stuck dialogs as Parquet, beside the dialogs of other runs"
+        "--out", metavar="DIR", help="keep all stuck dialogs as Parquet, in addition to the dialogs of other runs"
     )
     return carry_out(made, argv, job)
 

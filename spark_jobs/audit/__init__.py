@@ -1,1 +1,1 @@
-"""The parts of ``spark_jobs.delivery_audit``: its inputs, the facts about each number, and the faults."""
+"""Parts of ``spark_jobs.delivery_audit``: its inputs, the facts about each number, and the faults."""

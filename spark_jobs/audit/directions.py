@@ -1,4 +1,4 @@
-"""One row per dialog and direction: its account, and every fault found in it."""
+"""One row per dialog and direction: its counts, and every fault found in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COUNTS = (
     "sent", "accepted", "settled", "letters", "waiting", "parked", "held", "delayed", "in_flight", "duplicates", "missing",
     "reordered", "unaccounted",
 )  # fmt: skip
-"""Columns that are counts of numbers; ``duplicates`` are further records with a number."""
+"""Columns that count numbers; ``duplicates`` counts the records that repeat a number."""
 _CONSTANT = (
     "from_service", "to_service", "contract", "accept_until", "queue_time", "ack", "ack_early", "queue_partition"
 )  # fmt: skip
@@ -23,15 +23,16 @@ _CONSTANT = (
 def directions(
     judged: DataFrame, services: tuple[str, ...], times: DataFrame, lost: frozenset[tuple[str, int]]
 ) -> DataFrame:
-    """Sum numbers up.
+    """Sum up the numbers of each direction.
 
     ``times`` has the latest log time that each service has read: service, ``latest``. ``lost`` names the partitions whose
-    row is missing: (service, partition). Nothing that is found in their dialogs is told from what follows from that.
+    row is missing: (service, partition). A fault in a dialog of these partitions may only follow from the missing row. So these
+    faults are counted in ``follow``, and not listed in ``faults``.
 
-    Columns: conversation_id, to_target (both null for what is of no dialog), from_service, to_service, contract, those of
-    ``COUNTS``, ``gaps`` (array of ``{first, last}``), ``cut`` (its beginning may be gone: only what is left is judged),
-    ``forgotten`` (its receiver's side, in time), ``faults``: an array of ``{fault, number, count, what}``, and ``follow``:
-    how many more may follow from a partition in ``lost``.
+    Columns: conversation_id, to_target (both null for records that belong to no dialog), from_service, to_service, contract, the
+    columns of ``COUNTS``, ``gaps`` (array of ``{first, last}``), ``cut`` (the beginning of the direction may be gone; only the
+    rest is judged), ``forgotten`` (the receiver's side was forgotten in time), ``faults`` (array of
+    ``{fault, number, count, what}``), and ``follow`` (number of faults that may follow from a partition in ``lost``).
     """
     dialog = Window.partitionBy("dialog")
     found = _summed(judged)
@@ -47,7 +48,7 @@ def directions(
 
 
 def _is_of(lost: frozenset[tuple[str, int]], dialog: WindowSpec) -> Column:
-    """Say whether a side of the dialog, or its queue, is in one of the partitions."""
+    """Return a column that is true if a side of the dialog, or its queue, is in one of the partitions ``lost``."""
     names = [f"{service} {partition}" for service, partition in sorted(lost)]
     places = (
         ("r.end.service", "r.end.partition"),
@@ -60,7 +61,7 @@ def _is_of(lost: frozenset[tuple[str, int]], dialog: WindowSpec) -> Column:
 
 
 def _opposite(name: str, dialog: WindowSpec) -> Column:
-    """The value of this column in the other direction of the same dialog."""
+    """Return the value of a column in the other direction of the same dialog."""
     there = F.max(F.when(F.col("to_target"), F.col(name))).over(dialog)
     back = F.max(F.when(~F.col("to_target"), F.col(name))).over(dialog)
     return F.when(F.col("to_target"), back).otherwise(there)
@@ -111,7 +112,11 @@ def _places() -> dict[str, Column]:
 
 
 def _known() -> dict[str, Column]:
-    """Which side can be judged: its row is there, and as it was when its messages were sent."""
+    """Return what can be judged: the receiver's side (``knows``), the sender's side (``counts``), the whole direction (``whole``).
+
+    A side can be judged if it has a row, and this row was not made again for a late record that was refused (``reborn``).
+    ``forgotten`` is true if the receiver's row was deleted in time.
+    """
 
     def side(number: Column, reborn: Column) -> Column:
         return number.isNotNull() & ~F.coalesce(reborn, F.lit(False))
@@ -124,11 +129,12 @@ def _known() -> dict[str, Column]:
 
 
 def _absent() -> dict[str, Column]:
-    """How many numbers are gone: sent and not on the wire, or accepted and not on the wire."""
+    """Return how many numbers are not on the wire: ``lost`` numbers were sent, ``unfounded`` numbers were accepted."""
     r, s, floor = F.col("r.end"), F.col("s.end"), F.coalesce("floor", F.lit(0))
     tail = F.greatest(s.next_out - 1 - F.coalesce("last", floor - 1), F.lit(0))
     told = F.col("missing") - F.col("missing_before_error")
-    # What a side drops of its own stands at the end or before its error; it counts there too what it dropped of its peer's.
+    # A side drops envelopes of its own only at its end or before its ERROR. Its count ``discarded`` has these envelopes, and
+    # also messages of its peer that it dropped.
     counted = told + F.greatest(F.col("missing_before_error") + tail - s.discarded, F.lit(0))
     passed_over = F.size(F.filter(r.missing, lambda it: it >= floor)) - F.col("late_numbers")
     accepted = r.next_in - floor - F.col("passed") - passed_over
@@ -142,7 +148,7 @@ def _tests(services: tuple[str, ...]) -> dict[str, Column]:
     r, s, knows, counts = F.col("r.end"), F.col("s.end"), F.col("knows"), F.col("counts")
     last, told = F.coalesce("last", F.lit(-1)), F.col("back_ack_early")
     remembered = F.col("begun_until") + GRACE_TIME
-    # Derived twice: from the accepted messages that no row keeps, and from the receiver's count of finished handlers.
+    # The number of settled messages comes from two sources: accepted messages that no row keeps, and the receiver's count.
     summed = knows & ~F.col("cut") & (r.handled >= 0) & (F.col("unfounded") == 0) & ~r.letters_cut
     settled, counted = F.col("messages") - F.col("kept_messages"), r.handled + F.col("lettered")
     unsent = F.when(counts, told > F.greatest(s.next_out - 1, last)).when(~F.col("cut"), told > last)
@@ -185,7 +191,7 @@ def _history() -> dict[str, Column]:
     return receiver | {name: F.col("s")[name] for name in ("sent-fell", "acknowledged-fell")}
 
 
-# -- what is shown ---------------------------------------------------------------------------------------------------
+# -- the result ------------------------------------------------------------------------------------------------------
 
 
 def _shown(found: DataFrame) -> DataFrame:
@@ -212,7 +218,7 @@ def _shown(found: DataFrame) -> DataFrame:
 
 
 def _faults() -> Column:
-    """List each fault of a direction once, with its count, its first place and its meaning."""
+    """List each fault of a direction once, with its count, its first place and its meaning (``FAULTS``)."""
     of_sides = F.array_compact(F.array(*(F.when(F.col(f"is {name}"), it) for name, it in _of_sides().items())))
     every = F.concat(F.col("found"), of_sides)
     says = F.create_map(*(F.lit(it) for pair in FAULTS.items() for it in pair))
@@ -229,7 +235,7 @@ def _faults() -> Column:
 
 
 def _of_sides() -> dict[str, Column]:
-    """Make the entry of each fault that is found when both sides are compared."""
+    """Make an entry for each fault that is found when both sides are compared."""
     first = F.coalesce(F.get("gaps", F.lit(0))["first"], F.coalesce("last", F.lit(-1)) + 1)
     numbers = {
         "missing-on-wire": first, "sent-uncounted": F.col("last_early"), "acknowledged-unsent": F.col("back_ack_early"),

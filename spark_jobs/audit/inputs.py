@@ -1,17 +1,22 @@
-"""What an audit reads, and up to where, so that a service at work gives no false alarm.
+"""Inputs of an audit, and the offsets up to which they are read, so that a service at work causes no false alarm.
 
-Topics are read one after the other while services go on, so their ends are asked for three times. First those of queues,
-dead letters and events: what is before them is **early**. Then those of the state. Then those of queues, dead letters and
-events again, up to which they are read. A step is one transaction, so what is early has its rows in the state that is
-read, and what the state says has its records in what is read. Each check looks in one of these two directions:
+Topics are read one after the other while services work. So the audit asks for the ends of topics three times:
 
-* what the wire or a letter implies for the state is asked of early records only;
-* what the state implies for the wire and for letters is looked for among all.
+1. The ends of queues, dead letters and events. Records before these ends are **early**.
+2. The ends of state topics. The state is read up to these ends.
+3. The ends of queues, dead letters and events again. These topics are read up to these ends.
 
-Each end is taken where everything before it is decided, behind what the one before it had in the log: markers of one
-transaction reach their partitions one after the other. Of a partition's queue only what lies before the position in its
-row can be judged as accepted or lost; everything else is in flight. Rows of one partition are compared with each other,
-never with those of another, whose end may be of a moment before or after.
+A step is one transaction. So the state that is read has the rows of all early records. And the queues, dead letters and events
+that are read have the records of all rows. Each check uses one of these two facts:
+
+* A check that begins with a record or a letter, and asks for its rows, looks at early records only.
+* A check that begins with a row, and asks for its records or letters, looks among all records that are read.
+
+Before each end all transactions are decided: committed or aborted. The markers of one transaction reach its partitions one after
+the other. So the second and the third time the audit waits until everything that is in the log at that moment is decided.
+
+Only the records of a queue before the position in its partition's row can be judged as accepted or lost. Later records are in
+flight. Rows are compared only with rows of the same partition: another partition may have been read up to an earlier or later moment.
 """
 
 from __future__ import annotations
@@ -35,7 +40,7 @@ from spark_jobs.reading.wire import Moment, Wire, millis_of
 
 EXTENT = "service string, kind string, topic string, partition int, start long, before long, end long, oldest long"
 _FIRST_FEW = 10_000
-"""Offsets at the beginning of a partition among which its oldest record is looked for: markers and aborted records have some too."""
+"""Number of offsets at the beginning of a partition in which its oldest record is searched. Markers and aborted records use offsets too."""
 EVENT = (
     "event string, service string, partition int, topic string, offset long, letters array<string>, conversation string, "
     "numbers array<long>, number long, action string, command string"
@@ -49,38 +54,38 @@ class Rules:
     namespace: str
     services: tuple[str, ...]
     wrong: frozenset[str]
-    """Message types that only the other side may send, as ``sent_by`` writes them."""
+    """Message types that only the other side may send, in the form of ``sent_by``."""
     partitions: Mapping[str, int]
-    """How many each topic of a service has: who sends to it counts on that, also when one of them has grown."""
+    """Number of partitions of each topic of a service. Senders use this number, even if one of the topics has more partitions."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What there is of some services."""
+    """The data of some services that an audit reads."""
 
     records: DataFrame
-    """Records of their queues as ``envelopes.judge`` gives them."""
+    """Records of their queues, from ``envelopes.judge``."""
     rows: DataFrame
-    """Rows of their state, as ``audit.state.watched`` gives them."""
+    """Rows of their state, from ``audit.state.watched``."""
     letters: DataFrame
-    """As ``letters.letters_of`` gives them."""
+    """Their dead letters, from ``letters.letters_of``."""
     events: DataFrame
-    """Of the events topic, each with ``early``."""
+    """Records of the events topic, from ``events_of``."""
     extents: DataFrame
-    """Where each partition begins and ends, see ``EXTENT``: it is read from ``start`` to ``end``, early up to ``before``.
+    """Begin and end of each partition, with the columns of ``EXTENT``.
 
-    ``oldest`` is the log time (microseconds since 1970) of the first record that is left of a queue whose beginning is
-    gone, else null.
+    A partition is read from ``start`` to ``end``. Its records before ``before`` are early. If the beginning of a queue's
+    partition is gone, ``oldest`` is the log time (microseconds since 1970) of its first record that is left; else it is null.
     """
     rules: Rules
     writers: Mapping[bytes, str]
-    """Schemas of envelopes, as ``envelopes.writer_schemas`` gives them."""
+    """Schemas of envelopes, from ``envelopes.writer_schemas``."""
     events_cut: bool = False
-    """The beginning of the events topic is gone."""
+    """True if the beginning of the events topic is gone."""
 
 
 def rules_of(namespace: str, services: Mapping[str, Mapping[str, object]]) -> Rules:
-    """Take the rules from the services' entries in the catalog."""
+    """Make the rules from the services' entries in the catalog."""
     wrong = set()
     for name, entry in services.items():
         for field, from_initiator in (("accepts", True), ("initiates", False)):
@@ -94,12 +99,12 @@ def rules_of(namespace: str, services: Mapping[str, Mapping[str, object]]) -> Ru
 
 
 def sent_by(receiver: str, contract: str, message_type: str, *, from_initiator: bool) -> str:
-    """Write down the receiver's name, the contract, the type and the side of the sender, as ``Rules.wrong`` has them."""
+    """Join the receiver's name, the contract, the message type and the sender's side into one text for ``Rules.wrong``."""
     return "\n".join((receiver, contract, message_type, "true" if from_initiator else "false"))
 
 
 def read_inputs(spark: SparkSession, wire: Wire, services: Iterable[str], since: Moment | None = None) -> Inputs:
-    """Read the topics of services as they are now; of their queues only records of ``since`` or later.
+    """Read the topics of services as they are now. With ``since``, read only queue records of this log time or later.
 
     Raises:
         SourceError: the catalog does not know a service, a topic is missing, or a transaction stays open.
@@ -162,7 +167,7 @@ def _json(topics: Iterable[str], offsets: Offsets) -> str:
 
 
 def _oldest(spark: SparkSession, wire: Wire, topics: list[str], starts: Offsets, ends: Offsets) -> dict[Place, int]:
-    """Look up the log time of the first record of each partition whose beginning is gone."""
+    """Return the log time of the oldest record of each partition whose beginning is gone."""
     cut = {place for place, start in starts.items() if start > 0 and place[0] in topics}
     if not cut:
         return {}
@@ -188,7 +193,7 @@ def _extents(
 
 
 def events_of(records: DataFrame, before: int) -> DataFrame:
-    """Read what workers report, as ``EVENT`` has it; ``early``: it stands before this offset."""
+    """Read the reports of workers, with the columns of ``EVENT``. ``early`` is true for events before the offset ``before``."""
     text = F.try_validate_utf8(F.col("value").cast("string"))
     said = F.from_json(text, EVENT)
     return records.select(said.alias("said"), (F.col("offset") < before).alias("early")).select("said.*", "early")

@@ -1,7 +1,7 @@
-"""The facts about each number of a direction, beside the rows of both sides, and its faults.
+"""Facts about each number of a direction, joined with the rows of both sides, and the faults of the number.
 
-One row per dialog, direction and number; what has no number (acknowledgements, for one) is in a row with number -1, which
-each direction of a remembered dialog has.
+There is one row per dialog, direction and number. Facts without a number, for example acknowledgements, are in a row with number
+-1. Each direction of a dialog with state rows has such a row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NUMBER = ["dialog", "to_target", "number"]
 
 
 def kept_facts(kept: DataFrame) -> DataFrame:
-    """Say of rows that keep an envelope what ``numbers`` wants to know."""
+    """Make the facts for ``numbers`` from rows that keep an envelope."""
     e, row = F.col("envelope"), F.col("row")
     waits = (row == "W") & F.col("accepted") & (e.kind == "MESSAGE")
     return kept.where("readable").select(
@@ -35,14 +35,14 @@ def kept_facts(kept: DataFrame) -> DataFrame:
 
 
 def side_facts(rows: DataFrame) -> DataFrame:
-    """Let both directions of a dialog that has rows of its own have a row here."""
+    """Make a row with number -1 for each direction of a dialog that has rows of kinds E, F or R."""
     both = F.explode(F.array(F.lit(True), F.lit(False))).alias("to_target")
     own = rows.where("row in ('E', 'F', 'R')")
     return own.select(F.substring("key", 2, 16).alias("dialog"), both, F.lit(-1).cast("long").alias("number"))
 
 
 def numbers(facts: DataFrame, sides: DataFrame) -> DataFrame:
-    """Put facts together by number, beside the sides: ``r``, that of the receiver, and ``s``, of the sender."""
+    """Put facts together by number, and add both sides of the dialog: ``r`` is the receiver's side, ``s`` the sender's side."""
     flags = (
         "read", "letter", "early_final", "failed", "late_refusal", "pending_error", "was_sent", "skip_unreported",
         "decision_unreported",
@@ -75,20 +75,20 @@ def numbers(facts: DataFrame, sides: DataFrame) -> DataFrame:
 
 
 def judged(numbers: DataFrame) -> DataFrame:
-    """Add the facts of the direction's other numbers, the outcome of each, and the faults of ``NUMBER_FAULTS``."""
+    """Add facts about the other numbers of the direction, the outcome of each number, and its faults (``NUMBER_FAULTS``)."""
     by_number = Window.partitionBy("dialog", "to_target").orderBy("number")
     all_of_it = by_number.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     before = by_number.rowsBetween(Window.unboundedPreceding, -1)
     after = by_number.rowsBetween(1, Window.unboundedFollowing)
     numbered, inside = F.col("number") >= 0, F.col("copies") > 0
     sent = numbered & (inside | (F.col("aside") > 0) | (F.col("delayed") > 0))
-    # Where the receiver knows nothing and nothing is on the wire, the sender still knows where all of it must stand.
+    # True if the beginning of the queue's partition is gone. The receiver's row tells it, a record on the wire, or the sender's row.
     cut = F.coalesce(F.col("r.end.cut"), F.max("wire_cut").over(all_of_it), F.col("s.end.peer_cut"), F.lit(True))
     there = numbers.withColumn("cut", cut)
     there = there.select(
         "*", sent.alias("sent"), (numbered & inside).alias("inside"),
         F.max(F.when(sent, F.col("number"))).over(before).alias("before"),
-        # The oldest record that is left may repeat one that is gone: nothing begins with it.
+        # A record that is not fresh may repeat a record that is gone. So only a fresh record can be the first of a direction.
         F.min(F.when(numbered & F.col("fresh").isNotNull(), F.struct("fresh", "number"))).over(all_of_it)["number"].alias("base"),
         F.min(F.when((F.col("waiting") > 0) | (F.col("parked") > 0), F.col("number"))).over(all_of_it).alias("kept_from"),
         F.min(F.when(numbered & inside & F.col("first.kind").isin("END", "ERROR"), F.col("number"))).over(all_of_it).alias("end_at"),
@@ -113,7 +113,7 @@ def judged(numbers: DataFrame) -> DataFrame:
 
 
 def _found() -> Column:
-    """List the faults of a number, and of the records with it, as ``FOUND`` has them."""
+    """List the faults of a number, and of the records with this number, as entries of ``found``."""
     at, once = F.when(F.col("number") >= 0, F.col("number")), F.lit(1).cast("long")
     nowhere = F.lit(None).cast("string")
     faults = [F.when(test, found(name, at, once, nowhere)) for name, test in _tests().items()]
@@ -130,7 +130,7 @@ def found(name: str, number: Column, count: Column, place: Column) -> Column:
 
 
 def _tests() -> dict[str, Column]:
-    """Name the faults of a number; null where they cannot be known."""
+    """Return a test for each fault of a number, by its name. A test is null if it cannot be decided."""
     r, number, kind = F.col("r.end"), F.col("number"), F.col("first.kind")
     inside, accepted, over = F.col("inside"), F.col("accepted"), F.col("over")
     known = r.next_in.isNotNull() & ~F.coalesce("reborn", F.lit(False))

@@ -10,13 +10,13 @@ from spark_jobs.audit.state import unreadable
 
 
 def lost(places: DataFrame) -> frozenset[tuple[str, int]]:
-    """Name the partitions whose row is missing: (service, partition)."""
+    """Return the partitions whose row is missing, as (service, partition)."""
     found = places.where("not is_commands and position is null").select("service", "partition").collect()
     return frozenset((row["service"], row["partition"]) for row in found)
 
 
 def partition_faults(rows: DataFrame, places: DataFrame) -> DataFrame:
-    """Find the faults of partitions: service, partition, fault, count, what."""
+    """Find the faults of partitions. Columns: service, partition, fault, count, what."""
     current = F.col("current")
     found = rows.groupBy("service", "partition").agg(
         F.count_if(current & (F.col("row") == "P")).alias("owned"), F.count_if(current).alias("rows"),

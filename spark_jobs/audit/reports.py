@@ -1,4 +1,4 @@
-"""Events that must be there: a skip that a sender was told of, and a decision that somebody took."""
+"""Missing events. Each skip that a sender learned of must have an event, and each decision of an operator too."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from spark_jobs.reading.identifiers import uuid_text
 from spark_jobs.reading.rows import fields_of
 
 _DECISIONS = {names.SKIPPED: Action.SKIP.lower(), names.EDITED: Action.EDIT.lower()}
-"""Reasons of letters that only an operator's decision writes, and the event's word for each."""
+"""Reasons of letters that only an operator's decision makes, and the word for each decision in the event."""
 
 
 def facts(inputs: Inputs, kept: DataFrame, places: DataFrame) -> DataFrame:
-    """One row per number that an event must tell of and none does: ``skip_unreported`` or ``decision_unreported``.
+    """Return one row for each number whose event is missing, with ``skip_unreported`` or ``decision_unreported``.
 
-    Nothing when the beginning of the events is gone. The arguments are those of ``audit.sources`` and ``audit.state``.
+    If the beginning of the events topic is gone, no row is returned. ``kept`` and ``places`` come from ``audit.state``.
     """
     skips = _skips(inputs, kept, places)
     decisions = _decisions(inputs)
@@ -29,7 +29,7 @@ def facts(inputs: Inputs, kept: DataFrame, places: DataFrame) -> DataFrame:
 
 
 def _skips(inputs: Inputs, kept: DataFrame, places: DataFrame) -> DataFrame:
-    """Numbers that an acknowledgement told their sender were skipped, and that no SKIPPED_BY_PEER names."""
+    """Return the numbers that an acknowledgement reports as skipped, and that no SKIPPED_BY_PEER event of their sender names."""
     e = F.col("envelope")
     queues = places.where("not is_commands").select("topic", "service", "partition", "position")
     told = inputs.records.where(F.col("why").isNull() & (e.kind == "ACK") & (F.size(e.skipped) > 0))
@@ -46,7 +46,7 @@ def _skips(inputs: Inputs, kept: DataFrame, places: DataFrame) -> DataFrame:
 
 
 def _decisions(inputs: Inputs) -> DataFrame:
-    """Numbers that an operator decided about, as letters and parks show, and no RESOLVED tells of the decision."""
+    """Return the numbers with a decision of an operator, as letters and parks show, but without its RESOLVED event."""
     resolved = inputs.events.where(F.col("event") == Resolved.NAME)
     before = inputs.extents.where(F.col("kind") == DEAD_LETTER).select("service", "partition", "before")
     action = F.create_map(*(F.lit(it) for pair in _DECISIONS.items() for it in pair))[F.col("reason")]
@@ -71,7 +71,7 @@ def _unreported(found: DataFrame) -> DataFrame:
 
 
 def is_unreported(sender: Column) -> dict[str, Column]:
-    """Name the missing reports about a number; a closed sender may have heard of the skip before."""
+    """Return a test for each fault of a missing event, by its name. A closed sender need not report a skip: it ignores late acknowledgements."""
     return {
         "skip-unreported": F.col("skip_unreported") & ~F.coalesce(sender.closed, F.lit(True)),
         "decision-unreported": F.col("decision_unreported"),

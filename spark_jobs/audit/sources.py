@@ -1,7 +1,7 @@
-"""Records of queues beside the dead letters, rows of open letters and events about them.
+"""Records of queues, joined with the dead letters, rows of open letters and events about them.
 
-Everything here is about a source, a topic, partition and offset; what it says about dialogs leaves as **facts**, one row
-per record or letter, for ``audit.numbers``.
+The common key is the **source** of a record: topic, partition and offset. The result is **facts** about dialogs for
+``audit.numbers``: one row per record or letter.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from spark_jobs.audit.inputs import Inputs
 
 SOURCE = ["topic", "partition", "offset"]
 FAILED = (names.HANDLER_FAILED, names.SKIPPED, names.PARKED_AT_END)
-"""Reasons of final letters of messages that were accepted, and are counted before their dialog is closed."""
+"""Reasons of final letters of accepted messages. The receiver counts these letters before it closes the dialog."""
 COUNTED = (*FAILED, names.AFTER_END, names.HELD_AT_END)
-"""Reasons of letters of messages that an endpoint counts; a refusal counts too, whatever it refused."""
+"""Reasons of letters of messages that an endpoint counts. A refused record counts even if it is not a message."""
 PERIODS = periods()
 LIFE = f"INTERVAL {(PERIODS.letter_life - PERIODS.clock_ahead) // SECOND} SECONDS"
-"""After so long a letter may be closed because its time has passed; a day is left to clocks that disagree."""
+"""Age from which a letter need not be open any more: the life of a letter, less a day for clocks that disagree."""
 
 
 def content_of(envelope: Column) -> Column:
-    """Return a number that is the same for the same content, whatever else its record says."""
+    """Return a hash of the content of an envelope. Its other fields do not matter."""
     return F.xxhash64(envelope.kind, envelope.message_type, envelope.content_type, envelope.body, envelope.code)
 
 
 def bytes_of() -> Column:
-    """Return a number that is the same for the same key and value."""
+    """Return a hash of the key and the value of a record."""
     return F.xxhash64("key", "value", F.col("value").isNull())
 
 
-# -- what is said about sources --------------------------------------------------------------------------------------
+# -- letters, rows and events about sources --------------------------------------------------------------------------
 
 
 def marks(inputs: Inputs) -> DataFrame:
-    """One row per source that a letter, a row of an open letter, or an event names."""
+    """Return one row per source that a letter, a row of an open letter, or an event names."""
     namespace = inputs.rules.namespace
     letters = _letters(inputs.letters, inputs.extents, namespace)
     said = letters.unionByName(_open_rows(inputs.rows, namespace), allowMissingColumns=True)
@@ -78,7 +78,7 @@ def _counts() -> Column:
 
 
 def _letters(letters: DataFrame, extents: DataFrame, namespace: str) -> DataFrame:
-    """Letters by their source; ``astray``: it is not of the service whose letter it is."""
+    """Return letters by their source. ``astray`` is true if the source is not in a topic of the letter's service."""
     before = extents.where(F.col("kind") == DEAD_LETTER).select("service", "partition", "before")
     own = F.concat_ws(".", F.lit(namespace), F.col("service"))
     topics = [F.concat_ws(".", own, F.lit(kind)) for kind in (QUEUE, COMMANDS)]
@@ -105,7 +105,7 @@ def _open_rows(rows: DataFrame, namespace: str) -> DataFrame:
 
 
 def _events(events: DataFrame, namespace: str) -> DataFrame:
-    """Events that tell of a record set aside, or of letters that were closed."""
+    """Return the events about records that were set aside, and about letters that were closed."""
     aside = events.where(F.col("event") == SetAside.NAME).select(*SOURCE, F.lit(True).alias("told"), "early")
     parts = [F.regexp_extract("letter", r"^(.+)\.(queue|commands)-(\d+)-(\d+)$", at) for at in (1, 2, 3, 4)]
     settled = events.where(F.col("event") == Settled.NAME).select(F.explode("letters").alias("letter")).select(
@@ -119,9 +119,9 @@ def _events(events: DataFrame, namespace: str) -> DataFrame:
 
 
 def facts(inputs: Inputs, places: DataFrame) -> DataFrame:
-    """One row per record of a dialog, and per source with a fault; ``not-set-aside`` and the others are boolean columns.
+    """Return one row per record of a dialog, and per source with a fault. Each of ``RECORD_FAULTS`` is a boolean column.
 
-    ``dialog`` is null where a record is of none; ``number`` is -1 where it has none.
+    ``dialog`` is null if a record belongs to no dialog. ``number`` is -1 if a record has no number.
     """
     e = F.col("envelope")
     wrong = F.concat_ws("\n", e.to_service, e.contract, e.message_type, e.from_initiator.cast("string"))
@@ -146,7 +146,7 @@ def _among(text: Column, known: frozenset[str]) -> Column:
 
 
 def _tests(*, events_cut: bool) -> dict[str, Column]:
-    """Name the faults of a source; a test that cannot be answered, because records are gone, is not failed."""
+    """Return a test for each fault of a source, by its name. A test is false if it cannot be decided because records are gone."""
     here, letters = F.coalesce("here", F.lit(False)), F.coalesce("letters", F.lit(0)) > 0
     of_queue = F.coalesce(~F.col("is_commands"), F.lit(False))
     lettered = here & letters

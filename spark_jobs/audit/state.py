@@ -1,4 +1,4 @@
-"""The state of owners: both sides of each dialog, kept rows, parks, positions; and its changes."""
+"""The state of owners and its history: both sides of each dialog, rows that keep envelopes, parks and positions."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from spark_jobs.reading.partitioning import partition_of
 from spark_jobs.reading.rows import fields_of, instant_of, is_tombstone
 
 FALLS = ("accepted-fell", "sent-fell", "acknowledged-fell", "revived", "forgotten-early", "position-fell")
-"""Faults of the history of a row."""
+"""Faults in the history of a row: it cannot follow the row before it."""
 OVER = (3, 5, 6)
-"""States in which nothing of the peer reaches a handler any more: DO, ER, CD."""
+"""States in which no message of the peer reaches a handler: DO, ER, CD."""
 HEARING = (0, 1, 2, 4)
-"""States that an error of the peer ends: SO, SI, CO, DI."""
+"""States that a side must leave when it reads an ERROR of the peer: SO, SI, CO, DI."""
 _PLACE = ["service", "partition"]
 
 
 def watched(history: DataFrame) -> DataFrame:
-    """Keep the last row of each key of the state topics, and each row that cannot follow the one before.
+    """Keep the newest row of each key of the state topics, each row with a fault of ``FALLS``, and each deleted tombstone.
 
-    Adds ``current``: it is what its key says now; ``forgot_at``: of a deleted tombstone, the log time it was kept for;
-    and ``fell``: the faults of ``FALLS`` that it shows.
+    Adds three columns. ``current``: the row is the newest row of its key, and not a deletion. ``forgot_at``: the log time up to
+    which a deleted tombstone had to be kept. ``fell``: the faults of ``FALLS`` that the row shows.
     """
     history = _read(history, "endpoint", "tombstone", "partition").withColumn("said", _said())
     history = history.drop("endpoint", "tombstone", "partition_row")
@@ -55,11 +55,11 @@ def watched(history: DataFrame) -> DataFrame:
 
 
 _LETTERS = {"endpoint": "E", "tombstone": "E", "partition": "P", "park": "F", "waiting": "HDWR"}
-"""The rows that a schema is for."""
+"""Kinds of rows that have each schema."""
 
 
 def _read(rows: DataFrame, *names: str) -> DataFrame:
-    """Add what rows say, a column for each schema, null in rows of another one; each value is decoded once."""
+    """Decode rows: add a column for each schema, null in rows with another schema. Each value is decoded once."""
     found = {}
     for name in names:
         mine = F.col("row").isin(*_LETTERS[name]) & F.col("value").isNotNull()
@@ -68,7 +68,7 @@ def _read(rows: DataFrame, *names: str) -> DataFrame:
 
 
 def _said() -> Column:
-    """Tell the numbers of an E or a P row that never fall, null for others and for deletions."""
+    """Return the numbers of an E or P row that must never fall; null for other rows and for deletions."""
     end, stone, place = F.col("endpoint"), F.col("tombstone"), F.col("partition_row")
     nothing = F.lit(None).cast("bigint")
 
@@ -93,11 +93,12 @@ def _said() -> Column:
 
 
 def places(rows: DataFrame, extents: DataFrame) -> DataFrame:
-    """One row per partition of a queue or of commands: where it begins and ends, how far it was read, the part that is gone.
+    """Return one row per partition of a queue or of commands: its begin and end, its position, and whether its beginning is gone.
 
-    Columns: topic, service, partition, start, before, end, oldest, position and queue_time (0 when nobody ever owned it,
-    null when its row is missing), ``cut`` (its beginning is gone), ``letters_cut`` (likewise that of the dead letters),
-    ``is_commands``. Reads the state's rows of partitions: this table is joined in many places, and would be computed in each.
+    Columns: topic, service, partition, start, before, end, oldest, position and queue_time (0 if no worker ever owned the
+    partition, null if its row is missing), ``cut`` (the beginning of the partition is gone), ``letters_cut`` (the beginning of its
+    dead letters is gone), ``is_commands``. This function runs a query on the partition rows of the state. The table is joined in
+    many places, and otherwise Spark would compute it in each place again.
     """
     said = F.max(F.when(F.col("row") == "P", F.struct("partition_row.queue", "partition_row.queue_time"))).alias("said")
     read = _read(rows.where("current"), "partition").groupBy(*_PLACE).agg(said)
@@ -128,16 +129,19 @@ _PLACES = (
 
 
 def sides(rows: DataFrame, kept: DataFrame, places: DataFrame, partitions: Mapping[str, int]) -> DataFrame:
-    """One row per dialog that somebody remembers: ``dialog`` (16 bytes), and structs ``initiator`` and ``target``.
+    """Return one row per dialog with state rows: ``dialog`` (16 bytes), and structs ``initiator`` and ``target``.
 
-    A struct is null where that side is not remembered. It has ``end``, the newest row, null when only its history or its
-    park is left; ``rows``, how many there are; a flag for each fault of its history; and of its park ``has_park``, ``first``
-    and ``next`` of the park's row, ``edited`` (its head has another body than was sent), and of the parked rows ``parked``,
-    ``lowest``, ``highest`` (indexes), ``shift`` and ``shift_to``: the least and largest difference of a number and its
-    index, the same when the numbers follow each other.
+    A struct is null if this side has no rows. Its fields are:
 
-    ``peer_cut`` of ``end`` says whether the beginning of the queue partition that this side sends to is gone; null when the
-    row does not say which that is (a tombstone), or nobody audits its service. ``partitions`` are those of ``Rules``.
+    * ``end``: the newest E row; null if only the history of the side or its park is left. ``rows``: the number of such E rows;
+    * a flag for each fault of the history of the side;
+    * ``has_park``; ``first`` and ``next`` of the park's row; ``edited``: the head of the park has another body than was sent;
+    * ``parked``: the number of parked rows; ``lowest`` and ``highest``: the smallest and largest index of these rows;
+    * ``shift`` and ``shift_to``: the smallest and largest difference between the number of a parked message and its index. They
+      are equal if the numbers follow each other.
+
+    ``peer_cut`` of ``end`` is true if the beginning of the queue partition that this side sends to is gone. It is null if the row
+    does not name the peer (a tombstone), or if the peer's service is not audited. ``partitions`` are those of ``Rules``.
     """
     ends, heads, shift = _ends(rows, places, partitions), _heads(rows), F.col("envelope.seq") - F.col("index")
     behind = kept.where("row = 'R'").select(F.col("of").alias("dialog"), "initiates", "index", shift.alias("shift"))
@@ -163,7 +167,7 @@ def _identity() -> tuple[Column, Column]:
 
 
 def _ends(rows: DataFrame, places: DataFrame, partitions: Mapping[str, int]) -> DataFrame:
-    """E rows: ``now``, the newest ones, and the faults of their history."""
+    """Return E rows: the newest rows in ``now``, and the faults of their history."""
     queues = places.where("not is_commands").select("service", "partition", "queue_time", "cut", "letters_cut")
     found = _read(rows.where("row = 'E'"), "endpoint", "tombstone").join(F.broadcast(queues), _PLACE, "left")
     found = _grouped(_sending(found, queues, partitions), rows)
@@ -176,7 +180,7 @@ def _ends(rows: DataFrame, places: DataFrame, partitions: Mapping[str, int]) -> 
 
 
 def _sending(ends: DataFrame, queues: DataFrame, partitions: Mapping[str, int]) -> DataFrame:
-    """Add ``peer_cut``, of the queue partition that a side's messages go to, as its owner works that out."""
+    """Add ``peer_cut``. The partition that a side sends to is computed as the owner of the side computes it."""
     counts = F.create_map(*(F.lit(it) for pair in partitions.items() for it in pair))
     peer, key = F.col("endpoint.peer"), F.col("endpoint.peer_key")
     place = partition_of(key, F.try_element_at(counts, peer))
@@ -188,7 +192,7 @@ def _sending(ends: DataFrame, queues: DataFrame, partitions: Mapping[str, int]) 
 
 
 def _grouped(ends: DataFrame, rows: DataFrame) -> DataFrame:
-    """Add whether an open endpoint's group must have a row (``groups_row``), and whether it has one (``group_found``)."""
+    """Add ``groups_row`` (the group of an open endpoint must have a row) and ``group_found`` (the group has a row)."""
     end, dialog = F.col("endpoint"), uuid_text(F.substring("key", 2, 16))
     name = F.concat(
         F.lit("G").cast("binary"), F.encode(end.origin, "utf-8"), F.lit(bytearray(1)), F.encode(end.key, "utf-8")
@@ -204,7 +208,7 @@ def _grouped(ends: DataFrame, rows: DataFrame) -> DataFrame:
 
 
 def _end() -> Column:
-    """Read an E row: what an endpoint and a tombstone have in common, and what only an endpoint has."""
+    """Read the fields of an E row: fields of endpoints and tombstones, and fields of endpoints only."""
     end, stone, closed = F.col("endpoint"), F.col("tombstone"), is_tombstone()
 
     def either(name: str, other: Column) -> Column:
@@ -227,14 +231,15 @@ def _heads(rows: DataFrame) -> DataFrame:
     return found.select(*_identity(), F.lit(True).alias("has_park"), "park.first", "park.next", edited)
 
 
-# -- what is kept ----------------------------------------------------------------------------------------------------
+# -- envelopes kept as rows ------------------------------------------------------------------------------------------
 
 
 def kept(rows: DataFrame, writers: Mapping[bytes, str], places: DataFrame) -> DataFrame:
-    """One row per envelope that is kept as a row: held, delayed, waiting or parked.
+    """Return one row per envelope that is kept as a row: held, delayed, waiting or parked.
 
-    Columns: service, partition, ``row`` (H, D, W, R), ``initiates`` (whose row it is; null of W), ``index`` (place among the
-    parked), ``accepted``, ``source`` (offset in the queue), ``cut`` (that offset is gone), ``readable``, ``envelope``.
+    Columns: service, partition, ``row`` (H, D, W, R), ``of`` and ``initiates`` (the dialog and the side that the row belongs to;
+    null for W), ``index`` (place among the parked rows), ``accepted``, ``source`` (offset in the queue), ``cut`` (that offset is
+    gone), ``readable``, ``envelope``.
     """
     found = _read(rows.where("current and row in ('H', 'D', 'W', 'R')"), "waiting")
     commands = F.coalesce(F.col("waiting.topic").endswith(f".{COMMANDS}"), F.lit(False))
@@ -253,11 +258,11 @@ def kept(rows: DataFrame, writers: Mapping[bytes, str], places: DataFrame) -> Da
 
 
 GRACE_TIME = periods().grace
-"""Log time in microseconds that a tombstone outlives what could revive its dialog."""
+"""Log time, in microseconds, that a tombstone stays after the last record that could begin its dialog again."""
 
 
 def unreadable() -> Column:
-    """Tell a row that is of none of the schemas, or breaks off; of letters, groups and commands it says nothing."""
+    """Return a column that is true if a row has none of the schemas, or breaks off. Rows of letters, groups and commands are not checked."""
     fields = (
         fields_of("endpoint").next_in, fields_of("tombstone").accepted, fields_of("park").first, fields_of("partition").queue,
         fields_of("waiting").offset,

@@ -1,7 +1,7 @@
-"""The log of an archive: a chain of commits. Each commit is a file that names all parts, and where reading continues.
+"""The log of an archive: a chain of commits. Each commit is a file that names all parts, and the offsets where reading continues.
 
-The file name is the number of the commit. A commit is created whole or not at all; of two writers of one number one wins. A
-file that no commit names is not part of the archive, whatever a crash has left behind.
+The file name is the number of the commit. A commit is created whole or not at all. If two writers create the same number, only
+one succeeds. Files that no commit names, for example after a crash, are not part of the archive.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from spark_jobs.errors import CheckpointError, SourceError
 
 VERSION = 1
 KEPT = 50
-"""Old commits that are kept, for people."""
+"""Number of old commits that are kept, for people to read."""
 COMMITS, DATA = "commits", "data"
 
 
 class Part(NamedTuple):
-    """The files one batch wrote for one service and day."""
+    """The files that one batch wrote for one service and day."""
 
     set_aside: bool
     service: str
@@ -41,12 +41,12 @@ class Part(NamedTuple):
 
 
 def part_path(set_aside: str, service: str, day: str, batch: str) -> str:
-    """Name the folder of a part; ``*`` for any."""
+    """Return the path of a part's folder. An argument ``*`` stands for any value."""
     return f"{DATA}/set_aside={set_aside}/of={service}/day={day}/batch={batch}"
 
 
 def part_at(path: str, size: int) -> Part:
-    """Read a part's name."""
+    """Return the part in a folder; ``size`` is its size in bytes."""
     set_aside, service, day, batch = (it.partition("=")[2] for it in path.split("/")[1:])
     return Part(set_aside == "true", service, day, batch, size)
 
@@ -58,14 +58,14 @@ class Commit:
     number: int
     namespace: str
     service: str
-    """Whose dialogs it has; empty: all."""
+    """Service whose dialogs are archived; empty: all services."""
     made_at: str
     next: Mapping[str, tuple[int, ...]]
-    """By topic, for each partition the first offset that is not archived."""
+    """First offset that is not archived: for each topic, one offset for each partition."""
     topic_ids: Mapping[str, str]
     parts: tuple[Part, ...] = ()
     holes: tuple[str, ...] = ()
-    """What Kafka had dropped before it was archived, and somebody chose to go on without."""
+    """Offsets that Kafka dropped before they were archived, and whose loss a person accepted."""
 
     def to_json(self) -> str:
         """Write the commit as JSON."""
@@ -77,7 +77,7 @@ def commit_of(text: str) -> Commit:
     """Read a commit.
 
     Raises:
-        CheckpointError: the text is no commit, or one of another version.
+        CheckpointError: the text is not a commit, or a commit of another version.
     """
     try:
         fields = json.loads(text)
@@ -102,14 +102,14 @@ def check_free(path: str, names: Iterable[str]) -> None:
     Raises:
         CheckpointError: the directory has other files, or it is a file.
     """
-    own = {COMMITS, DATA, "lost+found"}  # the last is in the root of many a new volume
+    own = {COMMITS, DATA, "lost+found"}  # lost+found is in the root of many new volumes
     others = sorted(name for name in names if name not in own and not name.startswith("."))
     if others:
         raise CheckpointError(f"{path} is no archive, and there is {others[0]!r}: choose a new or an empty directory")
 
 
 def check_same(commit: Commit, namespace: str, service: str) -> None:
-    """Refuse to add dialogs to another archive.
+    """Refuse to add dialogs of another namespace or service to an archive.
 
     Raises:
         CheckpointError: the archive belongs to another namespace or service.
@@ -117,7 +117,7 @@ def check_same(commit: Commit, namespace: str, service: str) -> None:
     if (commit.namespace, commit.service) != (namespace, service):
         of = f"service {commit.service!r}" if commit.service else "all services"
         raise CheckpointError(
-            f"this archive is of {of} in namespace {commit.namespace!r}, and cannot take others: choose another directory"
+            f"this archive has dialogs of {of} in namespace {commit.namespace!r}, and takes no others: choose another directory"
         )
 
 
@@ -131,9 +131,10 @@ class Stretch(NamedTuple):
 def upcoming(
     commit: Commit | None, extents: Mapping[Place, Extent], most: int, *, accept_holes: bool
 ) -> tuple[dict[Place, Stretch], tuple[str, ...]]:
-    """Choose the stretches of the next batch: about ``most`` records, spread over all partitions; none when all are archived.
+    """Choose the stretches of the next batch, and find the holes before them.
 
-    Returns the stretches, and the holes before them.
+    The stretches have about ``most`` records, spread over all partitions. There are no stretches when all records are
+    archived. A hole is a range of offsets that Kafka dropped before they were archived.
 
     Raises:
         SourceError: Kafka dropped records before they were archived and holes are not accepted, or a topic was created again.
@@ -169,7 +170,7 @@ def _first(commit: Commit | None, place: Place, extent: Extent) -> int:
 
 
 def spark_offsets(stretches: Mapping[Place, Stretch]) -> tuple[str, str]:
-    """Write the starts and the ends of stretches for Spark's Kafka source."""
+    """Return the starts and the ends of stretches, in the JSON of Spark's Kafka source."""
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
     for (topic, number), stretch in stretches.items():
@@ -179,7 +180,7 @@ def spark_offsets(stretches: Mapping[Place, Stretch]) -> tuple[str, str]:
 
 
 def after(commit: Commit, stretches: Mapping[Place, Stretch], topic_ids: Mapping[str, str]) -> Commit:
-    """Return the commit that follows ``commit`` after some stretches, still without their parts."""
+    """Return the commit that follows ``commit`` when the stretches are archived. The caller adds their parts."""
     ends: dict[str, list[int]] = {}
     for (topic, _), stretch in sorted(stretches.items()):
         ends.setdefault(topic, []).append(stretch.end)
@@ -188,7 +189,7 @@ def after(commit: Commit, stretches: Mapping[Place, Stretch], topic_ids: Mapping
 
 
 def to_compact(parts: Iterable[Part]) -> dict[tuple[bool, str, str], list[Part]]:
-    """Choose the services and days with parts of several batches."""
+    """Return the parts of each service and day that has parts of several batches."""
     found: dict[tuple[bool, str, str], list[Part]] = {}
     for part in parts:
         found.setdefault(part.place, []).append(part)

@@ -1,4 +1,4 @@
-"""Readers of an archive of ``spark_jobs.archive``. They read the files that its newest commit names."""
+"""Readers of an archive that ``spark_jobs.archive`` wrote. They read the files that the newest commit names."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MESSAGE = (
     "appended_at timestamp, contract string, from_service string, to_service string, service string, code int, "
     "description string, expires_at timestamp, content_type string, content binary, key string, topic string, partition int, offset bigint"
 )
-"""Columns of a message, as ``spark_jobs.reading.dialogs`` has them."""
+"""Columns of a message; ``spark_jobs.reading.dialogs`` describes them."""
 SET_ASIDE = "why string, record_key binary, value binary, headers array<struct<key:string,value:binary>>"
-"""The columns of a record that is no message, beside its place and time."""
+"""Columns of a record that is not a message, in addition to its place and log time."""
 PARTITIONS = "set_aside boolean, of string, day date, batch string"
-"""The folders of an archive: whether of no messages, which service's, of which day (UTC, log time), and who wrote it."""
+"""Levels of an archive's folders: set aside (true for records that are not messages), service, day (log time in UTC), and batch."""
 _WHERE = ("topic", "partition", "offset", "appended_at")
 
 
@@ -35,10 +35,10 @@ def read_archive(
     since: date | None = None,
     until: date | None = None,
 ) -> DataFrame:
-    """Read archived messages, each once, in no order, with the columns of ``spark_jobs.reading.dialogs.read_dialogs``.
+    """Read archived messages, each once and in no order, with the columns of ``spark_jobs.reading.dialogs.read_dialogs``.
 
     ``service`` is the target of the dialogs. ``since`` and ``until`` are days of log time in UTC, both included. With a
-    contract only its messages are read, with ``body``.
+    contract, only its messages are read, and they have the column ``body``.
 
     Raises:
         SourceError: there is no archive.
@@ -67,7 +67,7 @@ def read_archived_dialog(
 def read_archived_set_aside(
     spark: SparkSession, directory: str, *, since: date | None = None, until: date | None = None
 ) -> DataFrame:
-    """Read archived records that are no part of any dialog, with their bytes and why.
+    """Read archived records that belong to no dialog, with their bytes and the reason.
 
     Raises:
         SourceError: there is no archive.
@@ -77,7 +77,7 @@ def read_archived_set_aside(
 
 
 def newest_commit(directory: Directory) -> Commit | None:
-    """Read the newest commit of an archive, None of an empty directory.
+    """Return the newest commit of an archive; None for an empty directory.
 
     Raises:
         CheckpointError: the commit cannot be read.

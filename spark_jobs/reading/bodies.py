@@ -23,22 +23,22 @@ _SCALARS: Mapping[str, T.DataType] = {
 }
 _FORMATS: Mapping[str, T.DataType] = {"date-time": T.TimestampType(), "date": T.DateType(), "binary": T.StringType()}
 _CORRUPT = "_corrupt_record_"
-"""Name of the field that tells broken JSON; no body has it, for what begins with an underscore is private to Pydantic."""
+"""Name of the field that Spark fills for broken JSON. No body has this field: Pydantic treats a name with a leading underscore as private."""
 _DEEPEST = 20
-"""Levels of models within models that become structs; a deeper model, or one that refers to itself, stays JSON text."""
+"""Number of nested levels that become structs. Deeper levels stay JSON text, so the type of a model that refers to itself is finite."""
 FIELD = re.compile(r"[^0-9A-Za-z_]")
 
 
 def field_of(message_type: str) -> str:
-    """Name the field of a message type in ``body``: what cannot be in a column's name becomes an underscore."""
+    """Return the name of a message type's field in ``body``. A character that a column's name cannot have becomes an underscore."""
     return FIELD.sub("_", message_type)
 
 
 def body_of(contract: Contract, message_type: Column, body: Column) -> Column:
-    """Return the body as a struct with a field for each message type, null but for the message's own.
+    """Return the body as a struct with a field for each message type. Only the field of the message's own type is filled.
 
-    JSON becomes what ``spark_type`` says, Avro what Spark makes of the schema, bytes stay bytes; a type without a body is
-    a boolean. Bytes that are not what their type says give null.
+    A JSON body gets the type that ``spark_type`` returns, an Avro body Spark's type for its schema. Bytes stay bytes. The field
+    of a message type without a body is true. A body that does not fit its type is null.
     """
     return F.struct(
         *(
@@ -59,20 +59,20 @@ def _parsed(declared: MessageType, body: Column) -> Column:
     text = F.try_validate_utf8(body.cast("string"))
     if isinstance(kind, T.StructType):
         return _from_json(text, kind)
-    # Spark's JSON begins with an object or an array: any other value is read as the one field of an object.
+    # Spark's parser does not read single JSON values. So a body that is not an object becomes the one field of an object.
     wrapped = F.concat(F.lit('{"value":'), text, F.lit("}"))
     return _from_json(wrapped, T.StructType([T.StructField("value", kind)]))["value"]
 
 
 def _from_json(text: Column, kind: T.StructType) -> Column:
-    """Parse JSON; text that is no JSON of this kind gives null, and not a struct of nulls."""
+    """Parse JSON. Text that is not JSON of this type gives null, not a struct of nulls."""
     fields = [*kind.fields, T.StructField(_CORRUPT, T.StringType())]
     found = F.from_json(text, T.StructType(fields), {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT})
     return F.when(found[_CORRUPT].isNull(), found.dropFields(_CORRUPT))
 
 
 def _from_avro(body: Column, schema: Mapping[str, Any]) -> Column:
-    """Decode Avro; broken bytes give null, unless the schema's fields may all be null: then it is a struct of nulls."""
+    """Decode Avro. Broken bytes give null. If all fields of the schema are nullable, they give a struct of nulls."""
     found = from_avro(body, json.dumps(schema), {"mode": "PERMISSIVE"})
     if schema.get("type") != "record":
         return found
@@ -85,7 +85,7 @@ def _nullable(kind: Any) -> bool:
 
 
 def spark_type(schema: Mapping[str, Any]) -> T.DataType:
-    """Return Spark's type for a JSON schema (of Pydantic's); a type that Spark lacks is a string of JSON."""
+    """Return Spark's type for a JSON schema of Pydantic. A type that Spark lacks becomes a string of JSON."""
     return _type(schema, schema.get("$defs", {}), 0)
 
 

@@ -1,28 +1,28 @@
-"""The messages of dialogs as DataFrames: each once, typed; and whole dialogs, in order.
+"""Messages of dialogs as DataFrames: each message once, with a typed body; and whole dialogs, in order.
 
-One row per message, END or ERROR:
+There is one row for each message, END or ERROR:
 
-    conversation_id   string     the dialog's id, as everywhere
-    to_target         boolean    which of its two directions: from the side that began it, or to that
-    sequence          long       its number in the direction, from 0; null for an ERROR the broker itself sent
+    conversation_id   string     id of the dialog, as text
+    to_target         boolean    direction: true from the initiator to the target, false from the target to the initiator
+    sequence          long       number in the direction, from 0; null for an ERROR without a number, which a worker sent by itself
     kind              string     MESSAGE, END or ERROR
     type              string     message type; empty for an END or ERROR
-    sent_at           timestamp  by the sender's clock
-    appended_at       timestamp  by the log's
-    contract, from_service, to_service, service   strings; ``service`` is the one that was called
-    code, description            of an ERROR: negative codes are the system's
-    expires_at        timestamp  when the dialog's lifetime ends, the same for all of it; null: it has no end
-    content_type, content        how the body is written, and its bytes
-    key                          of the conversation group it is for, by default the dialog's id
-    topic, partition, offset     where it stands
+    sent_at           timestamp  time by the sender's clock
+    appended_at       timestamp  log time
+    contract, from_service, to_service, service   strings; ``service`` is the target of the dialog
+    code, description            code and text of an ERROR; negative codes are the system's
+    expires_at        timestamp  end of the dialog's lifetime, the same in all its rows; null: unlimited
+    content_type, content        format of the body, and its bytes
+    key                          key of the receiver's conversation group, by default the dialog's id
+    topic, partition, offset     place of the record
 
-``body``, with a contract, is a struct with a field for each message type, null but for the message's own; all of them are
-null when the bytes are not what the type says.
+With a contract there is also ``body``: a struct with a field for each message type. Only the field of the message's own type is
+filled. If the bytes do not fit that type, all fields are null.
 
-A record is a message when an owner would take it: an envelope whose header says the same, in the partition and at the
-service it belongs to. All others are in ``set_aside``. Of several records with one number the first in the log counts, as
-it does for the owner. Whether the message was handled, skipped or came after the end is not said here: see
-``spark_jobs.delivery_audit``.
+A record is a message if its owner would accept it: it is an envelope, its header agrees with it, and it is in its own partition
+at its own service. All other records are set aside: see ``read_set_aside``. If several records have the same number, the first in
+the log counts, as it does for the owner. The rows do not tell whether a message was handled, was skipped, or came after the end:
+see ``spark_jobs.delivery_audit``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from spark_jobs.reading.messages import (
 from spark_jobs.reading.wire import Moment, Wire
 
 REMEMBERED = timedelta(days=1)
-"""How long a stream remembers numbers, in the log's time."""
+"""Log time for which a stream remembers numbers."""
 
 
 def read_dialogs(
@@ -63,21 +63,21 @@ def read_dialogs(
 ) -> DataFrame:
     """Read the messages of dialogs that are in Kafka now, each exactly once within one read.
 
-    Both directions of every dialog that ``service`` takes part in (of all without one), under ``contract`` (under any
-    without one, and without ``body``). Costs one shuffle of the messages by dialog. A dialog that began before ``since``
-    begins in the middle.
+    The result has both directions of every dialog in which ``service`` takes part, under ``contract``. Without ``service`` it
+    has the dialogs of all services. Without ``contract`` it has all contracts, and no ``body``. A read costs one shuffle of the
+    messages by dialog. A dialog that began before ``since`` begins in the middle.
 
-    ``bootstrap`` is the address of some brokers, or a ``Kafka`` with its namespace and settings; ``since`` and ``until`` are
-    moments of the log's time, by default its oldest record and now; ``options`` are further ones of Spark's Kafka source.
+    ``bootstrap`` is the address of some brokers, or a ``Kafka`` with its namespace and settings. ``since`` and ``until`` are log
+    times; by default the oldest and the newest record are included. ``options`` are further options of Spark's Kafka source.
 
     Raises:
-        SourceError: no such service or contract, or Kafka does not answer.
+        SourceError: there is no such service or contract, or Kafka does not answer.
     """
     wire = _wire(bootstrap, options)
     talkers = wire.talkers(service, contract.name if contract else None)
     records = wire.read(spark, map(wire.queue, talkers), since, until)
     messages = _messages(judged_records(wire, talkers, records), service, contract)
-    # Ids are text before the shuffle: so what groups by them afterwards, as in_order does, needs no other.
+    # Ids become text before the shuffle. So a later grouping by id, as in in_order, needs no further shuffle.
     return typed(once(named(messages)), contract)
 
 
@@ -92,16 +92,16 @@ def stream_dialogs(
     most: int | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Follow the messages of dialogs, each exactly once as long as its duplicates come within ``remember`` of it.
+    """Follow the messages of dialogs. Each message comes exactly once if its duplicates follow within ``remember``.
 
-    Rows are as ``read_dialogs`` has them, and leave the query once: what is written more than once after a crash is the
-    sink's affair (``foreachBatch`` knows its batch by number). ``remember`` is log time; each message costs a row of state,
-    about 100 bytes on the executors' disks, for so long. Duplicates from producers and mirrors come within minutes; for
-    those of a replayed topic give its retention. ``most`` bounds the records of a batch, so that a long backlog is read in
-    pieces; the other arguments are those of ``read_dialogs``.
+    Rows are those of ``read_dialogs``. Each row leaves the query once. After a crash Spark may give the sink a batch again; the
+    sink must recognise it (``foreachBatch`` gets the number of the batch). ``remember`` is log time. For this time each message
+    costs a row of state, about 100 bytes on the executors' disks. Duplicates from producers and mirrors come within minutes. For
+    duplicates from a replayed topic, give the topic's retention. ``most`` limits the records of a batch, so that a long backlog
+    is read in pieces. The other arguments are those of ``read_dialogs``.
 
     Raises:
-        SourceError: as ``read_dialogs``.
+        SourceError: there is no such service or contract, or Kafka does not answer.
     """
     wire = _wire(bootstrap, options)
     talkers = wire.talkers(service, contract.name if contract else None)
@@ -120,9 +120,9 @@ def read_set_aside(
     until: Moment | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Read the records of queues that are no part of any dialog, with their bytes and why.
+    """Read the records of queues that belong to no dialog, with their bytes and the reason.
 
-    Columns: topic, partition, offset, timestamp, key, value, headers, why. Arguments as of ``read_dialogs``.
+    Columns: topic, partition, offset, timestamp, key, value, headers, why. The arguments are those of ``read_dialogs``.
     """
     wire = _wire(bootstrap, options)
     talkers = wire.talkers(service, None)
@@ -137,19 +137,19 @@ def stream_set_aside(
     since: Moment | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Follow the records of queues that are no part of any dialog, as ``read_set_aside`` has them."""
+    """Follow the records of queues that belong to no dialog, with the columns of ``read_set_aside``."""
     wire = _wire(bootstrap, options)
     talkers = wire.talkers(service, None)
     return set_aside(judged_records(wire, talkers, wire.stream(spark, map(wire.queue, talkers), since)))
 
 
 def in_order(messages: DataFrame) -> DataFrame:
-    """Put messages together to one row per dialog and direction.
+    """Put messages together: one row per dialog and direction.
 
     Columns: conversation_id, to_target, service, contract, from_service, to_service, key, ``messages`` (structs in the order of
-    their numbers, END included), ``count``, ``first_at`` and ``last_at`` (log time), ``day`` it began,
-    ``gaps`` (array of ``{first, last}`` numbers that are missing), ``ended`` (null, END or ERROR), ``code``,
-    ``description``, and ``complete``: it begins at 0, has no gaps, and ended.
+    their numbers, END included), ``count``, ``first_at`` and ``last_at`` (log time), ``day`` (of ``first_at``),
+    ``gaps`` (array of ``{first, last}``: ranges of missing numbers), ``ended`` (null, END or ERROR), ``code``,
+    ``description``, and ``complete`` (the direction begins at 0, has no gaps, and has ended).
     """
     direction = ["conversation_id", "to_target"]
     inner = [name for name in messages.columns if name not in {*direction, *_CONSTANT}]
@@ -183,7 +183,7 @@ _CONSTANT = ("service", "contract", "from_service", "to_service", "key")
 
 
 def set_aside(judged: DataFrame) -> DataFrame:
-    """Keep the records that are no part of any dialog."""
+    """Keep the records that belong to no dialog."""
     return judged.where(F.col("why").isNotNull()).drop("envelope", "timestampType")
 
 
@@ -192,7 +192,7 @@ def _wire(bootstrap: str | Kafka, options: Mapping[str, str] | None) -> Wire:
 
 
 def _messages(judged: DataFrame, service: str | None, contract: Contract | None) -> DataFrame:
-    """Keep the numbered envelopes and the broker's own errors of the wanted dialogs; ids stay 16 bytes."""
+    """Keep the messages, ENDs and ERRORs of the wanted dialogs. Ids stay 16 bytes."""
     wanted = is_message()
     if contract is not None:
         wanted &= F.col("envelope.contract") == contract.name

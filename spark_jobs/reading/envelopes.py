@@ -1,7 +1,7 @@
-"""From records of queues to envelopes: decoded by the fingerprint of their schema, and checked as an owner checks them.
+"""Envelopes from records of queues: decoded by the fingerprint of their schema, and checked as an owner checks them.
 
-What an owner sets aside gets a ``why`` and counts as never sent; what needs the endpoint to be judged (a breach of the
-contract, a message after the end) is there, for it was sent.
+A record that an owner would set aside gets a reason in ``why``, and counts as never sent. Some records can be judged only with
+their endpoint (a breach of the contract, a message after the end). They get no ``why``, because they were sent.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _NAME = rf"\A(?:{NAME.pattern})\z"
 _SOURCE = schemas.load("envelope", schemas.newest("envelope"))
 _DEFAULTS = {field["name"] for field in _SOURCE["fields"] if "default" in field}
 SCHEMA_CHARACTERS = 64_000
-"""Longest schema of the catalog that is looked at."""
+"""Characters of the longest schema that is read from the catalog."""
 
 
 def writer_schemas(catalog: Mapping[str, str]) -> dict[bytes, str]:
-    """Return the text of every known envelope schema by its fingerprint: the package's, and the catalog's.
+    """Return the text of every known envelope schema by its fingerprint: schemas of this package, and of the catalog.
 
-    A text that is no schema, or lacks a field of an envelope, is left out with a warning.
+    A text that is not a schema, or lacks a field of an envelope, is left out with a warning.
     """
     own = [schemas.load("envelope", version) for version in schemas.VERSIONS["envelope"]]
     known = {fingerprint(source): json.dumps(source) for source in own}
@@ -54,11 +54,11 @@ def writer_schemas(catalog: Mapping[str, str]) -> dict[bytes, str]:
 
 
 def _writer(text: str, registry: Registry) -> tuple[bytes, str] | None:
-    """Read a schema of the catalog; None when it is of something else.
+    """Read a schema of the catalog; None if it is not a schema of envelopes.
 
     Raises:
-        ValueError: it is no Avro schema, or nothing written with it can be read as an envelope.
-        RecursionError: it is nested too deeply.
+        ValueError: the text is not an Avro schema, or records of this schema cannot be read as envelopes.
+        RecursionError: the schema is nested too deeply.
     """
     source = json.loads(text)
     if not isinstance(source, dict) or (source.get("namespace"), source.get("name")) != ("conversations", "Envelope"):
@@ -66,26 +66,26 @@ def _writer(text: str, registry: Registry) -> tuple[bytes, str] | None:
     if len(text) > SCHEMA_CHARACTERS:
         raise ValueError(f"it has {len(text)} characters")
     mark = registry.register(source)
-    # The wire format alone, without the defaults, aliases and logical types that Spark would look at.
+    # The canonical form has the wire format alone. Spark would apply defaults, aliases and logical types.
     plain = to_parsing_canonical_form(source)
     there = {field["name"]: field["type"] for field in json.loads(plain)["fields"]}
     for field in json.loads(to_parsing_canonical_form(_SOURCE))["fields"]:
         if field["name"] in there and not _alike(there[field["name"]], field["type"]):
-            raise ValueError(f"its field {field['name']!r} is another one")
+            raise ValueError(f"its field {field['name']!r} has another type")
         if field["name"] not in there and field["name"] not in _DEFAULTS:
             raise ValueError(f"it has no field {field['name']!r}")
     return mark, plain
 
 
 def _alike(theirs: Any, ours: Any) -> bool:
-    """Tell whether a field is as ours; an enumeration may have further symbols."""
+    """Return True if a field has our type. An enumeration may have further symbols."""
     if isinstance(theirs, dict) and isinstance(ours, dict) and theirs.get("type") == ours.get("type") == "enum":
         return bool(theirs["name"] == ours["name"])
     return bool(theirs == ours)
 
 
 def decode(records: DataFrame, writers: Mapping[bytes, str]) -> DataFrame:
-    """Add ``envelope``, a struct as the newest schema has it, and null where the bytes are none."""
+    """Add ``envelope``: a struct with the fields of the newest schema; null if the record has no known schema."""
     value = F.col("value")
     body = F.substring(value, HEAD_SIZE + 1, RECORD_BYTES)
     fitting = F.length(value).between(HEAD_SIZE + 1, RECORD_BYTES)
@@ -95,7 +95,7 @@ def decode(records: DataFrame, writers: Mapping[bytes, str]) -> DataFrame:
     ]
     first, *others = branches
     found = reduce(lambda case, branch: case.when(*branch), others, F.when(*first))
-    # A generator's output: a filter on it stays behind it, where it would else decode every record once more.
+    # explode() is a generator, and Spark moves no filter before a generator. There a filter would decode every record again.
     return records.select("*", F.explode(F.array(found)).alias("envelope"))
 
 
@@ -107,10 +107,10 @@ def _from_avro(body: Column, mark: bytes, writer: str) -> Column:
 
 
 def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFrame:
-    """Add ``why`` a record takes no number and touches no dialog, null for one that does.
+    """Add ``why``: the reason for which a record takes no number and touches no dialog; null for a valid record.
 
     Args:
-        decoded: what ``decode`` gave, with all headers.
+        decoded: records from ``decode``, with all headers.
         queues: service and partition count by topic.
     """
     e = F.col("envelope")
@@ -119,7 +119,7 @@ def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFram
     checks: Iterable[tuple[Column, Rule]] = (
         (F.col("value").isNull(), Rule.VALUE),
         (F.length("value") > RECORD_BYTES, Rule.SIZE),
-        # Bytes that break off give a struct of nulls, not null.
+        # An envelope whose bytes break off gives a struct of nulls, not null.
         (e.isNull() | e.kind.isNull(), Rule.SCHEMA),
         (e.kind.isin("FENCE", "FENCED"), Rule.RESERVED_KIND),
         (numbered & (e.seq < 0), Rule.NUMBER),
@@ -152,14 +152,14 @@ def _by_topic(queues: Mapping[str, tuple[str, int]]) -> tuple[Column, Column]:
 
 
 def _header() -> Column:
-    """The first header of the protocol's name, null without one."""
-    # No lambda: Spark interprets those row by row.
+    """Return the first header with the protocol's name; null if there is none."""
+    # No lambda function: Spark interprets lambda functions row by row.
     place = F.array_position(F.col("headers")["key"], HEADER_NAME).cast("int")
     return F.get(F.col("headers")["value"], place - 1)
 
 
 def header_of(e: Column) -> Column:
-    """Make the header that repeats an envelope: conversation, side, kind and number, as the envelope has them in Avro."""
+    """Make the header of an envelope. It repeats conversation, side, kind and number in their Avro encoding."""
     side = F.when(e.from_initiator, F.lit(bytearray(b"\1"))).otherwise(F.lit(bytearray(b"\0")))
     kind = F.when(e.kind == Kind.MESSAGE.name, F.lit(bytearray(1)))
     for other in list(Kind)[1:]:
@@ -168,13 +168,14 @@ def header_of(e: Column) -> Column:
 
 
 def _zigzag(number: Column) -> Column:
-    """Write a number from -1 down as Avro does; null from 17 thousand million on, which no dialog has.
+    """Encode a number from -1 up as Avro does; null from 2**34 (17 thousand million) on, which no dialog reaches.
 
-    They are the bytes of another number, which takes a fraction of the code that putting single bytes together does.
+    The bytes are first computed as one large number, and then written as bytes. That makes much less code than to concatenate
+    single bytes.
     """
     case = F.when(number < -1, F.lit(None)).when(number == -1, F.lit(1)).when(number < 1 << 6, number * 2)
     for size in (13, 20, 27, 34):
-        # Six bits of the number first, then seven in each byte; all but the last byte begin with a bit that is set.
+        # The first byte has six bits of the number, each later byte seven. In all bytes except the last the highest bit is set.
         groups = [number.bitwiseAND(63) * 2, *(F.shiftright(number, at).bitwiseAND(127) for at in range(6, size, 7))]
         made = groups[-1]
         for place, group in enumerate(reversed(groups[:-1]), 1):

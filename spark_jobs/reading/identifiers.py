@@ -1,4 +1,4 @@
-"""Ids of conversations as columns: what ``conversations.protocol.identifiers`` does with one id."""
+"""Functions for columns of conversation ids; ``conversations.protocol.identifiers`` has functions for one id."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def uuid_text(conversation: Column) -> Column:
 
 
 def drawn_at(conversation: Column) -> Column:
-    """Read from the text of an id when it was drawn, to the millisecond; null unless it is a UUIDv7."""
+    """Return the time at which an id was made, from its text, to the millisecond; null if it is not a UUIDv7."""
     digits = F.concat(F.substring(conversation, 1, 8), F.substring(conversation, 10, 4))
     millis = F.conv(digits, 16, 10).cast("long")
     return F.when(F.substring(conversation, 15, 1) == "7", F.timestamp_millis(millis))

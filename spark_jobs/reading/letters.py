@@ -1,15 +1,17 @@
-"""Dead letters as DataFrames: records that were given up on, the reasons, and the bytes.
+"""Dead letters as DataFrames: the bytes of each record, and the reason.
 
-One row per letter, the last of those of one source (each attempt of an operator makes one), whole or the parts of a large one:
+There is one row for each letter, or for each part of a letter that is too large for one record. A source may have several
+letters, because attempts and decisions of operators make further letters. ``newest`` keeps the last.
 
-    letter                                what operators call it, e.g. orders.queue-3-17
-    service, partition, offset            where the letter stands: the dead-letter topic of this service
-    reason, exception, exception_message  why; ``failed_at`` when, ``attempts`` how often its handler failed
-    source_topic, source_offset           where its record stood; ``source_partition`` is ``partition``
+    letter                                name for operators, e.g. orders.queue-3-17
+    service, partition, offset            place of the letter, in the dead-letter topic of this service
+    reason, exception, exception_message  why it is a dead letter
+    failed_at, attempts                   time of the failure, and how often its handler failed
+    source_topic, source_offset           place of the original record, in a partition with the same number ``partition``
     conversation_id, from_initiator, sequence, type, code
-    held                                  its dialog waits behind it for an operator
-    part                                  number/count of a record too large for one letter, else null
-    contract, peer                        of the message itself: what it was sent under, and by whom
+    held                                  true if its dialog waits behind it for an operator
+    part                                  number/count if the letter is in parts, else null
+    contract, peer                        contract and sender of the message
     key, value, headers, written_at       as in the topic
 """
 
@@ -29,7 +31,7 @@ from spark_jobs.reading.wire import Moment, Wire
 def read_letters(
     spark: SparkSession, wire: Wire, services: Iterable[str], since: Moment | None = None, until: Moment | None = None
 ) -> DataFrame:
-    """Read every letter of services' dead-letter topics, settled ones too; see ``newest``.
+    """Read all letters of services' dead-letter topics, also settled letters. ``newest`` keeps the last of each source.
 
     Raises:
         SourceError: the catalog does not know a service.
@@ -43,7 +45,7 @@ def read_letters(
 
 
 def letters_of(records: DataFrame, topics: Mapping[str, str]) -> DataFrame:
-    """Make letters of decoded records of dead-letter topics, which are given with the services they belong to."""
+    """Make letters from decoded records of dead-letter topics; ``topics`` names the service of each topic."""
     service = F.create_map(*(F.lit(it) for pair in topics.items() for it in pair))[F.col("topic")]
     source = _text(names.SOURCE_TOPIC)
     source_offset, failed_at = (_number(name) for name in (names.SOURCE_OFFSET, names.FAILED_AT))
@@ -69,20 +71,20 @@ def letters_of(records: DataFrame, topics: Mapping[str, str]) -> DataFrame:
 
 
 def newest(letters: DataFrame) -> DataFrame:
-    """Keep of the letters of one source the last: how it ended. Parts of a large one stay parts."""
+    """Keep the last letter of each source, which tells how its record ended. A letter in parts keeps the last of each part."""
     rest = [name for name in letters.columns if name not in {"letter", "part"}]
     found = letters.groupBy("letter", "part").agg(F.max_by(F.struct(*rest), "offset").alias("last"))
     return found.select("letter", "part", "last.*").select(*letters.columns)
 
 
 def letter_of(service: Column, topic: Column, offset: Column) -> Column:
-    """Name letters by where their records came from, in the partition of the column ``partition``."""
+    """Name letters by the places of their records. The partition is that of the column ``partition``."""
     source = F.concat_ws(".", service, F.regexp_extract(topic, r"([^.]+)$", 1))
     return F.concat_ws("-", source, F.col("partition").cast("string"), offset.cast("string"))
 
 
 def open_letters(rows: DataFrame) -> DataFrame:
-    """Name (``letter``) the letters that state rows call open: no dialog waits for them, and nobody has closed them."""
+    """Return the names (``letter``) of the open letters in state rows: no dialog waits for them, and nobody has closed them."""
     queue = F.substring("key", 2, 1) == F.lit(bytearray(b"q"))
     topic = F.when(queue, QUEUE).otherwise(COMMANDS)
     return rows.where("row = 'L'").select(letter_of(F.col("service"), topic, F.col("number")).alias("letter"))
@@ -97,6 +99,6 @@ def _text(name: str) -> Column:
 
 
 def _number(name: str) -> Column:
-    """A header's number; null unless it has digits alone, as for the other tools that list letters."""
+    """Read the number in a header; null if it has any character except digits, as in the other tools that list letters."""
     text = _text(name)
     return F.when(text.rlike(r"^[0-9]+$"), text.try_cast("long"))

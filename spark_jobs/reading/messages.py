@@ -1,4 +1,4 @@
-"""From records of queues to messages, for ``spark_jobs.reading.dialogs`` and the jobs."""
+"""Messages from records of queues, for ``spark_jobs.reading.dialogs`` and the jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_jobs.reading.identifiers import uuid_text
 from spark_jobs.reading.wire import Wire
 
 IDENTITY = ["conversation_id", "to_target", "sequence", "kind"]
-"""What makes two records the same message."""
+"""Columns that are equal in all records of one message."""
 
 
 def judged_records(wire: Wire, talkers: Iterable[str], records: DataFrame) -> DataFrame:
@@ -24,12 +24,12 @@ def judged_records(wire: Wire, talkers: Iterable[str], records: DataFrame) -> Da
 
 
 def is_message() -> Column:
-    """Whether a judged record is a message, END or ERROR that an owner takes."""
+    """Return a column that is true if a judged record is a valid message, END or ERROR."""
     return F.col("why").isNull() & F.col("envelope.kind").isin("MESSAGE", "END", "ERROR")
 
 
 def concerns(service: str) -> Column:
-    """Whether a service takes part in the dialog of an envelope."""
+    """Return a column that is true if a service takes part in the dialog of an envelope."""
     e = F.col("envelope")
     return (e.from_service == service) | (e.to_service == service)
 
@@ -51,7 +51,7 @@ def message_columns() -> list[Column]:
 
 
 def once(messages: DataFrame) -> DataFrame:
-    """Keep the first record of each number of a dialog and direction, and all records of no dialog."""
+    """Keep the first record of each number of a dialog and direction, and all records that belong to no dialog."""
     same = Window.partitionBy("conversation_id").orderBy("to_target", "sequence", "kind", "offset")
     repeated = F.col("conversation_id").isNotNull()
     for name in IDENTITY[1:]:
@@ -60,12 +60,12 @@ def once(messages: DataFrame) -> DataFrame:
 
 
 def named(messages: DataFrame) -> DataFrame:
-    """Write ids as text."""
+    """Turn ids into text."""
     return messages.withColumn("conversation_id", uuid_text(F.col("conversation_id")))
 
 
 def typed(messages: DataFrame, contract: Contract | None) -> DataFrame:
-    """Decode bodies by a contract; without one leave them alone."""
+    """Decode bodies by a contract. Without a contract return the messages unchanged."""
     if contract is None:
         return messages
     return messages.withColumn("body", body_of(contract, F.col("type"), F.col("content")))

@@ -1,24 +1,25 @@
-"""Sides of dialogs that are open, and what of them waits: as ``conversations_ops.operate.parked`` says it, from state rows.
+"""Open sides of dialogs and their parked messages, from state rows. ``conversations_ops.operate.parked`` gives the same facts.
 
 ``endpoints`` has a row for each open side of a dialog:
 
-    service, partition, conversation_id, initiator   which side
-    key, contract, peer                              its own key, and with whom it talks under what
-    state                                            as in docs/protocol.md: CONVERSING, DISCONNECTED_OUTBOUND, ...
-    begun_at, expires_at                             null: unlimited
-    unacknowledged                                   messages, END included, that the peer has not acknowledged
-    written_at                                       when its row was written last
+    service, partition, conversation_id, initiator   the side
+    key, contract, peer                              its own key, its contract, and the service on the other side
+    state                                            state as in docs/protocol.md: CONVERSING, DISCONNECTED_OUTBOUND, ...
+    begun_at, expires_at                             beginning, and end of the lifetime; null: unlimited
+    unacknowledged                                   number of messages, END included, that the peer has not acknowledged
+    written_at                                       log time of its newest row
 
 ``parked`` has a row for each failed message with its dialog behind it, and for each failed handler without a message:
 
-    letter                          what operators call it
+    letter                          name for operators
     service, partition, conversation_id, initiator, key, contract, peer
-    handler                         MESSAGE, TIMER or ERROR: whose handler failed
-    number, what                    of the message; without one null, and TIMER or ERROR
-    attempts, since, failure        how often it failed, when first, and what its handler raised last
-    due                             when it is tried again; null: when an operator says so, or its queue is on again
-    held, queue_off                 which of the two
-    behind, size, returns           records behind it, bytes of all, and how often an operator gave it back
+    handler                         handler that failed: MESSAGE, TIMER or ERROR
+    number, what                    number of the message, null without a message; and its type, END, TIMER or ERROR
+    attempts, since, failure        number of failures, time of the first failure, and the handler's last exception
+    due                             time of the next attempt; null if ``held`` or ``queue_off``
+    held                            true if it waits for an operator
+    queue_off                       true if it waits for its queue to be on, or for its worker's brake to be off
+    behind, size, returns           records behind it, bytes of all records, and how often an operator gave it back
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from spark_jobs.reading.rows import fields_of, instant_of, is_tombstone
 
 SIDE = ("service", "partition", "conversation_id", "initiator")
 _HANDLER_START = 19
-"""Place in the key of a T row, from 1."""
+"""Position of the handler's letter in the key of a T row, counted from 1."""
 
 
 def endpoints(rows: DataFrame) -> DataFrame:
@@ -52,7 +53,7 @@ def endpoints(rows: DataFrame) -> DataFrame:
 
 
 def parked(rows: DataFrame) -> DataFrame:
-    """List what failed and waits, of dialogs that are open, from all newest rows of partitions."""
+    """List the failed messages and handlers of open dialogs that wait, from all newest rows of partitions."""
     p, w, e = F.col("p"), F.col("w"), F.col("envelope")
     waits = _decoded(rows.where(F.col("row").isin("F", "T")), "park", "p").select(
         *SIDE, p,
@@ -81,5 +82,5 @@ def parked(rows: DataFrame) -> DataFrame:
 
 
 def _decoded(rows: DataFrame, schema: str, name: str) -> DataFrame:
-    # A generator's output: what reads several fields of it decodes once.
+    # explode() is a generator: a value is decoded once, even if several of its fields are read.
     return rows.select("*", F.explode(F.array(fields_of(schema))).alias(name))

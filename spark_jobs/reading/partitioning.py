@@ -1,4 +1,4 @@
-"""Which partition a key belongs to, as a column: Kafka's murmur2 (``protocol.topics`` has it for one key)."""
+"""Partitions of keys, as a column, by Kafka's murmur2. ``conversations.protocol.topics`` computes the partition of one key."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 _MURMUR2 = ("org.apache.commons.codec.digest.MurmurHash2", "hash32")
-"""Hashes the UTF-8 of a text as Kafka's Java client does; a jar that Spark itself is built with."""
+"""Class and method that hash the UTF-8 of a text as Kafka's Java client does. Spark itself brings the jar."""
 
 
 def partition_of(key: Column, count: Column) -> Column:
-    """Return the partition, of so many, that each key belongs to; only for keys that are UTF-8.
+    """Return the partition, of ``count`` partitions, that each key belongs to. Keys must be UTF-8.
 
-    A function of Python's would cost as much as decoding the envelope. What is called by reflection is left out of whole-stage
-    code, and with it the checks beside it: as short methods they are compiled by the virtual machine, while as one of more
-    than 8,000 bytes they would be interpreted, and the query takes more than twice as long.
+    A Python function would cost as much as to decode the envelope. Spark generates no whole-stage code for a
+    call by reflection and the checks next to it. That makes the query faster. Whole-stage code would be one method of more than
+    8,000 bytes, which the JVM only interprets, and the query would take more than twice as long. Without whole-stage code the
+    checks are short methods, which the JVM compiles.
     """
     text = F.coalesce(key.cast("string"), F.lit(""))
     hashed = F.reflect(*(F.lit(name) for name in _MURMUR2), text).cast("int")

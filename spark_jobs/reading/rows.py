@@ -1,12 +1,13 @@
-"""Rows of state topics: the memory of owners, with their endpoints, parks and partitions.
+"""Rows of state topics: the state of owners, with endpoints, parks and partitions.
 
 There is one row for each record, or for each key of the newest rows:
 
     service, partition            service and partition of the state
     row                           first letter of the key: E endpoint or tombstone, F park, R parked, W waiting, ...
-    conversation_id, initiator    side of a dialog, null when the row is about none
-    number                        message number of H, D and R; place of W; offset of the letter's source of L
-    key, value                    as in the topic; a null value deletes
+    conversation_id, initiator    side of a dialog; null if the row is not about a dialog
+    number                        H, D: message number; R: place among the parked rows of its dialog;
+                                  W: place among the waiting rows; L: offset of the letter's source
+    key, value                    as in the topic; a null value deletes the row
     offset, written_at            offset and log time
 """
 
@@ -27,7 +28,7 @@ from spark_jobs.reading.identifiers import uuid_text
 from spark_jobs.reading.wire import Wire
 
 _IDENTITY_START, _NUMBER_START = 2, 19
-"""Places in a key, from 1 as SQL counts: behind its letter, and behind the identity of one side."""
+"""Positions in a key, counted from 1 as in SQL: after its letter, and after the identity of a side."""
 
 
 def read_history(spark: SparkSession, wire: Wire, services: Iterable[str]) -> DataFrame:
@@ -60,7 +61,7 @@ def history_of(records: DataFrame, topics: Mapping[str, str]) -> DataFrame:
 
 
 def services_of(wire: Wire, wanted: str | None) -> list[str]:
-    """Name the services of a namespace, or only the wanted one.
+    """Return the names of the services of a namespace, or only the wanted name.
 
     Raises:
         SourceError: the catalog does not know the service, or has no service.
@@ -82,16 +83,16 @@ def newest(history: DataFrame) -> DataFrame:
 
 
 def read_rows(spark: SparkSession, wire: Wire, services: Iterable[str], kinds: str = "") -> DataFrame:
-    """Read the current rows of state topics, of all kinds or of some, given by their letters."""
+    """Read the current rows of state topics. ``kinds`` has the letters of the wanted kinds; empty: all kinds."""
     history = read_history(spark, wire, services)
     return newest(history.where(F.col("row").isin(*kinds)) if kinds else history)
 
 
 def fields_of(name: str, value: Column | None = None) -> Column:
-    """Decode a row's value as the schema ``name`` ("endpoint", "tombstone", "park", "waiting", "partition") has it.
+    """Decode a row's value by the schema ``name`` ("endpoint", "tombstone", "park", "waiting", "partition").
 
-    A struct of the newest version's fields, null when the bytes are of another schema. Times of eight bytes (``wake``,
-    ``forget_at``, ``due``) are as ``instant_of`` reads them.
+    The result is a struct with the fields of the newest version; null if the bytes have another schema. ``instant_of`` reads
+    its times of eight bytes (``wake``, ``forget_at``, ``due``).
     """
     value = F.col("value") if value is None else value
     reader = schemas.load(name, schemas.newest(name))
@@ -106,7 +107,7 @@ def fields_of(name: str, value: Column | None = None) -> Column:
 
 
 def is_tombstone() -> Column:
-    """Whether an E row is a tombstone, and no endpoint."""
+    """Return a column that is true if an E row is a tombstone, false if it is an endpoint."""
     head = MARKER + fingerprint(schemas.load("tombstone", schemas.newest("tombstone")))
     return F.substring("value", 1, HEAD_SIZE) == F.lit(bytearray(head))
 

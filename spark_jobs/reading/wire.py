@@ -1,6 +1,6 @@
 """Records of Kafka's topics in Spark: the topics, the range of offsets, and the errors when records are missing.
 
-Always ``read_committed``: records of aborted transactions were never sent.
+All reads are ``read_committed``: records of aborted transactions were never sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from conversations_ops.console.times import instant
 from spark_jobs.errors import SourceError
 
 Moment = datetime | date | str
-"""A point in time: text is ISO 8601; without a zone it is UTC."""
+"""A point in time. Text is ISO 8601; without a time zone it is UTC."""
 
 _JAVA_NAMES = {
     "sasl.mechanisms": "sasl.mechanism",
@@ -43,7 +43,7 @@ class Wire:
 
     kafka: Kafka
     options: Mapping[str, str] = field(repr=False)
-    """With passwords, perhaps."""
+    """May contain passwords."""
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -75,7 +75,13 @@ class Wire:
         return count
 
     def talkers(self, service: str | None, contract: str | None) -> list[str]:
-        """Return the services, by name, whose queues have the dialogs of a service; without one all services."""
+        """Return the names of the services whose queues have the dialogs of ``service``: itself, and services with a common contract.
+
+        Without ``service``, return all services. With ``contract``, return only services that have this contract.
+
+        Raises:
+            SourceError: the catalog does not know the service, or the service does not have the contract.
+        """
         if service is not None:
             self.partitions(service)
         said = {
@@ -91,7 +97,7 @@ class Wire:
         return sorted(name for name, contracts in said.items() if contracts & shared)
 
     def queue(self, service: str) -> str:
-        """Name the topic of a service's queue."""
+        """Return the name of the topic of a service's queue."""
         return service_topic(self.kafka.namespace, service, QUEUE)
 
     def read(
@@ -124,7 +130,7 @@ class Wire:
             "kafka.isolation.level": "read_committed",
             "subscribe": ",".join(topics),
             "includeHeaders": "true",
-            # A time behind the newest record of a partition means that nothing of it is wanted.
+            # If a time is later than the newest record of a partition, no record of the partition is wanted.
             "startingOffsetsByTimestampStrategy": "latest",
             **{f"kafka.{name}": value for name, value in java_settings(self.kafka.settings).items()},
             **self.options,
@@ -169,7 +175,7 @@ def millis_of(moment: Moment) -> int:
     """Return a point in time as milliseconds since 1970.
 
     Raises:
-        SourceError: the text is no time.
+        SourceError: the text is not a time.
     """
     if isinstance(moment, str):
         try:

@@ -1,1 +1,1 @@
-"""How a job runs: its command line, its session, its files, its output."""
+"""Parts that all jobs use to run: command line, session, files and output."""

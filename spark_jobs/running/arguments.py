@@ -1,4 +1,4 @@
-"""Values of options, read from text and refused in words: for the ``type`` of an option."""
+"""Readers of option values, for the ``type`` of an option. A wrong value is refused with a message."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def argument(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Let the ValueError of ``read`` be the message of the command line."""
+    """Return ``read`` with each ValueError turned into an error message of the command line."""
 
     def checked(text: str) -> T:
         try:
@@ -22,7 +22,7 @@ def argument(read: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def whole(least: int, most: float = float("inf")) -> Callable[[str], int]:
-    """Read a whole number from ``least`` to ``most``."""
+    """Return a reader of whole numbers from ``least`` to ``most``."""
     range_ = f"from {least}" if most == float("inf") else f"from {least} to {most}"
 
     def read(text: str) -> int:
@@ -37,7 +37,7 @@ def pair(text: str) -> tuple[str, str]:
     """Read NAME=VALUE.
 
     Raises:
-        argparse.ArgumentTypeError: the text is something else.
+        argparse.ArgumentTypeError: the text has another form.
     """
     name, equals, value = text.partition("=")
     if not name or not equals:

@@ -1,4 +1,4 @@
-"""Whose a checkpoint is, as a file in it says: no job goes on with the checkpoint of another."""
+"""Owners of checkpoints. A file in each checkpoint names its job, so that no job continues from the checkpoint of another job."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ IDENTITY = "job.json"
 
 
 def claim(spark: SparkSession, directory: str, what: Mapping[str, str]) -> None:
-    """Take a new checkpoint for a job, or see that it is the job's; ``directory`` is on any file system of Spark's.
+    """Mark a new checkpoint as the job's, or check that an old checkpoint is the job's.
+
+    ``directory`` may be on any file system that Spark can write to. ``what`` names the job.
 
     Raises:
-        CheckpointError: it is another job's, it does not say whose, or it cannot be written to.
+        CheckpointError: the checkpoint belongs to another job, names no job, or cannot be written.
     """
     checkpoint = Directory(spark, directory, listed=False)
     if checkpoint.exists(IDENTITY):
@@ -27,7 +29,7 @@ def claim(spark: SparkSession, directory: str, what: Mapping[str, str]) -> None:
     elif checkpoint.exists("offsets"):
         raise CheckpointError(f"{directory} is the checkpoint of something else: give the job a directory of its own")
     elif not checkpoint.write(IDENTITY, json.dumps(what)):
-        raise CheckpointError(f"{directory}/{IDENTITY} could not be written: run it again")
+        raise CheckpointError(f"{directory}/{IDENTITY} could not be written: run the job again")
 
 
 def _compare(directory: str, found: Mapping[str, str], what: Mapping[str, str]) -> None:

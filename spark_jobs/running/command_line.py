@@ -1,6 +1,6 @@
 """The command line of all jobs: shared options, progress on stderr, the result on stdout, exit codes, Ctrl-C.
 
-A job's ``main`` makes its parser with ``parser_of`` and hands it to ``carry_out``; the same works under ``spark-submit``.
+A job's ``main`` makes its parser with ``parser_of`` and hands it to ``carry_out``. This also works under ``spark-submit``.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 _EXIT_CODES = f"{EXIT_CODES.removesuffix('.')}, 130 interrupted."
 BOOTSTRAP, NAMESPACE = "CONVERSATIONS_BOOTSTRAP", "CONVERSATIONS_NAMESPACE"
 ENDING = 20.0
-"""Seconds until an interrupted job notices that its session has ended."""
+"""Seconds that an interrupted job has to notice that its session has ended."""
 
 
 @dataclass(frozen=True)
 class Result:
     """The result of a job: ``data`` as JSON, ``text`` for people, and the exit code.
 
-    Words from outside are kept within one line of ``text`` (``conversations_ops.printable.one_line``).
+    Pass text from outside through ``conversations_ops.printable.one_line`` before you put it into ``text``.
     """
 
     data: Mapping[str, object]
@@ -60,15 +60,15 @@ def parser_of(name: str, description: str, example: str) -> argparse.ArgumentPar
     )  # fmt: skip
     made.add_argument(
         "--bootstrap", metavar="HOST:PORT", default=os.environ.get(BOOTSTRAP, ""),
-        help=f"address of some brokers, with commas between them (default: {BOOTSTRAP})",
+        help=f"addresses of one or more brokers, with commas between them (default: {BOOTSTRAP})",
     )  # fmt: skip
     made.add_argument(
         "--namespace", default=os.environ.get(NAMESPACE, DEFAULT_NAMESPACE), help="first part of every topic's name"
     )
     made.add_argument(
         "--setting", metavar="NAME=VALUE", type=pair, action="append", default=[],
-        help=f"a setting of librdkafka (TLS, SASL, ...), translated for Spark's Kafka client; may be repeated. Passwords: "
-        f"NAME=VALUE lines in a file that {SETTINGS} names",
+        help=f"a setting of librdkafka (TLS, SASL, ...), translated for Spark's Kafka client; may be repeated. Put passwords "
+        f"as NAME=VALUE lines into the file that {SETTINGS} names",
     )  # fmt: skip
     made.add_argument(
         "--option", metavar="NAME=VALUE", type=pair, action="append", default=[],
@@ -83,7 +83,7 @@ def kafka_of(options: argparse.Namespace) -> Kafka:
     """Return the Kafka that the options of ``parser_of`` name.
 
     Raises:
-        DeclarationError: no address, or the file of settings cannot be read.
+        DeclarationError: no address is given, or the file of settings cannot be read.
     """
     if not options.bootstrap:
         raise DeclarationError(f"say which Kafka: --bootstrap HOST:PORT, or {BOOTSTRAP} in the environment")
@@ -110,7 +110,7 @@ def carry_out(
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return Exit.INTERRUPTED
-    except Exception as error:  # whatever Spark throws is either explained or passed on
+    except Exception as error:  # an error of Spark is either explained or raised again
         known = explained(error)
         if known is None:
             raise
@@ -121,7 +121,7 @@ def carry_out(
 
 
 def _code_of(error: Exception) -> Exit:
-    """Exit code for an expected error. An error of Kafka beneath it decides."""
+    """Return the exit code for an expected error. If the error or its cause is an unreachable Kafka, that decides."""
     if of_kafka := [code_of(it) for it in (error, error.__cause__) if isinstance(it, KafkaUnreachable)]:
         return min(of_kafka)
     return Exit.USAGE if isinstance(error, SparkJobError) else code_of(error)
@@ -137,8 +137,8 @@ def _show_error(error: Exception, *, as_json: bool) -> None:
 def _interruptible(work: Callable[[], Result], spark: SparkSession) -> Result:
     """Run work in a thread of its own, so that Ctrl-C does not interrupt a call to the JVM.
 
-    PySpark's handler of Ctrl-C makes a call within the interrupted call, which fails. Here Ctrl-C stops the session, and
-    with it the work on a cluster.
+    PySpark's handler of Ctrl-C makes a call to the JVM within the interrupted call, and that fails. Here Ctrl-C stops the
+    session, and with it the work on a cluster.
     """
     ended: Future[Result] = Future()
     worker = Thread(target=_carry_on, args=(work, ended), daemon=True, name="job")

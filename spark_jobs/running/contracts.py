@@ -13,10 +13,10 @@ HOW = "write it as module:NAME, for instance shop.contracts:LOANS for LOANS in s
 
 
 def find_contract(target: str) -> Contract:
-    """Import a contract; the current directory is searched, as by ``conversations run``.
+    """Import a contract. The current directory is on the search path, as for ``conversations run``.
 
     Raises:
-        DeclarationError: the module or the name is missing, the code fails, or the value is no contract.
+        DeclarationError: the module or the name is missing, the code fails, or the value is not a contract.
     """
     name, colon, attribute = target.partition(":")
     if not (name and colon and attribute):
@@ -30,7 +30,7 @@ def find_contract(target: str) -> Contract:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise DeclarationError(f"{target!r} cannot be imported, its code fails with {error!r}") from error
         raise DeclarationError(f"{target!r}: there is no module {error.name!r} in {here}; {HOW}") from None
-    except Exception as error:  # whatever the code of the module raises
+    except Exception as error:  # the code of the module may raise any exception
         raise DeclarationError(f"{target!r} cannot be imported, its code fails with {error!r}") from error
     found = getattr(module, attribute, None)
     if isinstance(found, Contract):

@@ -1,8 +1,9 @@
 """A Parquet table by day, in which rows can be replaced. A repeated replacement has the same result.
 
-The rows of a day are in one file, in ``day=2026-09-01/``. A replacement writes whole new days beside the old ones, with the
-rows that stay. Once all are written, each new day takes the place of the old. The next replacement finishes one that died in
-between. A reader may miss a day for a moment, and never finds a row twice. There must be one writer at a time.
+The rows of a day are in one file, in ``day=2026-09-01/``. A replacement writes each day that it changes as a whole, into a folder
+of its own: the new rows and the old rows that stay. Once all days are written, each new day takes the place of the old day. If a
+replacement dies in between, the next one finishes it. A reader may miss a day for a moment, but never finds a row twice. Only one
+writer may work at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class DayFiles:
 
     Args:
         spark: the session.
-        directory: a path or URL without characters of patterns; made if it is missing.
+        directory: a path or URL without pattern characters such as ``*``; created if it is missing.
         key: columns that name a row.
         at: the column with the time of a row.
     """
@@ -58,7 +59,7 @@ class DayFiles:
         return rows.withColumn(DAY, F.to_date(self._at))
 
     def _finish(self) -> None:
-        """Finish an earlier replacement if all its days were written, or else drop it."""
+        """Finish a replacement if all its days were written; otherwise drop it."""
         place = self._directory
         if place.exists(f"{_STAGED}/{_WRITTEN}"):
             for name in place.names(_STAGED):
@@ -66,6 +67,6 @@ class DayFiles:
                     place.delete(name)
                     if not place.move(f"{_STAGED}/{name}", name):
                         raise CheckpointError(
-                            f"{place.path}: {_STAGED}/{name} could not be moved to {name}: run it again"
+                            f"{place.path}: {_STAGED}/{name} could not be moved to {name}: run the job again"
                         )
         place.delete(_STAGED)

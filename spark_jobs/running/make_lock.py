@@ -1,7 +1,8 @@
-"""Make ``jars.lock``: ``python -m spark_jobs.running.make_lock``, after changing JARS; review the difference before committing it.
+"""Make ``jars.lock``. Run ``python -m spark_jobs.running.make_lock`` after a change of JARS, and review the difference.
 
-Each jar is named, none is resolved: Maven Central has no ``spark-avro`` and no ``spark-token-provider-kafka`` of Spark
-4.2.0, so what Spark's own descriptors ask for cannot be had, while these work together (docs/decisions/0014).
+The lock names every jar. Spark's own descriptors are not resolved: they ask for version 4.2.0 of ``spark-avro`` and
+``spark-token-provider-kafka``, which a mirror of Maven Central may lack. The versions in JARS work together
+(docs/decisions/0014).
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _EVERY = 0.5
-"""Seconds between two looks."""
+"""Seconds between two updates."""
 
 
 @contextlib.contextmanager
 def shown(spark: SparkSession, what: str) -> Iterator[None]:
-    """Show the tasks of running stages on a terminal; a log gets nothing."""
+    """Show the tasks of running stages if stderr is a terminal; otherwise show nothing."""
     console = Console(stderr=True)
     context: Any = getattr(spark, "_sc", None)
     if not console.is_terminal or context is None:
@@ -43,7 +43,7 @@ def _follow(context: Any, progress: Progress, what: str, over: Event) -> None:
     while not over.wait(_EVERY):
         try:
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        except Exception:  # noqa: BLE001 - py4j's own, when the session ends meanwhile; there is nothing to show then
+        except Exception:  # noqa: BLE001 - py4j's own errors, when the session ends meanwhile: nothing is left to show
             return
         known = [stage for stage in stages if stage is not None]
         if known:

@@ -1,8 +1,8 @@
-"""The session every job runs in.
+"""The Spark session of a job.
 
-Started by itself, a job makes a local session with PySpark's pinned version and the jars of ``jars.lock``. Started by
-``spark-submit``, or where a session is there already, it takes what it finds and only looks whether Kafka and Avro can be
-used: a cluster brings jars of its own version (``--packages``).
+A job that is started alone makes a local session, with PySpark's pinned version and the jars of ``jars.lock``. Under
+``spark-submit``, or if a session exists, the job uses that session. Then it only checks that the session can use Kafka and Avro: a
+cluster brings jars of its own version (``--packages``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONNECTORS = ("org.apache.spark:spark-sql-kafka-0-10_2.13", "org.apache.spark:spark-avro_2.13")
-"""What ``--packages`` must bring on a cluster, each with the cluster's Spark version."""
+"""Packages that ``--packages`` must name on a cluster, each with the cluster's Spark version."""
 _CLASSES = ("org.apache.spark.sql.kafka010.KafkaSourceProvider", "org.apache.spark.sql.avro.AvroDataToCatalyst")
 _INSTALL = (
     f"For Spark install Java {OLDEST} or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install "
@@ -32,11 +32,11 @@ _INSTALL = (
 )
 UTC = "spark.sql.session.timeZone"
 TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
-"""How times are written: the default of old has no statistics, by which files are left out."""
+"""Setting of the type of times in Parquet. Spark's old default type has no statistics, so readers could not skip files by time."""
 
 LOCAL: Mapping[str, str] = {
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",  # jobs show their own
+    "spark.ui.showConsoleProgress": "false",  # jobs show their own progress
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
@@ -45,33 +45,33 @@ LOCAL: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    # Without Hadoop's native library the default starts a program for every file of a checkpoint.
+    # Without Hadoop's native library the default manager starts a program for every file of a checkpoint.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
-    # Notes the Python line of every expression, for error messages: half of the time it takes to make a job's queries.
+    # It notes the Python line of every expression, for error messages. That takes half of the time to build a job's queries.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """Settings of a local session, fit for one machine."""
 
 
 def spark_jars() -> tuple[Jar, ...]:
-    """The jars a local session needs beside PySpark's own, from the lock shipped with this package."""
+    """Return the jars that a local session needs in addition to PySpark's own, from the lock in this package."""
     return parse_lock((importlib.resources.files("spark_jobs.running") / LOCK_NAME).read_text(encoding="utf-8"))
 
 
 def spark_session(app: str, *, cores: int | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Return the session to work in: the one there is, spark-submit's, or a new local one.
+    """Return the session of the job: the active session, that of spark-submit, or a new local session.
 
     Args:
         app: name of the job, for Spark's own displays.
-        cores: of a local session; all of the machine's by default.
-        settings: of a local session, beside or instead of ``LOCAL``.
+        cores: number of cores of a local session; by default all cores of the machine.
+        settings: settings of a local session; they add to ``LOCAL`` and override it.
 
     Raises:
-        SparkUnavailable: no PySpark, no Java, or a session without Kafka or Avro; says what to install or to pass.
-        DownloadFailed, JarCorrupted, DiskFull: the jars of a local session cannot be had.
+        SparkUnavailable: PySpark or Java is missing, or the session lacks Kafka or Avro. The message tells what to install or pass.
+        DownloadFailed, JarCorrupted, DiskFull: the jars of a local session cannot be downloaded or stored.
     """
     try:
         from pyspark.sql import SparkSession
@@ -96,7 +96,7 @@ def _local(app: str, cores: int, settings: Mapping[str, str]) -> SparkSession:
     wanted = {**LOCAL, "spark.sql.shuffle.partitions": str(cores), "spark.jars": ",".join(map(str, jars)), **settings}
     for name, value in wanted.items():
         builder = builder.config(name, value)
-    # Workers have what this process has, and the JVM is the one that was looked at.
+    # Python workers use the interpreter of this process, and Spark uses the Java that was checked.
     with _environment({"JAVA_HOME": java, "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -105,7 +105,7 @@ def _local(app: str, cores: int, settings: Mapping[str, str]) -> SparkSession:
 
 @contextlib.contextmanager
 def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    """Set variables of the environment while the JVM is started, which inherits them."""
+    """Set environment variables while the JVM is started. The JVM inherits them."""
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
@@ -119,7 +119,7 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 
 def _java() -> str:
-    """Home of a Java that can run Spark; the runtime of the ``embedded-java`` extra cannot, it lacks a module."""
+    """Return the home of a Java that can run Spark. The Java of the ``embedded-java`` extra cannot: it lacks a module."""
     try:
         java = find_java()
     except BrokerError as error:
@@ -135,16 +135,16 @@ def check_connectors(session: SparkSession) -> None:
     """Check that a session can read Kafka and Avro.
 
     Raises:
-        SparkUnavailable: it cannot; names what to pass to spark-submit.
+        SparkUnavailable: the session cannot. The message names the option for spark-submit.
     """
     jvm = getattr(session, "_jvm", None)
-    if jvm is None:  # Spark Connect: the server has its own class path, and says itself what it lacks
+    if jvm is None:  # Spark Connect: the server has its own class path, and reports itself what it lacks
         return
     loader = jvm.Thread.currentThread().getContextClassLoader()
     for name in _CLASSES:
         try:
             loader.loadClass(name)
-        except Exception as error:  # py4j wraps whatever Java throws
+        except Exception as error:  # py4j wraps every exception of Java
             packages = ",".join(f"{connector}:{session.version}" for connector in CONNECTORS)
             raise SparkUnavailable(
                 f"this Spark {session.version} session has no {name.rpartition('.')[2]}: start it with "

@@ -1,4 +1,4 @@
-"""A directory on any file system that Spark can write to, through Hadoop's own client: the one way of the jobs to files."""
+"""A directory on any file system that Spark can write to. Jobs list, read, write and rename its files through Hadoop's client."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _PATTERNS = set("{}[]*?\\")
 
 
 class Directory:
-    """A directory; names in it are relative, with ``/`` between their parts."""
+    """A directory. Names in it are relative, with ``/`` between their parts."""
 
     def __init__(self, spark: SparkSession, path: str, *, listed: bool = True) -> None:
-        """Open a directory; nothing is made before something is written.
+        """Open a directory. It is created when something is first written to it.
 
         Args:
             spark: the session.
             path: a path or URL.
-            listed: its files are found by patterns, here or by Spark.
+            listed: True if its files are found by patterns, here or by Spark.
 
         Raises:
             SparkUnavailable: the session has no JVM of its own (Spark Connect).
-            DeclarationError: the path of a listed directory has a character of patterns.
+            DeclarationError: the path of a listed directory has a pattern character such as ``*``.
         """
         if listed and (found := sorted(_PATTERNS & set(path))):
             raise DeclarationError(f"{path!r}: the name of a directory cannot have any of {' '.join(found)}")
@@ -46,36 +46,36 @@ class Directory:
         self.path = str(self._files.makeQualified(self._root).toString())
 
     def make(self) -> None:
-        """Make the directory, if it is not there."""
+        """Create the directory if it does not exist."""
         self._files.mkdirs(self._root)
 
     def exists(self, name: str) -> bool:
-        """Say whether there is a file or folder."""
+        """Return True if a file or folder has this name."""
         return bool(self._files.exists(self._at(name)))
 
     def names(self, folder: str) -> list[str]:
-        """List a folder, sorted; empty when it is not there."""
+        """Return the sorted names in a folder; empty if the folder does not exist."""
         path = self._at(folder)
         if not self._files.exists(path):
             return []
         return sorted(status.getPath().getName() for status in self._files.listStatus(path))
 
     def matching(self, pattern: str) -> list[str]:
-        """List what matches a pattern, sorted: ``*`` stands for one part of a name."""
+        """Return the sorted names that match a pattern. ``*`` stands for any text between two ``/``."""
         found = self._files.globStatus(self._at(pattern)) or []
         start = len(self.path) + 1
         return sorted(status.getPath().toString()[start:] for status in found)
 
     def size(self, folder: str) -> int:
-        """Return how many bytes a folder has."""
+        """Return the number of bytes in a folder."""
         return int(self._files.getContentSummary(self._at(folder)).getLength())
 
     def age(self, name: str, now: int) -> int:
-        """Return for how many milliseconds nothing was added to a folder."""
+        """Return the milliseconds from the last change of a folder to ``now``."""
         return int(now - self._files.getFileStatus(self._at(name)).getModificationTime())
 
     def read(self, name: str) -> str:
-        """Read a file of text."""
+        """Read a text file."""
         stream = self._files.open(self._at(name))
         try:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
@@ -83,11 +83,11 @@ class Directory:
             stream.close()
 
     def create(self, name: str, text: str) -> bool:
-        """Write a file of text, whole or not at all; False when a file of this name exists, or another process writes it now."""
+        """Write a text file, whole or not at all. Return False if the file exists, or another process creates it at the same time."""
         written = self._write_aside(name, text)
         try:
             self._exclusive.rename(self._at(written), self._at(name), self._no_options)
-        except Exception as error:  # py4j wraps whatever Java throws
+        except Exception as error:  # py4j wraps every exception of Java
             self.delete(written)
             if "FileAlreadyExistsException" in str(error):
                 return False
@@ -95,9 +95,9 @@ class Directory:
         return True
 
     def write(self, name: str, text: str) -> bool:
-        """Write a new file of text, whole or not at all, for one writer at a time; False when it could not be put in its place.
+        """Write a new text file, whole or not at all. Return False if the file could not be renamed to its name.
 
-        Unlike ``create`` it needs no more than each file system of Hadoop has.
+        Only one process may write at a time. Unlike ``create``, this method works on every file system of Hadoop.
         """
         written = self._write_aside(name, text)
         if self.move(written, name):
@@ -106,11 +106,11 @@ class Directory:
         return False
 
     def move(self, name: str, to: str) -> bool:
-        """Give a file or folder a name that nothing has; False when the file system did not."""
+        """Rename a file or folder to an unused name. Return False if the file system did not rename it."""
         return bool(self._files.rename(self._at(name), self._at(to)))
 
     def delete(self, name: str) -> None:
-        """Delete a file, or a folder with all that is in it."""
+        """Delete a file, or a folder with all its contents."""
         self._files.delete(self._at(name), True)
 
     @property
@@ -119,7 +119,7 @@ class Directory:
 
     @cached_property
     def _exclusive(self) -> Any:
-        """Hadoop's newer client, whose ``rename`` replaces nothing; some file systems lack it."""
+        """Hadoop's newer client. Its ``rename`` replaces no file; some file systems do not support it."""
         return self._hadoop.FileContext.getFileContext(self._root.toUri(), self._configuration)
 
     @property
@@ -128,7 +128,7 @@ class Directory:
         return self._session._gateway.new_array(rename, 0)  # noqa: SLF001 - likewise
 
     def _write_aside(self, name: str, text: str) -> str:
-        """Write a file of text under a hidden name in the same folder; return the name."""
+        """Write a text file under a hidden name in the same folder; return the name."""
         folder, slash, own = name.rpartition("/")
         aside = f"{folder}{slash}.{own}.{uuid4().hex}"
         stream = self._files.create(self._at(aside), False)
