@@ -287,7 +287,7 @@ class Periods:
     archive_stale: int = _period(
         1 * DAY,
         "Age after which files of an unfinished write of the archive are no longer needed.",
-        "the next compaction deletes them",
+        "the next run of the archive deletes them",
     )
 
     def __post_init__(self) -> None:

@@ -66,7 +66,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("spark_jobs/archive.py", "LOOK_BACK"): f"{OPTION}: `--look-back`, in days",
     ("spark_jobs/reading/archive_log.py", "KEPT"): UNIT,
     ("spark_jobs/running/command_line.py", "ENDING"): MACHINE,
-    ("spark_jobs/dead_letter_triage.py", "HOUR"): f"{OPTION}: `--range` of what is shown",
+    ("spark_jobs/dead_letter_triage.py", "HOUR"): f"{OPTION}: `--window` and `--new-within`",
     ("spark_jobs/dialog_metrics.py", "RANGE"): f"{OPTION}: what is shown",
     ("spark_jobs/dialog_metrics.py", "COMPLETE_AFTER"): MACHINE,
     ("spark_jobs/reading/dialogs.py", "REMEMBERED"): f"{OPTION}: `remember=`",
