@@ -1,1 +1,1 @@
-"""The Kafka side of the ports; the only package that imports confluent_kafka and rocksdict."""
+"""The ports on Apache Kafka. No other package of ``conversations`` imports confluent_kafka."""

@@ -38,15 +38,15 @@ from conversations.protocol.topics import (
 )
 
 DEFAULT_PARTITIONS = 12
-"""Partitions of a new service: fixed for its life, and the most workers that can share it."""
+"""Number of partitions of a new service. It never changes. At most this many workers can share the service."""
 CONTROL_PARTITIONS = 1
-"""Partitions of the catalog (which must have one, to have one order), of the events and the metrics."""
+"""Number of partitions of the catalog, the events and the metrics topic. The catalog must have only one, so that its records have one order."""
 APPEAR = 20.0
-"""Seconds a created topic may take to be known to the cluster."""
+"""Seconds within which a created topic must be known to the cluster."""
 
 
 class _Plan(NamedTuple):
-    """The wanted form of a topic."""
+    """The partition count and the settings that a topic must have."""
 
     partitions: int
     settings: dict[str, str]
@@ -60,15 +60,22 @@ def apply(
     schemas: Mapping[str, str] | None = None,
     periods: Periods | None = None,
 ) -> list[str]:
-    """Create the missing topics of the namespace and of each service, set the existing ones, and write the catalog.
+    """Create the missing topics of the namespace and of each service, correct the settings of the others, and write the catalog.
 
-    Returns a line for each thing that was created or changed; none when everything was there. Without ``partitions``
-    a service keeps its count, a new one gets ``DEFAULT_PARTITIONS``; ``replication`` -1 is the cluster's default.
-    ``schemas`` are Avro schema texts by fingerprint in hex, written before the services that use them; ``periods``
-    the same as of the namespace's workers.
+    Returns a line for each creation and each change, so an empty list if there was nothing to do.
+
+    Args:
+        kafka: the cluster and the namespace.
+        declarations: the services.
+        partitions: partition count of each service. Without it a service keeps its count, and a new service gets
+            ``DEFAULT_PARTITIONS``.
+        replication: replication factor of new topics; -1 is the cluster's default.
+        schemas: Avro schema texts by fingerprint in hex. They are written before the services that use them.
+        periods: the same periods as the namespace's workers have.
 
     Raises:
-        DeclarationError: a service exists with another partition count, or a name cannot be a topic's.
+        DeclarationError: a service exists with another partition count, a name cannot be part of a topic's name, or two
+            services would share topics.
         KafkaUnreachable: no broker answered within 10 s.
         LogError: Kafka refused.
     """
@@ -95,7 +102,7 @@ def apply(
 
 
 def create_metrics_topic(kafka: Kafka, replication: int = -1, periods: Periods | None = None) -> str:
-    """Create the namespace's topic of metrics when it is missing, else bring it to its settings, and return its name.
+    """Create the namespace's metrics topic if it is missing, else correct its settings. Return its name.
 
     Raises:
         KafkaUnreachable: no broker answered within 10 s.
@@ -111,7 +118,7 @@ def create_metrics_topic(kafka: Kafka, replication: int = -1, periods: Periods |
 
 
 def _unused(kafka: Kafka, declaration: ServiceDeclaration, catalog: Catalog) -> list[str]:
-    """Name the retry topics that no policy waits by any more; only people read them."""
+    """Return a line for each retry topic that no policy of the service uses any more. Workers never read retry topics."""
     before = catalog.services.get(declaration.name, {}).get("retries", ())
     return [
         f"topic {retry_topic(kafka.namespace, declaration.name, delay)} is not used any more and can be deleted"
@@ -142,9 +149,10 @@ def _service_topics(
 
 
 def _refuse_shared_topics(kafka: Kafka, admin: AdminClient, services: Sequence[str]) -> None:
-    """Refuse a service that would share its topics and group with another one, whose name has its dots elsewhere.
+    """Raise if a service would share its topics and its group with a service of another namespace.
 
-    "b" in namespace "conv.a" and "a.b" in namespace "conv" both have the queue conv.a.b.queue.
+    Names of namespaces and services may contain dots. So "b" in namespace "conv.a" and "a.b" in namespace "conv" both
+    have the queue conv.a.b.queue.
     """
     twins: dict[str, set[tuple[str, str]]] = {}
     for service in services:
@@ -158,13 +166,17 @@ def _refuse_shared_topics(kafka: Kafka, admin: AdminClient, services: Sequence[s
         except KafkaUnreachable:
             raise
         except LogError as failure:
-            log.warning("namespace %s may have services with topics of the same names, but: %s", namespace, failure)
+            log.warning(
+                "namespace %s may have services with topics of the same names; its catalog cannot be read: %s",
+                namespace,
+                failure,
+            )
             continue
         for other, service in sorted(pairs):
             if other in there:
                 raise DeclarationError(
                     f"service {service!r} of namespace {kafka.namespace!r} would have the topics of service {other!r} of "
-                    f"namespace {namespace!r}: call one of them otherwise"
+                    f"namespace {namespace!r}: give one of the two services another name"
                 )
 
 
@@ -199,13 +211,13 @@ def _create(kafka: Kafka, admin: AdminClient, missing: Mapping[str, _Plan], repl
         try:
             future.result()
         except KafkaException as failure:
-            if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # somebody applies the same right now
+            if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another process created it just now
                 raise translated(kafka, f"topic {name} cannot be created", failure) from failure
     _await_topics(kafka, admin, list(missing))
 
 
 def _durable(replication: int) -> dict[str, str]:
-    # Three copies and no demand for two of them would lose acknowledged records with one broker.
+    # With three replicas and min.insync.replicas=1, the loss of one broker could lose acknowledged records.
     return {"min.insync.replicas": "2"} if replication >= 3 else {}
 
 

@@ -1,4 +1,4 @@
-"""Appending a few records to one of the namespace's own topics: its catalog, its events."""
+"""Appends a few records to one partition of a topic, for example to the catalog."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from conversations.kafka.logins import refused_login
 
 
 def append(kafka: Kafka, topic: str, records: Sequence[tuple[bytes, bytes]]) -> None:
-    """Append keys and values to the first partition of a topic and wait until they are kept.
+    """Append keys and values to partition 0 of a topic, and wait until Kafka has acknowledged all of them.
 
     Raises:
         KafkaUnreachable: no broker answered.
-        LogError: Kafka did not take them; the message names the right that is missing.
+        LogError: Kafka refused the records. If a right is missing, the message names it.
     """
     if not records:
         return
@@ -29,7 +29,7 @@ def append(kafka: Kafka, topic: str, records: Sequence[tuple[bytes, bytes]]) -> 
             producer.produce(topic, value, key, 0, lambda error, _: failed.append(error) if error is not None else None)
         left = producer.flush(REQUEST_TIMEOUT + 1)
     except (KafkaException, SystemError) as failure:
-        # A fatal error; the client raises the former, or the latter with it as its cause, and nothing was taken.
+        # A fatal error of the producer. The client raises KafkaException, or SystemError with KafkaException as its cause.
         found = failure if isinstance(failure, KafkaException) else failure.__cause__
         raise _refusal(kafka, topic, found.args[0] if isinstance(found, KafkaException) else None) from failure
     if failed or left:
@@ -38,7 +38,7 @@ def append(kafka: Kafka, topic: str, records: Sequence[tuple[bytes, bytes]]) -> 
 
 def _refusal(kafka: Kafka, topic: str, error: KafkaError | None) -> LogError:
     if error is None:
-        return LogError(f"{topic} cannot be written: the client says nothing more")
+        return LogError(f"{topic} cannot be written: the client gives no reason")
     if producer_forbidden(error):
         return LogError(f"{topic} cannot be written: the right WRITE on topic {topic} is missing ({error.name()})")
     if error.code() == KafkaError._MSG_TIMED_OUT and (why := refused_login(kafka)):  # noqa: SLF001 - librdkafka's own

@@ -1,4 +1,4 @@
-"""Calls with a time limit of our own, for a librdkafka call that may ignore the one it is given."""
+"""Runs a librdkafka call with a time limit, because some calls ignore their own timeout argument."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from threading import Thread
 
 
 class Stuck(Exception):
-    """The call did not return in time and is still running; nothing it uses may be touched again."""
+    """The call did not return in time and is still running. The objects that it uses must not be used again."""
 
 
 class BoundedCalls:
-    """Runs calls one after another on a thread of its own; costs no measurable time while nobody hogs the interpreter."""
+    """Runs calls one after another on its own thread. The cost is not measurable unless another thread holds the GIL."""
 
     def __init__(self, name: str) -> None:
         self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
@@ -23,8 +23,8 @@ class BoundedCalls:
         """Run ``call`` and wait for its end, at most ``timeout`` seconds.
 
         Raises:
-            Stuck: it did not end; these calls are of no use any more.
-            BaseException: whatever the call raised.
+            Stuck: the call did not end in time. This object cannot be used any more.
+            BaseException: the exception that the call raised.
         """
         self._calls.put(call)
         try:
@@ -35,7 +35,7 @@ class BoundedCalls:
             raise end
 
     def close(self) -> None:
-        """Let the thread end, when it can."""
+        """Let the thread end as soon as its present call has returned."""
         self._calls.put(None)
 
 
@@ -44,7 +44,7 @@ def _serve(calls: SimpleQueue[Callable[[], object] | None], ends: SimpleQueue[Ba
         end: BaseException | None = None
         try:
             call()
-        except BaseException as failure:  # noqa: BLE001 - handed to the caller, all of it
+        except BaseException as failure:  # noqa: BLE001 - every exception goes to the caller
             end = failure
         ends.put(end)
-        del call, end  # an idle thread keeps nobody's producer alive
+        del call, end  # so that an idle thread does not keep a producer alive

@@ -20,11 +20,11 @@ from conversations.protocol.topics import DELAY, SERVICE_TOPICS, catalog_topic, 
 SERVICE, SCHEMA = "service/", "schema/"
 MOST_PARTITIONS = 1_000_000
 REREAD_AFTER = 1.0
-"""Seconds between two readings for the sake of an unknown service."""
+"""Least seconds between two readings of the catalog that look for an unknown service."""
 FAILED_FOR = 10.0
-"""Seconds without another try after a reading that failed: each try holds up a worker."""
+"""Seconds after a failed reading in which the catalog is not read again. Each attempt delays a worker."""
 PATIENCE = 2.0
-"""Seconds that a request of such a reading may take."""
+"""Seconds that a request of a repeated reading may take."""
 
 
 @dataclass
@@ -32,24 +32,24 @@ class Catalog:
     """The catalog: its services and schemas."""
 
     services: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By service name: ``partitions``, ``accepts``, ``initiates``."""
+    """Entries by service name, with the fields ``partitions``, ``accepts``, ``initiates`` and ``retries``."""
     schemas: dict[str, str] = field(default_factory=dict)
-    """Avro schema JSON by fingerprint in hex."""
+    """Avro schemas as JSON, by fingerprint in hex."""
     next_offset: int = 0
-    """Where the reading of the topic goes on."""
+    """Offset in the topic at which the next reading begins."""
 
     def partitions(self, service: str) -> int | None:
-        """Partition count of a service's topics, None when the service is not in the catalog."""
+        """Return the partition count of a service's topics, or None if the catalog does not name the service."""
         entry = self.services.get(service)
         return None if entry is None else int(entry["partitions"])
 
     def take(self, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Apply records of the topic, in order; what this version does not understand is left alone."""
+        """Apply records of the topic, in order. Records that this version does not understand are ignored."""
         for key, value in rows:
             try:
                 self._take(key, value)
             except (ValueError, RecursionError) as error:
-                log.warning("a record of the catalog, %s, is not understood and left alone: %s", key[:200], error)
+                log.warning("record %s of the catalog is not understood and is ignored: %s", key[:200], error)
 
     def _take(self, key: bytes, value: bytes | None) -> None:
         kind, _, name = key.decode().partition("/")
@@ -77,13 +77,14 @@ def read_catalog(
     known: Catalog | None = None,
     patience: float | None = None,
 ) -> Catalog:
-    """Read the catalog to its end; with ``known``, only the records since.
+    """Read the catalog to its end. With ``known``, read only the records after it, and add them to it.
 
-    ``patience`` is for a caller that holds others up: seconds that a request may take, and that the reading may stand still.
+    ``patience`` is the number of seconds that one request may take, and that the reading may make no progress. Callers that
+    delay other threads set it.
 
     Raises:
         KafkaUnreachable: no broker answered.
-        LogError: the namespace has no catalog, or it cannot be read.
+        LogError: the namespace has no catalog, or the catalog cannot be read.
     """
     admin = admin or make_admin(kafka)
     topic = catalog_topic(kafka.namespace)
@@ -96,7 +97,7 @@ def read_catalog(
 
 
 def with_topics(kafka: Kafka, services: Iterable[str]) -> list[str]:
-    """Return the services whose topics are there; a warning names the others.
+    """Return the services whose topics all exist, and log a warning for each other service.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -109,16 +110,17 @@ def with_topics(kafka: Kafka, services: Iterable[str]) -> list[str]:
     }
     for name, gone in missing.items():
         log.warning(
-            "service %s is in the catalog and left out, as topics are missing: %s; 'conversations apply' makes them",
+            "service %s is in the catalog and left out, as topics are missing: %s; 'conversations apply' creates them",
             name, ", ".join(gone),
         )  # fmt: skip
     return [name for name in topics if name not in missing]
 
 
 class CatalogReader:
-    """A catalog that is read again when an unknown service is asked for, at most once a second.
+    """The catalog of a worker. It is read again when an unknown service is asked for, but at most once a second.
 
-    A caller holds the lock of its worker: a reading that fails is short, and then none is tried for a while.
+    The caller holds the lock of its worker. So a reading that fails is short, and the next one begins only after
+    ``FAILED_FOR`` seconds.
     """
 
     def __init__(self, kafka: Kafka, admin: Admin) -> None:
@@ -129,11 +131,13 @@ class CatalogReader:
         self._failed_at = 0.0
 
     def partitions(self, service: str) -> int | None:
-        """Partition count of a service's topics, None when the service is not in the catalog (yet).
+        """Return the partition count of a service's topics, or None if the catalog does not name the service (yet).
+
+        Only the first reading raises. If a later reading fails, the result comes from the reading before.
 
         Raises:
-            KafkaUnreachable: no broker answered the first reading; a later one is tried again.
-            LogError: the namespace has no catalog, or it cannot be read.
+            KafkaUnreachable: no broker answered the first reading.
+            LogError: the namespace has no catalog, or the catalog cannot be read.
         """
         catalog = self._catalog
         count = catalog.partitions(service) if catalog else None
@@ -148,11 +152,14 @@ class CatalogReader:
         return catalog.partitions(service)
 
     def read(self) -> Catalog:
-        """Read the records since the last reading: one request when there are none, and none for a while after a failure.
+        """Read the records after the last reading, and return the catalog. Without new records this costs one request.
+
+        For ``FAILED_FOR`` seconds after a failed reading, this raises the same exception again and asks no broker. The first
+        reading is the exception: it is always tried again.
 
         Raises:
             KafkaUnreachable: no broker answered.
-            LogError: the namespace has no catalog, or it cannot be read.
+            LogError: the namespace has no catalog, or the catalog cannot be read.
         """
         known = self._catalog
         if (failure := self._failed_lately()) is not None:
@@ -167,7 +174,11 @@ class CatalogReader:
         return self._catalog
 
     def _failed_lately(self) -> LogError | None:
-        """Return why a reading failed a short while ago; the first is tried again by who joins, which holds up nobody."""
+        """Return the failure of a reading within the last ``FAILED_FOR`` seconds, else None.
+
+        Return None before the first successful reading. That reading is part of a join. A join delays no other thread, so it
+        may try again at once.
+        """
         is_past = self._catalog is None or monotonic() - self._failed_at >= FAILED_FOR
         return None if is_past else self._failure
 
@@ -180,7 +191,7 @@ def _entry(value: bytes) -> Mapping[str, Any]:
     fitting = {name: fits for name, fits in _FIELDS.items() if name in entry}
     wrong = [name for name, fits in fitting.items() if not fits(entry[name])]
     if wrong:
-        log.warning("an entry of the catalog says of its %s what is not understood, and that is left out", wrong)
+        log.warning("an entry of the catalog has fields that are not understood and are ignored: %s", wrong)
     return {name: value for name, value in cast("dict[str, Any]", entry).items() if name not in wrong}
 
 
@@ -199,7 +210,7 @@ def _is_delays(value: Any) -> bool:
 
 
 _FIELDS = {"accepts": _is_contracts, "initiates": _is_contracts, "retries": _is_delays}
-"""Fields of an entry that are read, and their types."""
+"""Optional fields of an entry that are read, and the check of each field's type."""
 
 
 def _set(where: dict[str, Any], name: str, value: object) -> None:

@@ -1,4 +1,4 @@
-"""What librdkafka says of settings before a client uses them."""
+"""Checks settings with librdkafka before a client uses them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from confluent_kafka import Consumer, KafkaException
 log = logging.getLogger("conversations.kafka")
 
 _ALONE = {"group.id": "nobody", "log_level": 0, "logger": log}
-"""Of a client that connects to nothing."""
+"""Settings of a client that makes no connection."""
 
 
 def refusal(settings: Mapping[str, str]) -> str | None:
-    """Return why librdkafka takes no client with these settings, None when it takes one; nothing is connected."""
+    """Return the reason why librdkafka refuses these settings, or None if it accepts them. Makes no connection."""
     try:
         Consumer({**settings, **_ALONE}).close()
     except KafkaException as failure:

@@ -1,4 +1,4 @@
-"""Makes librdkafka clients from ``Kafka`` settings: settings that safety needs win over the user's."""
+"""Makes librdkafka clients from ``Kafka`` settings. Settings that safety needs override the user's settings."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from conversations.kafka.logins import refused_login
 log = logging.getLogger("conversations.kafka")
 
 REQUEST_TIMEOUT = 8.0
-"""Seconds an administrative request may take; below the 10 s in which a missing Kafka must be reported."""
+"""Seconds that an admin request may take. This is less than the 10 s in which a missing Kafka must be reported."""
 
 BATCH_BYTES = 1_000_000
-"""Most that a batch may hold: a broker compares the whole of it, unpacked, with the limit of a queue."""
+"""Most bytes of a batch. For a queue, a broker compares the decompressed size of the whole batch with the topic's limit."""
 
 QUIET = {
-    # One refused connection is a line of log, not one line per attempt and broker.
+    # A refused connection writes one line to the log, not one line for each attempt and each broker.
     "log.connection.close": False,
     "reconnect.backoff.max.ms": 2000,
-    # A leader that is cut off from its cluster may go on answering for minutes: the others say who leads. Default: 5 min.
+    # A leader that is cut off from its cluster may answer for minutes. The other brokers know the new leader. Default: 5 min.
     "topic.metadata.refresh.interval.ms": 5000,
-    # librdkafka's own lines on standard error repeat what calls report; give log_level in the settings to see them.
+    # librdkafka's own log lines repeat the errors that calls report. Set log_level in the settings to see these lines.
     "log_level": 2,
 }
 
@@ -50,9 +50,9 @@ GROUP_SETTINGS = frozenset(
         "session.timeout.ms",
     }
 )
-"""Settings a user may pass for the group of a service; every other client is in no group and must not see them."""
+"""Settings that a user may give for the consumer group of a service. All other clients are in no group and must not get them."""
 NEVER = frozenset({"group.instance.id"})
-"""Settings taken away: a restarted static member would be refused until its predecessor's session ends."""
+"""Settings that are always removed. A restarted static member would be refused until its predecessor's session ends."""
 
 Settings = Mapping[str, Any]
 C = TypeVar("C")
@@ -60,26 +60,26 @@ C = TypeVar("C")
 
 @dataclass(frozen=True)
 class Topic:
-    """The facts of a cluster about one topic."""
+    """The metadata of one topic."""
 
     id: str
     partitions: int
     rights: frozenset[str] | None = None
-    """What this client may do with it, as Kafka's ACLs name operations; None when it was not asked."""
+    """Operations that this client may do on the topic, by their names in Kafka's ACLs. None if Kafka was not asked for them."""
 
     def may(self, operation: str) -> bool:
-        """Say whether an operation is allowed, as far as it is known."""
+        """Return True if an operation is allowed, or if the rights are not known."""
         return self.rights is None or operation in self.rights
 
 
 NOT_SHOWN = Topic("", 0, frozenset())
-"""A topic that this client may not even describe, if there is one."""
+"""Stands for a topic that this client has no right to describe. Whether the topic exists is not known."""
 
 
 def settings(
     kafka: Kafka, safe: Settings, preferred: Settings | None = None, *, member: bool = False
 ) -> dict[str, Any]:
-    """Merge settings: ``preferred`` may be overridden by the user's, ``safe`` may not."""
+    """Merge settings. The user's settings override ``preferred``; ``safe`` overrides the user's settings."""
     unfit = NEVER if member else NEVER | GROUP_SETTINGS
     return {
         **QUIET,
@@ -93,24 +93,24 @@ def settings(
 
 
 def make_admin(kafka: Kafka) -> AdminClient:
-    """Make an administrative client; nothing is sent before it is used."""
+    """Make an admin client. It sends no request before it is used."""
     return _made(AdminClient, settings(kafka, {}))
 
 
 class Admin:
-    """The administrative client of one worker, replaced when a request was not answered.
+    """The admin client of one worker. It is replaced after a request that was not answered.
 
-    An old one may wait for ever for a broker it does not connect to any more, while the cluster is well.
+    An old client may wait for ever for a broker that it no longer connects to, although the cluster is healthy.
     """
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
         self.client = make_admin(kafka)
-        """For one request. Hold the client until it has answered: without it no future resolves."""
+        """The present client. Keep a reference to it until a request is answered: futures of a freed client never resolve."""
 
     @contextmanager
     def request(self) -> Iterator[AdminClient]:
-        """Lend the client for a request that is waited for."""
+        """Return the client for a ``with`` block that waits for its requests. ``KafkaUnreachable`` in the block replaces the client."""
         try:
             yield self.client
         except KafkaUnreachable:
@@ -118,24 +118,24 @@ class Admin:
             raise
 
     def renew(self) -> None:
-        """Take another client from now on."""
+        """Replace the client with a new one."""
         self.client = make_admin(self._kafka)
 
 
 def make_consumer(kafka: Kafka, safe: Settings, preferred: Settings | None = None, *, member: bool = False) -> Consumer:
-    """Make a consumer that never commits by itself and never jumps over a record that it cannot read."""
+    """Make a consumer that never commits by itself and never skips a record that it cannot read."""
     never = {
         "auto.offset.reset": "error",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
-        # Brokers look when they are written to, not at what their disks give back.
+        # Brokers check a record when it is written, but not when it is read from the disk.
         "check.crcs": True,
     }
     return _made(Consumer, settings(kafka, {**never, **safe}, preferred, member=member))
 
 
 def make_producer(kafka: Kafka, safe: Settings, preferred: Settings | None = None) -> Producer:
-    """Make an idempotent producer, with batches that the topics take when they are unpacked."""
+    """Make an idempotent producer. Its batches are within the limit of the topics even when they are decompressed."""
     merged = settings(kafka, {"enable.idempotence": True, **safe}, preferred)
     merged["batch.size"] = min(int(merged.get("batch.size", BATCH_BYTES)), BATCH_BYTES)
     return _made(Producer, merged)
@@ -144,9 +144,10 @@ def make_producer(kafka: Kafka, safe: Settings, preferred: Settings | None = Non
 def describe_topics(
     admin: AdminClient, kafka: Kafka, names: list[str], timeout: float = REQUEST_TIMEOUT, *, rights: bool = False
 ) -> dict[str, Topic | None]:
-    """Look topics up without creating them; a topic that does not exist is None.
+    """Look topics up without creating them. The value of a topic that does not exist is None.
 
-    With ``rights`` it is also asked what this client may do, and a topic that it may not describe is ``NOT_SHOWN``.
+    With ``rights`` each topic also has the operations that this client may do. A topic that the client may not describe is
+    then ``NOT_SHOWN``.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -161,15 +162,15 @@ def describe_topics(
 
 
 def topic_of(kafka: Kafka, name: str, future: Any, *, rights: bool = False, at_once: bool = False) -> Topic | None:
-    """Read one answer of ``AdminClient.describe_topics``; waits for it when it is not there yet.
+    """Return the topic of one future of ``AdminClient.describe_topics``. Wait for the future if it is not done.
 
-    With ``at_once`` nothing is asked about an answer that is there.
+    With ``at_once`` a failure is not followed by a check of the login; see ``no_answer``.
     """
     try:
         found = future.result()
     except KafkaException as failure:
         if failure.args[0].code() in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}:
-            return None  # not there, or none can have such a name
+            return None  # the topic does not exist, or its name is illegal
         if rights and forbidden(failure.args[0]):
             return NOT_SHOWN
         need = f": DESCRIBE on topic {name} is missing" if forbidden(failure.args[0]) else ""
@@ -180,7 +181,7 @@ def topic_of(kafka: Kafka, name: str, future: Any, *, rights: bool = False, at_o
 
 
 def translated(kafka: Kafka, what: str, failure: KafkaException, *, at_once: bool = False) -> LogError:
-    """Make the exception of this package for a failed request; see ``no_answer`` for ``at_once``."""
+    """Return this package's exception for a failed request. ``no_answer`` explains ``at_once``."""
     error: KafkaError = failure.args[0]
     if unreachable(error) or word_for(error) is Word.RETRIABLE:
         return no_answer(kafka, error, at_once=at_once)
@@ -188,9 +189,9 @@ def translated(kafka: Kafka, what: str, failure: KafkaException, *, at_once: boo
 
 
 def no_answer(kafka: Kafka, error: KafkaError, *, at_once: bool = False) -> KafkaUnreachable:
-    """Make the exception for an error that may pass: no broker is there, none lets us in, or one cannot just now.
+    """Return the exception for an error that may pass: no broker answers, brokers refuse the login, or the cluster is not ready.
 
-    With ``at_once`` nobody is asked whether the login is refused, which takes seconds.
+    With ``at_once`` the login is not checked, because the check takes seconds.
     """
     if not_ready(error):
         return KafkaNotReady(kafka.bootstrap, describe(error))
@@ -206,5 +207,5 @@ def _made(make: Callable[[dict[str, Any]], C], config: dict[str, Any]) -> C:
 
 
 def note_trouble(error: KafkaError) -> None:
-    """Log librdkafka's own connection troubles: it goes on by itself, and calls that fail for them raise."""
+    """Log a connection error of librdkafka. It reconnects by itself, and calls that fail because of the error raise."""
     log.debug("librdkafka: %s", describe(error))

@@ -1,4 +1,4 @@
-"""How clients append commands to a service: one confirmed record, no transaction, no state."""
+"""Appends the commands of clients to a service. A command is one confirmed record, without a transaction and without state."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from conversations.ports import Headers
 from conversations.protocol.topics import COMMANDS, partition_of, service_topic
 
 SERVE = 0.2
-"""Seconds the reporting thread waits at most before it looks whether it should end."""
+"""Most seconds that the reporting thread waits before it checks whether it must end."""
 CROWDED = 0.01
-"""The same while commands wait for room in the producer's queue."""
+"""Most seconds of this wait while commands wait for room in the producer's queue."""
 WAITING = 10_000
-"""Commands that may wait for the first connection."""
+"""Most commands that may wait for the first connection."""
 ANSWERED_IN = 8_000
-"""Milliseconds after which a broker that has not confirmed a record is left for another one, which knows who leads by now."""
+"""Milliseconds that a broker has to confirm a record. Then the producer asks another broker, which may know a new leader."""
 DELIVERY_TIMEOUT = 30_000
-"""Milliseconds after which a record that could not be handed over is given up."""
+"""Milliseconds after which a record that no broker has confirmed is given up on."""
 
 
 class _Command:
-    """One command on its way, and who waits for it."""
+    """One command on its way, and the future that its sender waits for."""
 
     __slots__ = ("deadline", "future", "headers", "key", "value")
 
@@ -43,14 +43,14 @@ class _Command:
         self.key, self.value, self.headers = key, value, headers
         self.deadline = monotonic() + timeout
         self.future: Future[None] = Future()
-        self.future.set_running_or_notify_cancel()  # a record under way cannot be called back
+        self.future.set_running_or_notify_cancel()  # a record under way cannot be cancelled
 
     def refuse(self, why: Exception) -> None:
         self.future.set_exception(why)
 
 
 class _Connection:
-    """A producer, the thread that serves its reports, and the partition count its records are spread over."""
+    """A producer, the thread that serves its delivery reports, and the partition count of the commands topic."""
 
     def __init__(self, kafka: Kafka, service: str) -> None:
         self.pid = os.getpid()
@@ -60,20 +60,20 @@ class _Connection:
         if count is None:
             raise DeclarationError(f"service {service!r} is not in the catalog: run 'conversations apply' for it")
         self.count = count
-        # linger 0: a client waits for each record; what several threads append meanwhile is grouped all the same.
+        # linger 0, because a client waits for each record. Records of several threads are still grouped into batches.
         safe = {"acks": "all", "message.timeout.ms": DELIVERY_TIMEOUT}
         preferred = {"linger.ms": 0, "message.max.bytes": 2_000_000, "socket.timeout.ms": ANSWERED_IN}
         self.producer: Producer = make_producer(kafka, safe, preferred)
         self._crowded: deque[_Command] = deque()
-        """For which the producer's queue had no room."""
+        """Commands that found no room in the producer's queue."""
         self.lost: KafkaError | None = None
-        """Why the producer takes nothing any more, once that is so."""
+        """The fatal error after which the producer accepts no more records; None before."""
         self._stop = Event()
         self._thread = Thread(target=self._serve, name=f"commands of {service}", daemon=True)
         self._thread.start()
 
     def append(self, command: _Command) -> None:
-        """Hand a command over without waiting; what finds no room is tried again by the reporting thread."""
+        """Give a command to the producer without waiting. If the producer has no room, the reporting thread tries again."""
         if not self._produce(command):
             self._crowded.append(command)
 
@@ -83,7 +83,7 @@ class _Connection:
         self._thread.join(SERVE + timeout)
 
     def abandon(self) -> None:
-        """Leave a producer inherited over a fork alone for ever: its threads stayed in the parent, so freeing it hangs."""
+        """Never free a producer that a fork copied into this process. Its threads stayed in the parent, so freeing it would hang."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.producer))
 
     def _produce(self, command: _Command) -> bool:
@@ -107,7 +107,10 @@ class _Connection:
         return True
 
     def _serve(self) -> None:
-        """Bring reports to all who wait, also when the producer is lost."""
+        """Serve delivery reports, and try again the commands that found no room.
+
+        The thread ends when the connection is closed, or when a lost producer has reported all its records.
+        """
         while not self._stop.is_set() and not (self.lost and not len(self.producer) and not self._crowded):
             try:
                 self.producer.poll(CROWDED if self._crowded else SERVE)
@@ -122,7 +125,7 @@ class _Connection:
                 self._crowded.popleft()
 
     def _look_at(self, failure: KafkaException) -> None:
-        """Give a producer up that has failed for good: after an outage it may be unable to repeat its records."""
+        """Mark the producer as lost after a fatal error. For example, after an outage it may be unable to repeat its records."""
         error: KafkaError = failure.args[0]
         if error.fatal() and self.lost is None:
             self.lost = error
@@ -134,7 +137,7 @@ class _Connection:
 
 
 class CommandProducer:
-    """Appends commands to one service; connects at the first use, for all threads, and anew after a fork."""
+    """Appends commands to one service, for all threads. It connects at its first use, and again after a fork."""
 
     def __init__(self, kafka: Kafka, service: str) -> None:
         self._kafka, self._service = kafka, service
@@ -142,15 +145,16 @@ class CommandProducer:
         self._connection: _Connection | None = None
         self._connecting: Thread | None = None
         self._waiting: list[_Command] = []
-        """For the connection."""
+        """Commands that wait for the connection."""
         _living.add(self)
 
     def append(self, key: bytes, value: bytes, headers: Headers | None = None, timeout: float = 10.0) -> None:
         """Append one command and wait until every in-sync replica has it.
 
         Raises:
-            NotAccepted: not confirmed within ``timeout`` seconds; it may still arrive, the same again is harmless.
-            DeclarationError: the catalog does not know the service.
+            NotAccepted: the command was not confirmed within ``timeout`` seconds. It may still arrive. Appending the same
+                command again is harmless.
+            DeclarationError: the catalog does not name the service.
         """
         try:
             self.append_async(key, value, headers, timeout).result(timeout)
@@ -162,10 +166,10 @@ class CommandProducer:
     def append_async(
         self, key: bytes, value: bytes, headers: Headers | None = None, timeout: float = 10.0
     ) -> Future[None]:
-        """Append one command; the future ends when it is confirmed, or with ``NotAccepted`` or ``DeclarationError``.
+        """Append one command. The future ends when it is confirmed, or with ``NotAccepted`` or ``DeclarationError``.
 
-        Waits for nothing: a thread of its own makes the first connection, and waits up to ``timeout`` seconds for room in
-        a full queue.
+        This method never waits. A background thread makes the first connection. If the producer's queue is full, the command
+        waits up to ``timeout`` seconds for room.
         """
         command = _Command(key, value, headers, timeout)
         with self._lock:
@@ -194,16 +198,16 @@ class CommandProducer:
         except LogError as error:
             failure = NotAccepted(str(error))
             failure.__cause__ = error
-        except Exception as error:  # noqa: BLE001 - whatever it is, all who wait must be told
+        except Exception as error:  # noqa: BLE001 - every waiting command must fail with it
             failure = error
         with self._lock:
-            wanted = self._connecting is current_thread()  # else it was closed meanwhile, and nobody waits
+            wanted = self._connecting is current_thread()  # False if closed meanwhile: no command waits
             waiting: list[_Command] = []
             if wanted:
                 self._connecting, self._connection = None, connection
                 waiting, self._waiting = self._waiting, []
             if connection is not None:
-                for command in waiting:  # under the lock: nobody else's goes ahead of them
+                for command in waiting:  # under the lock, so that no later command goes first
                     connection.append(command)
         if connection is not None and not wanted:
             connection.close(0)
@@ -212,7 +216,7 @@ class CommandProducer:
                 command.refuse(failure)
 
     def close(self, timeout: float = 10.0) -> None:
-        """Wait up to ``timeout`` seconds for records under way; the next append connects again."""
+        """Wait up to ``timeout`` seconds for records under way, and disconnect. The next append connects again."""
         with self._lock:
             connection, self._connection, self._connecting = self._connection, None, None
             waiting, self._waiting = self._waiting, []
@@ -222,11 +226,11 @@ class CommandProducer:
             connection.close(timeout)
 
     def forked(self) -> None:
-        """Begin anew in a child process; called by the fork itself."""
+        """Forget the connection in a child process. The fork itself calls this."""
         # Another thread may have held the lock when the process was copied.
         self._lock = Lock()
         connection, self._connection = self._connection, None
-        self._connecting, self._waiting = None, []  # the thread stayed in the parent, which waits for it
+        self._connecting, self._waiting = None, []  # the thread and its commands stayed in the parent
         if connection is not None:
             connection.abandon()
 

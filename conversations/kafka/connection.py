@@ -27,17 +27,18 @@ from conversations.protocol.topics import COMMANDS, QUEUE, SERVICE_TOPICS, STATE
 from conversations.units import SECOND
 
 LOOK_UP = 2.0
-"""Seconds a commit waits to be told about its destinations."""
+"""Seconds that a commit waits for the metadata of its destinations."""
 
 UP_AND_RIGHT = "Are enough of its brokers up, and are the addresses that they advertise (advertised.listeners) right?"
-"""Asked when one broker answers and requests time out: the client goes on at the addresses that it was told."""
+"""Question in the error when a broker answers but requests time out. After the first answer a client uses the advertised addresses."""
 
 
 class KafkaConnection:
     """One worker's connection to the topics of its service: a consumer, a transactional producer, an admin client.
 
-    Only the thread that joined may poll, open, pause, commit and close. After ``InDoubt``: ``close``, forget
-    everything in memory, and ``join`` again (on this object: then the broker ends what is left open at once).
+    Only the thread that joined may poll, open, pause, commit and close. After ``InDoubt``, call ``close``, forget
+    everything in memory, and call ``join`` again. If this object joins again, the broker aborts its open transaction at
+    once.
     """
 
     def __init__(
@@ -50,21 +51,22 @@ class KafkaConnection:
         periods: Periods | None = None,
         lifetime: timedelta = timedelta(0),
     ) -> None:
-        """Make one; nothing is connected before it joins.
+        """Make a connection. Nothing connects to Kafka before ``join``.
 
         Args:
-            kafka: the cluster.
-            service: whose topics.
-            slot: names this worker across restarts.
-            protocol: of its consumer group.
-            periods: the same for all of the namespace.
-            lifetime: longest that its dialogs live: its topics must keep their records for longer.
+            kafka: the cluster and the namespace.
+            service: name of the service.
+            slot: the worker's slot, which stays the same across restarts; None chooses a random name.
+            protocol: rebalance protocol of the consumer group.
+            periods: periods of the namespace.
+            lifetime: longest lifetime of the service's dialogs. The service's topics must keep records for longer.
         """
         self.kafka, self.service = kafka, service
         self._protocol, self._lifetime, self._periods = protocol, lifetime, periods or Periods()
         self._group = f"{kafka.namespace}.{service}"
-        # A configured slot names the same id after a restart, so that the start ends what a crash left open.
-        # A dot of its own is written otherwise: slot "web.eu" of "orders" is not slot "eu" of "orders.web".
+        # A configured slot gives the same transactional id after a restart. So the start aborts a transaction that a
+        # crash left open. Dots in a slot are replaced, because slot "web.eu" of service "orders" and slot "eu" of service
+        # "orders.web" must have different ids.
         name = slot.replace(".", "~") if slot is not None else token_hex(8)
         self._transactional_id = f"{self._group}.{name}"
         self._queue, self._commands, self._state = (
@@ -79,21 +81,21 @@ class KafkaConnection:
         self._owner: int | None = None
 
     def join(self, listener: Listener) -> None:
-        """Subscribe to the service's queue; partitions arrive through the listener and flow after ``open``.
+        """Subscribe to the service's queue. The listener gets the assigned partitions; ``open`` starts reading them.
 
         Raises:
             KafkaUnreachable: no broker answered within 10 s.
-            KafkaNotReady: one answered, and the cluster cannot do it just now.
+            KafkaNotReady: a broker answered, but the cluster is not ready.
             LogError: the service's topics are missing or differ from the catalog, their settings are unsafe, or rights are
                 missing.
-            RuntimeError: it joined already.
+            RuntimeError: this connection has joined already.
         """
         if self._inputs is not None:
             raise RuntimeError(f"the connection of {self.service!r} has joined already: close it first")
         try:
             self._enter(listener)
         except KafkaUnreachable as failure:
-            # A request that waits for a controller, or a coordinator, times out as it does where nobody is.
+            # A request that waits for a controller or a coordinator times out, just as when no broker answers.
             if type(failure) is KafkaUnreachable and is_there(self.kafka):
                 raise KafkaNotReady(self.kafka.bootstrap, failure.why, UP_AND_RIGHT) from failure
             raise
@@ -106,19 +108,19 @@ class KafkaConnection:
         self._standstill = Standstill(self.kafka)
         inputs = Inputs(self.kafka, (self._queue, self._commands), self._group, self._protocol, self._watch.hurry)
         group = Group(self._group, self._queue, self._state, inputs.metadata, topics.keys())
-        look_up = partial(self._describe, timeout=LOOK_UP, rights=True)  # in the middle of a commit: not for long
+        look_up = partial(self._describe, timeout=LOOK_UP, rights=True)  # short, because a commit waits for it
         self._transactions = Transactions(self.kafka, self._transactional_id, group, look_up)
         self._inputs = inputs
-        self._transactions.start()  # before the first read: ends what an earlier process of this slot left open
+        self._transactions.start()  # before the first read: aborts what an earlier process of this slot left open
         inputs.subscribe(listener)
 
     def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
-        """Return the records at hand, at most ``limit``; wait up to ``timeout`` seconds only when there are none.
+        """Return the records at hand, at most ``limit``. Wait up to ``timeout`` seconds only if there are none.
 
         Raises:
-            InputLost: an input position is out of range or its topic was re-created; names the partition.
-            CutOff: there are records that do not arrive.
-            LogError: the log failed, or the service's topics were changed.
+            InputLost: an input's position is out of range or its topic was re-created. The exception names the partition.
+            CutOff: Kafka has records that do not arrive here.
+            LogError: reading failed, or the service's topics were changed.
         """
         inputs = self._joined()
         watch = self._watch
@@ -131,39 +133,39 @@ class KafkaConnection:
         if not records and (standstill := self._standstill).due() and (still := standstill.look(inputs.positions())):
             inputs.broken = True
             where = ", ".join(f"{topic} partition {partition}" for topic, partition in sorted(still))
-            raise CutOff(f"Kafka has records that do not arrive, of {where}: is a leader cut off from its cluster?")
+            raise CutOff(f"Kafka has records of {where} that do not arrive: is a leader cut off from its cluster?")
         return records
 
     def restore(self, partition: int, since: int | None) -> KafkaRestore:
-        """Begin reading the state partition from offset ``since`` (None: its start)."""
+        """Begin to read the state partition at offset ``since``, or at its start if ``since`` is None."""
         names = (self._group, self._queue, self._state)
-        # A client of its own: an older one may still be connected to a broker that was cut off from the others.
+        # A new client, because an older one may still be connected to a broker that was cut off from the others.
         return KafkaRestore(self.kafka, make_admin(self.kafka), names, partition, since)
 
     def open(self, partition: int, positions: Positions) -> None:
-        """Let the inputs of an assigned partition (queue, then commands) flow from ``positions``."""
+        """Start reading the queue and the commands of an assigned partition from ``positions``."""
         self._joined().open(partition, positions)
 
     def pause(self, partition: int, *, commands: bool = False) -> None:
-        """Hold back the queue of a partition, or its commands; its other input goes on."""
+        """Pause the queue of a partition, or its commands. The other input is still read."""
         self._joined().pause(partition, commands=commands)
 
     def resume(self, partition: int, *, commands: bool = False) -> None:
-        """Let the queue of a partition flow again, or its commands."""
+        """Resume the queue of a partition, or its commands."""
         self._joined().resume(partition, commands=commands)
 
     def drop(self, partition: int) -> None:
-        """Stop every input of a partition that stays assigned: it is set aside for a human."""
+        """Stop reading both inputs of a partition that stays assigned, because it is set aside for a human."""
         self._joined().drop(partition)
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
         """Append ``outs`` and the queue offsets of the touched partitions in one transaction.
 
         Raises:
-            ValueError: ``offsets`` is empty: nothing would fence the transaction.
-            Fenced: this member lost a partition; aborted.
-            DestinationFailed: records to the named topics cannot be written; aborted.
-            Interrupted: aborted for a passing reason; commit again.
+            ValueError: ``offsets`` is empty, so nothing would fence the transaction.
+            Fenced: this member lost a partition. The transaction was aborted.
+            DestinationFailed: the named topics, or single records, cannot be written. The transaction was aborted.
+            Interrupted: the transaction was aborted for a passing reason. Commit again.
             InDoubt: the outcome is unknown, or the abort failed.
             LogError: settings or rights are wrong.
         """
@@ -176,27 +178,30 @@ class KafkaConnection:
             raise
 
     def appended_at(self) -> int | None:
-        """When the last commit's state was appended, as Kafka reported it; None when the state topic has its writers' times."""
+        """Return the LogAppendTime of a state record of the last commit, in microseconds.
+
+        Return None if the last commit had no state record, or if the state topic uses CreateTime.
+        """
         return None if self._transactions is None else self._transactions.appended_at
 
     def unanswered(self) -> Unanswered | None:
-        """The call about its topics that nobody answers; None while calls are answered."""
+        """Return the check of the topics that no broker answers; None while brokers answer."""
         return None if self._watch is None else self._watch.unanswered
 
     def partitions(self, service: str) -> int | None:
-        """Partition count of a service's topics from the catalog, None when the service is not known (yet)."""
+        """Return the partition count of a service's topics, or None if the catalog does not name the service (yet)."""
         return self._catalog.partitions(service)
 
     def look_at_catalog(self) -> None:
-        """Let ``partitions`` know everything that the catalog said when this was called.
+        """Read the catalog up to its present end. ``partitions`` uses the result.
 
         Raises:
-            LogError: it cannot be read now.
+            LogError: the catalog cannot be read now.
         """
         self._catalog.read()
 
     def topic_ids(self) -> Mapping[str, str]:
-        """Identity of the service's own queue, commands and state topics, which changes when one is re-created."""
+        """Return the topic ids of the service's queue, commands and state topics. A re-created topic has another id."""
         found = self._describe([self._queue, self._commands, self._state])
         if missing := sorted(name for name, topic in found.items() if topic is None):
             raise LogError(f"topics are missing: {', '.join(missing)}")
@@ -208,11 +213,11 @@ class KafkaConnection:
         return {name for name, topic in found.items() if topic is not None and topic.may("WRITE")}
 
     def queue_end(self, partition: int) -> int:
-        """End offset of the queue partition, counting records of open transactions."""
+        """Return the end offset of the queue partition, counting records of open transactions."""
         return self._end(self._queue, partition)
 
     def commands_end(self, partition: int) -> int:
-        """End offset of the commands partition, counting records of open transactions."""
+        """Return the end offset of the commands partition, counting records of open transactions."""
         return self._end(self._commands, partition)
 
     def _end(self, topic: str, partition: int) -> int:
@@ -220,15 +225,18 @@ class KafkaConnection:
             return ask_offset(self.kafka, client, topic, partition)
 
     def queue_read_to(self, partition: int) -> int:
-        """Offset up to which ``poll`` has given out everything, known once the end was reached; 0 before."""
+        """Return the offset at which ``poll`` last reached the end of the queue partition.
+
+        ``poll`` has returned every record before this offset. It is 0 until the end is first reached after ``open``.
+        """
         return self._joined().read_to(self._queue, partition)
 
     def commands_read_to(self, partition: int) -> int:
-        """The same of the commands partition."""
+        """Return the offset at which ``poll`` last reached the end of the commands partition, as ``queue_read_to`` does."""
         return self._joined().read_to(self._commands, partition)
 
     def close(self) -> None:
-        """Leave the group, after a last ``revoked`` (``lost`` after ``InDoubt``); harmless when already closed."""
+        """Leave the group, after a last call of ``revoked`` (of ``lost`` after ``InDoubt``). Harmless if already closed."""
         inputs, transactions = self._inputs, self._transactions
         if inputs is not None:
             self._check_thread()
@@ -246,7 +254,7 @@ class KafkaConnection:
         if missing := sorted(set(names) - topics.keys()):
             raise LogError(f"topics are missing: {', '.join(missing)}; run 'conversations apply' for {self.service}")
         if lacking := rights.missing(topics):
-            raise LogError(f"this worker's user lacks rights of its service: {'; '.join(lacking)}")
+            raise LogError(f"this worker's user lacks rights on its service's topics: {'; '.join(lacking)}")
         expected = self._catalog.partitions(self.service)
         if expected is None:
             raise LogError(f"service {self.service!r} is not in the catalog: run 'conversations apply' for it")
@@ -278,6 +286,6 @@ class KafkaConnection:
         return self._inputs
 
     def _check_thread(self) -> None:
-        # librdkafka's consumer methods hang behind a poll in another thread: better an error than a stall.
+        # librdkafka's consumer methods hang while another thread polls. An error is better than a hang.
         if get_ident() != self._owner:
             raise RuntimeError("only the thread that joined may use the connection")

@@ -1,4 +1,4 @@
-"""The consumer of a worker: follows the queue's assignment, and the commands that go with it."""
+"""The consumer of a worker. It reads the assigned partitions of the queue, and the same partitions of the commands topic."""
 
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ from conversations.ports import ANY_SIZE, Listener, Positions, Record
 PREFERRED = {
     "fetch.min.bytes": 1,
     "fetch.wait.max.ms": 100,
-    # The default of 100,000 over many partitions makes librdkafka pause its fetches for a second at a time.
+    # With many partitions, the default of 100,000 makes librdkafka pause its fetches for a second at a time.
     "queued.min.messages": 200_000,
     "fetch.queue.backoff.ms": 10,
 }
-# The end of a partition is told, because nothing else says that only markers of transactions follow.
+# enable.partition.eof reports the end of a partition. Nothing else tells that only transaction markers follow.
 SAFE = {"isolation.level": "read_committed", "enable.partition.eof": True}
 PROTOCOLS = {
-    # Only the queue is subscribed; everything else follows it, so any assignor keeps partitions of one number together.
+    # Only the queue is subscribed. The other topics follow its assignment, so partitions of one number stay together.
     "consumer": {"group.protocol": "consumer", "group.remote.assignor": "range"},
-    # Incremental like the new protocol, so that one set of callbacks serves both.
+    # Incremental, like the new protocol, so that the same callbacks work for both protocols.
     "classic": {"group.protocol": "classic", "partition.assignment.strategy": "cooperative-sticky"},
 }
 SLICE = 32
-"""Records taken at first, and then as many as fit if they are like those; of the largest this is 48 MB."""
+"""Number of records in the first slice of a poll, and the least number in later slices. 32 records have at most 48 MB."""
 _failed = Message.error
 
 
 class Inputs:
-    """The input of one worker: the queue partitions that its group gave it, and the commands partitions of the same numbers.
+    """The inputs of one worker: the queue partitions that its group assigned, and the commands partitions of the same numbers.
 
-    Nothing is fetched when a partition arrives: the callback assigns nothing, and ``open`` adds queue and commands
-    with explicit offsets once the state is restored. librdkafka counts the partition as owned all the same.
+    When the group assigns a partition, the callback assigns nothing to the consumer, so nothing is fetched. After the
+    state is restored, ``open`` assigns the queue and the commands with explicit offsets. librdkafka counts the partition
+    as owned from the beginning.
     """
 
     def __init__(
@@ -67,46 +68,47 @@ class Inputs:
         self._ends: dict[tuple[str, int], int] = {}
         self._starts: dict[tuple[str, int], int] = {}
         self._held: set[tuple[str, int]] = set()
-        """Inputs that were paused."""
+        """Inputs that are paused, as topic and partition."""
         self._moved = self._closing = False
         self._errors: list[LogError] = []
         self.broken = False
-        """True when the producer cannot commit any more: partitions that go are lost, not revoked."""
+        """True when the producer cannot commit any more. Then every partition that is taken away is lost, not revoked."""
 
     @property
     def open_partitions(self) -> frozenset[int]:
-        """Partitions whose inputs flow (or are paused)."""
+        """Partitions that ``open`` has started; their inputs may be paused."""
         return frozenset(self._open)
 
     def metadata(self) -> Any:
-        """Return the group's member id and epoch as of now.
+        """Return the present member id and epoch of this consumer, as group metadata.
 
         Raises:
-            KafkaException: with UNKNOWN_MEMBER_ID: this consumer is in no group any more.
+            KafkaException: UNKNOWN_MEMBER_ID, because this consumer is in no group now.
         """
         try:
             member = self._consumer.memberid()
             metadata = self._consumer.consumer_group_metadata()
-            # A classic member that was thrown out has neither id nor generation for a moment, and a broker checks a
-            # transaction's offsets against the group only if it is given one of them: without, a zombie would commit.
+            # A classic member that was removed from its group has neither id nor generation for a moment. A broker checks
+            # a transaction's offsets against the group only if it gets one of the two. Without the check, a member that
+            # was removed could commit.
             if member and self._consumer.memberid() == member:
                 return metadata
-        except RuntimeError as failure:  # what the client raises between losing a group and joining it again
+        except RuntimeError as failure:  # raised between losing a group and joining it again
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, str(failure))) from failure
         raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "this consumer is in no group just now"))
 
     def subscribe(self, listener: Listener) -> None:
-        """Join the group; partitions arrive through the listener."""
+        """Join the group. The listener gets the assigned partitions."""
         self._listener = listener
         self._consumer.subscribe(
             [self._queue], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
 
     def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
-        """Return at most ``limit`` records, of about ``size`` bytes; wait up to ``timeout`` seconds only when there are none.
+        """Return at most ``limit`` records, of about ``size`` bytes together. Wait up to ``timeout`` seconds only if there are none.
 
         Raises:
-            InputLost: an input position is out of range or its topic was re-created.
+            InputLost: an input's position is out of range, or its topic was re-created.
             LogError: the consumer failed.
         """
         if self._errors:
@@ -119,18 +121,22 @@ class Inputs:
             batch = self._more(first, limit, size)
         except KafkaException as failure:
             raise translated(self._kafka, "polling failed", failure) from failure
-        # One pass in C; the loops below run only when something happened.
+        # This check is one pass in C. The loops below run only after an error or a change of the assignment.
         if any(map(_failed, batch)):
             batch = self._without_errors(batch)
         if self._moved:
-            # A callback ran between fetches of this batch: records of a partition that went are not ours to give.
+            # A callback ran while this batch was taken. Records of partitions that were taken away must not be returned.
             batch = [message for message in batch if message.partition() in self._open]
         if not batch and self._errors:
             raise self._errors.pop(0)
         return cast("list[Record]", batch)
 
     def _more(self, first: Message, limit: int, size: int) -> list[Message]:
-        """Take the records at hand in slices: each slice is in memory, unpacked, before anybody can say how large it is."""
+        """Take the records at hand in slices. The size of a slice is known only when its records are in memory, decompressed.
+
+        The first slice has ``SLICE`` records. A later slice has as many records as should fit into ``size``, by the average
+        size of the records so far, but at least ``SLICE``.
+        """
         batch, taken, some = [first], len(first), SLICE
         while taken < size and len(batch) < limit:
             more = self._consumer.consume(min(some, limit - len(batch)), 0)
@@ -142,14 +148,14 @@ class Inputs:
         return batch
 
     def fail(self, errors: Sequence[LogError]) -> None:
-        """Raise these at the next polls."""
+        """Let the next polls raise these errors, one in each poll."""
         self._errors += errors
 
     def open(self, partition: int, positions: Positions) -> None:
-        """Let queue and commands of a partition flow; nothing happens when it was taken away meanwhile."""
+        """Start reading the queue and the commands of a partition. Do nothing if the partition was taken away meanwhile."""
         if partition not in self._owned:
             return
-        self._forget_ends({partition})  # what was read before says nothing of what flows from another position
+        self._forget_ends({partition})  # an end reached before means nothing at another position
         inputs = [
             TopicPartition(self._queue, partition, _start(positions.queue)),
             TopicPartition(self._commands, partition, _start(positions.commands)),
@@ -159,55 +165,56 @@ class Inputs:
                 self._consumer.seek(place)
         else:
             self._consumer.incremental_assign(inputs)
-        self._consumer.resume(inputs)  # it may have been held back, also when it was ours before
+        self._consumer.resume(inputs)  # an input may still be paused from before
         self._open.add(partition)
         for place in inputs:
             self._starts[place.topic, partition] = max(place.offset, 0)
             self._held.discard((place.topic, partition))
 
     def read_to(self, topic: str, partition: int) -> int:
-        """Offset up to which everything of an input was given out when its end was last reached."""
+        """Return the offset at which the end of an input was last reached, or 0. ``poll`` has returned every record before it."""
         return self._ends.get((topic, partition), 0)
 
     def positions(self) -> dict[tuple[str, int], int]:
-        """Up to where everything of the inputs that flow was given out, markers at their ends included."""
+        """Return the next offset of each input that is not paused. Transaction markers at the end of an input are skipped."""
         places = [(topic, number) for number in self._open for topic in (self._queue, self._commands)]
         flowing = [TopicPartition(*place) for place in places if place not in self._held]
         found = {(it.topic, it.partition): it.offset for it in self._consumer.position(flowing)} if flowing else {}
         return {place: max(at, self._starts[place], self._ends.get(place, 0)) for place, at in found.items()}
 
     def pause(self, partition: int, *, commands: bool) -> None:
-        """Hold back the queue of a partition, or its commands."""
+        """Pause the queue of a partition, or its commands."""
         if partition in self._open:
             topic = self._commands if commands else self._queue
             self._held.add((topic, partition))
             self._consumer.pause([TopicPartition(topic, partition)])
 
     def resume(self, partition: int, *, commands: bool) -> None:
-        """Let the queue of a partition flow again, or its commands, from the record after the last one given out."""
+        """Resume the queue of a partition, or its commands, after the last record that ``poll`` returned."""
         if partition in self._open:
             topic = self._commands if commands else self._queue
             self._held.discard((topic, partition))
             self._consumer.resume([TopicPartition(topic, partition)])
 
     def drop(self, partition: int) -> None:
-        """Stop reading a partition that stays ours."""
+        """Stop reading a partition that stays assigned to this worker."""
         if partition not in self._open:
             return
         self._open.discard(partition)
         self._forget_ends({partition})
-        # Not unassigned: librdkafka may have heard of a revocation we have not been told yet, and takes any unassign, an
-        # empty one too, for our answer: the next owner would go to work while we could still commit.
+        # Paused, not unassigned. librdkafka may know of a revocation whose callback has not run yet. It takes any
+        # unassign, even an empty one, as the answer to that revocation. Then the next owner would begin its work while
+        # this worker could still commit.
         self._consumer.pause(self._assigned({partition}))
 
     def close(self) -> None:
-        """Leave the group; the listener hears of every partition that is still owned."""
+        """Leave the group. The listener is called for every partition that is still owned."""
         self._closing = True
         self._consumer.close()
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._moved = True
-        consumer.incremental_assign([])  # acknowledged, nothing fetched: see the class
+        consumer.incremental_assign([])  # acknowledges the assignment and fetches nothing
         numbers = _numbers(partitions)
         self._owned |= set(numbers)
         if numbers and self._listener is not None:
@@ -239,12 +246,12 @@ class Inputs:
         return [where for where in self._consumer.assignment() if where.partition in numbers]
 
     def _answer(self, numbers: set[int]) -> None:
-        # The group's callbacks list the queue only: the commands that came with it are ours to take away, or the
-        # old owner would go on reading them. Called with nothing to take away, it still answers the callback.
+        # The group's callbacks name queue partitions only. The commands partitions of the same numbers must be unassigned
+        # here, or this worker would continue to read them. The call answers the callback even if nothing is unassigned.
         try:
             self._consumer.incremental_unassign(self._assigned(numbers))
         except KafkaException:
-            if not self._closing:  # a consumer that leaves takes everything away by itself, and may refuse to be told
+            if not self._closing:  # a closing consumer unassigns everything by itself, and may refuse this call
                 raise
 
     def _without_errors(self, batch: list[Message]) -> list[Message]:
@@ -263,7 +270,7 @@ class Inputs:
                 if partition in self._open:
                     self._errors.append(InputLost(partition, f"{message.topic()}: {describe(error)}"))
             elif ignorable(error):
-                log.info("Kafka reports, and mends by itself: %s", describe(error))
+                log.info("Kafka reports an error, and librdkafka recovers by itself: %s", describe(error))
             else:
                 name = message.topic() or self._queue
                 need = rights.told(error, topic=name, group=self._group)

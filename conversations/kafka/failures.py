@@ -1,4 +1,4 @@
-"""The meaning of each Kafka error for a transaction, decided in this place alone."""
+"""Decides what each Kafka error means for transactions and requests. No other module decides this."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 
 
 class Word(Enum):
-    """What to do about an error; see docs of the commit in ``transactions``."""
+    """The reaction to an error of a transaction; ``transactions`` carries it out."""
 
     FENCED = "fenced"
     """Another member owns a partition: abort, poll to learn which, commit the rest."""
@@ -18,11 +18,11 @@ class Word(Enum):
     ABORTABLE = "abortable"
     """The transaction cannot commit any more: abort it, then it may be tried again."""
     DESTINATION = "destination"
-    """One topic refuses records: abort, commit without them."""
+    """One topic refuses records: abort, then commit without its records."""
     RECORD = "record"
-    """A topic refuses one record, or the batch it was in: abort, find out which, commit without it."""
+    """A topic refuses one record, or the batch with it: abort, find the record, then commit without it."""
     IN_DOUBT = "in doubt"
-    """The producer is finished: throw memory away and start again with another one."""
+    """The producer is unusable: forget everything in memory, and start again with a new producer."""
     FATAL = "fatal"
     """Settings or rights are wrong: trying again cannot help."""
 
@@ -34,7 +34,7 @@ _FENCED: Final = frozenset(
         KafkaError.STALE_MEMBER_EPOCH,
         KafkaError.FENCED_MEMBER_EPOCH,
         KafkaError.FENCED_INSTANCE_ID,
-        # A classic group is dealing out its partitions: poll to take part, then commit what is left to us.
+        # A classic group is rebalancing: poll to take part, then commit for the partitions that remain.
         KafkaError.REBALANCE_IN_PROGRESS,
         KafkaError._ASSIGNMENT_LOST,  # noqa: SLF001 - librdkafka's own error codes begin with an underscore
     }
@@ -69,7 +69,7 @@ _DESTINATION: Final = frozenset(
     {
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
         KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
-        KafkaError.INVALID_TIMESTAMP,  # the clock that dated the records is off: none of them would be taken
+        KafkaError.INVALID_TIMESTAMP,  # the clock that dated the records is wrong: the topic refuses all of them
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.TOPIC_EXCEPTION,  # an illegal topic name
         KafkaError.UNKNOWN_TOPIC_ID,
@@ -105,7 +105,7 @@ _RETRIABLE: Final = frozenset(
         KafkaError.CONCURRENT_TRANSACTIONS,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
-        # A leader that has just started, or just stopped being one: a broker that restarts says these for a moment.
+        # The leader has just started, or just lost its role. A broker that restarts answers these for a moment.
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.KAFKA_STORAGE_ERROR,
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -121,7 +121,7 @@ _RETRIABLE: Final = frozenset(
 _INPUT_GONE: Final = frozenset(
     {
         KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - what auto.offset.reset=error reports
-        # Damaged, or zstd that unpacks to more than receive.message.max.bytes: with a larger one it can be read.
+        # The batch is damaged, or zstd expands it to more than receive.message.max.bytes. A larger value makes it readable.
         KafkaError._BAD_COMPRESSION,  # noqa: SLF001
         KafkaError._BAD_MSG,  # noqa: SLF001
         KafkaError._LOG_TRUNCATION,  # noqa: SLF001
@@ -135,7 +135,7 @@ _INPUT_GONE: Final = frozenset(
 )
 
 _DESTROY_BROKER: Final = -137
-"""The broker asked is gone from the cluster's list: ``_DESTROY_BROKER``, which the client's types do not know."""
+"""librdkafka's ``_DESTROY_BROKER``: the broker that was asked left the cluster. The client's types do not have this code."""
 
 _UNREACHABLE: Final = frozenset(
     {
@@ -148,7 +148,7 @@ _UNREACHABLE: Final = frozenset(
         _DESTROY_BROKER,
         KafkaError.NETWORK_EXCEPTION,
         KafkaError.REQUEST_TIMED_OUT,
-        # A broker answered, but the one to ask is not there (yet), as happens while brokers start.
+        # A broker answered, but the broker for the request is not available, for example while brokers start.
         KafkaError._NOENT,  # noqa: SLF001 - the leader of the partition is not known
         KafkaError.BROKER_NOT_AVAILABLE,
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -161,8 +161,8 @@ _UNREACHABLE: Final = frozenset(
 def word_for(error: KafkaError) -> Word:
     """Decide what an error of a transactional call means.
 
-    The order matters: a fenced producer stays fenced whatever flags the error carries, a lost partition is more
-    precise than "must be aborted", and only then do librdkafka's three flags speak.
+    The order of the checks matters. Wrong settings or rights come first, then librdkafka's flag "fatal". A lost partition or
+    a refused record is more precise than the flags "requires abort" and "retriable", so both come before these flags.
     """
     code = error.code()
     if code in _FATAL:
@@ -181,69 +181,72 @@ def word_for(error: KafkaError) -> Word:
         return Word.IN_DOUBT
     if code in _DESTINATION:
         return Word.DESTINATION
-    # None of librdkafka's flags: its documentation says to treat it as the end of this producer.
+    # The error has none of librdkafka's flags. Its documentation says to treat such an error as the end of the producer.
     return Word.IN_DOUBT
 
 
 def passing(error: KafkaError) -> bool:
-    """Tell whether an administrative request may be answered when it is asked again."""
+    """Return True if an admin request that failed with this error may succeed when it is repeated."""
     word = word_for(error)
-    # _NOENT: the leader of the partition is not known, just now.
+    # _NOENT: the leader of the partition is not known now.
     moment = word is Word.RETRIABLE or error.code() == KafkaError._NOENT  # noqa: SLF001
     return moment or (word is not Word.FATAL and unreachable(error))
 
 
 def is_producer_fenced(error: KafkaError) -> bool:
-    """Tell whether another producer took over the transactional id."""
+    """Return True if another producer took over the transactional id."""
     return error.code() in _PRODUCER_FENCED
 
 
 def refuses(error: KafkaError) -> bool:
-    """Tell whether a delivery report says that the topic will not take this record, ever or until an operator acts."""
+    """Return True if a delivery report means that the topic refuses this record for ever, or until an operator acts."""
     return error.code() in _DESTINATION
 
 
 def too_large(error: KafkaError) -> bool:
-    """Tell whether a record, or the batch it was in, has more bytes than its topic takes."""
+    """Return True if a record, or the batch with it, has more bytes than its topic accepts."""
     return error.code() in _TOO_LARGE
 
 
 def consequence(error: KafkaError) -> bool:
-    """Tell whether a delivery report only says that something else went wrong before."""
+    """Return True if the error of a delivery report is only the consequence of an earlier error."""
     return error.code() in _CONSEQUENCES
 
 
 def producer_forbidden(error: KafkaError) -> bool:
-    """Tell whether a right to write a topic is missing: who may write none gets no producer id, a right of the cluster."""
+    """Return True if the right to write to a topic is missing.
+
+    A user who may write to no topic gets no producer id, and Kafka reports a missing right on the cluster.
+    """
     return error.code() in {KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED}
 
 
 def forbidden(error: KafkaError) -> bool:
-    """Tell whether a right on a topic is missing."""
+    """Return True if a right on a topic is missing."""
     return error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def timed_out(error: KafkaError) -> bool:
-    """Tell whether a delivery report says that a record could not be handed over in time."""
+    """Return True if a delivery report means that a record was not delivered in time."""
     return error.code() in {KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT}  # noqa: SLF001
 
 
 def input_gone(error: KafkaError) -> bool:
-    """Tell whether an error of a fetched partition means that it cannot be read on from where it stopped."""
+    """Return True if an error of a fetched partition means that reading cannot continue at its position."""
     return error.code() in _INPUT_GONE
 
 
 def out_of_range(error: KafkaError) -> bool:
-    """Tell whether a broker that was asked to read at an offset says that its log does not have it."""
+    """Return True if a broker answered that its log does not have the requested offset."""
     return error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001
 
 
 def ignorable(error: KafkaError) -> bool:
-    """Tell whether librdkafka mends an error from ``poll`` by itself (reconnect, rejoin) and only wants it known."""
+    """Return True if librdkafka recovers from an error of ``poll`` by itself (reconnects, rejoins) and only reports it."""
     if error.fatal() or error.code() in _FATAL:
         return False
     passing = {
-        KafkaError._MAX_POLL_EXCEEDED,  # noqa: SLF001 - the loss of the partitions is told by its own callback
+        KafkaError._MAX_POLL_EXCEEDED,  # noqa: SLF001 - a callback reports the loss of the partitions
         KafkaError._PARTITION_EOF,  # noqa: SLF001
         KafkaError._RESOLVE,  # noqa: SLF001
         KafkaError.UNKNOWN_MEMBER_ID,
@@ -256,20 +259,23 @@ def ignorable(error: KafkaError) -> bool:
 
 
 def harmless_to_readers(error: KafkaError) -> bool:
-    """Tell the same for a reader that is in no group: librdkafka looks for the coordinator of the one it must name."""
+    """Return True if a reader that is in no group can ignore an error.
+
+    Such a reader must name a group, so librdkafka looks for that group's coordinator and may lack the right.
+    """
     return ignorable(error) or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
 def unreachable(error: KafkaError) -> bool:
-    """Tell whether an error means that no broker answered, or not the one to ask: it may pass."""
+    """Return True if no broker answered, or only brokers that cannot serve the request. Such an error may pass."""
     return error.code() in _UNREACHABLE
 
 
 def not_ready(error: KafkaError) -> bool:
-    """Tell whether a broker has answered that the cluster cannot do it just now: its address is right, and it will pass."""
+    """Return True if a broker answered that the cluster is not ready. The address is right, and the error will pass."""
     return passing(error) and (error.code() > 0 or error.code() == KafkaError._NOENT)  # noqa: SLF001
 
 
 def describe(error: KafkaError) -> str:
-    """Say in one line what went wrong, with Kafka's name for it."""
+    """Return a line that describes an error, with Kafka's name of the error."""
     return f"{error.str()} ({error.name()})"

@@ -1,4 +1,4 @@
-"""Follows whole topics from their start, committed records only, as a member of no group: for checks and for screens."""
+"""Reads the committed records of whole topics, as a member of no group, for checks and for displays."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Follower:
     """Reads all partitions of some topics.
 
     Args:
-        kafka: where.
-        topics: which.
-        since: offsets to begin at; the start, where there is none.
+        kafka: the cluster.
+        topics: names of the topics.
+        since: offsets to begin at. Partitions without an offset are read from their start.
 
     Raises:
         LogError: a topic is missing or may not be read.
@@ -54,7 +54,7 @@ class Follower:
         self.close()
 
     def poll(self, timeout: float, limit: int = 10_000) -> list[Record]:
-        """Return further records, each partition's in order; wait up to ``timeout`` seconds for the first.
+        """Return further records, in order within each partition. Wait up to ``timeout`` seconds for the first record.
 
         Raises:
             LogError: a topic cannot be read any more.
@@ -68,14 +68,14 @@ class Follower:
             if (error := record.error()) is None:
                 self._next[place] = (record.offset() or 0) + 1
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's name
-                # Behind trailing markers of transactions, which are no records.
+                # This offset is behind trailing transaction markers, which are not delivered as records.
                 self._next[place] = max(self._next[place], record.offset() or 0)
             elif not harmless_to_readers(error):
                 raise LogError(f"{place[0]} partition {place[1]} cannot be read: {describe(error)}")
         return cast("list[Record]", [record for record in records if not _failed(record)])
 
     def to_the_end(self, patience: float) -> list[Record]:
-        """Read everything that is there now, counting open transactions.
+        """Read all records that the topics have now. Wait until open transactions are committed or aborted.
 
         Raises:
             LogError: a topic cannot be read, or not within ``patience`` seconds.
@@ -83,7 +83,7 @@ class Follower:
         return [record for part in self.parts_to_the_end(patience) for record in part]
 
     def parts_to_the_end(self, patience: float) -> Iterator[list[Record]]:
-        """Yield the same in parts, for topics that are larger than memory.
+        """Yield the records of ``to_the_end`` in parts, for topics that are larger than memory.
 
         Raises:
             LogError: a topic cannot be read, or not within ``patience`` seconds.

@@ -1,4 +1,4 @@
-"""Telling a Kafka that refuses the login from one that is not there: librdkafka says the same of both, that it timed out."""
+"""Tells a Kafka that refuses the login from a Kafka that does not answer. librdkafka reports a time-out for both."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from confluent_kafka.admin import AdminClient
 from conversations.config import Kafka
 
 PATIENCE = 2.0
-"""Seconds a broker has to refuse."""
+"""Seconds that a broker has to refuse the login."""
 AT_ONCE = 1.0
-"""Seconds a broker has to answer: with the request before, less than the 10 s in which a missing Kafka must be reported."""
+"""Seconds that a broker has to answer. With the failed request before, less than the 10 s in which a missing Kafka must be reported."""
 _REFUSALS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})  # noqa: SLF001 - its own name
 
 
 def refused_login(kafka: Kafka) -> str:
-    """Say in a line why brokers refuse the login of the settings; empty when there is none, or none refused it just now.
+    """Return the reason why brokers refuse the login; empty if the settings have no login, or if no broker refuses it now.
 
-    Asks anew, for at most ``PATIENCE`` seconds: for after a request that was not answered.
+    Makes a new request, for at most ``PATIENCE`` seconds. Call this after a request that was not answered.
     """
     if not str(kafka.settings.get("security.protocol", "")).upper().startswith("SASL"):
         return ""
@@ -32,12 +32,12 @@ def refused_login(kafka: Kafka) -> str:
 
 
 def is_there(kafka: Kafka) -> bool:
-    """Say whether a broker answers at all, within ``AT_ONCE`` seconds: one without a controller answers little else."""
+    """Return True if a broker answers a request for metadata within ``AT_ONCE`` seconds. This works without a controller, too."""
     return _answers(kafka, AT_ONCE, lambda _: None)
 
 
 def _answers(kafka: Kafka, patience: float, hear: Callable[[KafkaError], None]) -> bool:
-    """Say whether a new client gets an answer; ``hear`` is called with what goes wrong meanwhile."""
+    """Return True if a new client gets an answer. Call ``hear`` with each error in the meantime."""
     ours: dict[str, Any] = {"log_level": 0, "bootstrap.servers": kafka.bootstrap, "error_cb": hear}
     client = AdminClient({**kafka.settings, **ours})
     with suppress(KafkaException):

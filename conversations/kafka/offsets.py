@@ -1,10 +1,10 @@
-"""Offsets, asked of a cluster: where partitions begin and end, and what consumer groups have committed.
+"""Asks a cluster for offsets: the first and the end offsets of partitions, and the offsets that consumer groups have committed.
 
-Three ends are told apart. The **log end** counts records of open transactions. The **decided** end does not: all before it is committed or
-aborted for everybody. The **committed** offset of a group is neither: it is what the group has said about itself.
+Three kinds of offsets are distinct. The **log end** counts records of open transactions. The **decided** end does not: every record
+before it is committed or aborted, for all readers. The **committed** offset of a group is the position that the group has stored.
 
-A group is asked by a consumer that is no member, and not by an administrative client: librdkafka 2.16 follows a coordinator that moved
-through the group of its handle, which an administrative client has none of, and ends the process with a segmentation fault.
+A consumer that is no member asks for the offsets of a group. An admin client must not ask: librdkafka 2.16 looks up a coordinator that
+moved by the group id of the client. An admin client has no group id, so the process would end with a segmentation fault.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Place = tuple[str, int]
 Offsets = dict[Place, int]
 
 OPEN_FOR = 30.0
-"""Seconds after which nobody waits any more for the end of an open transaction; three times a worker's own limit."""
+"""Seconds to wait for the end of an open transaction: three times the transaction time-out of a worker."""
 
 LED_WITHIN = 30.0
-"""Seconds that jobs and commands wait for the leader of a partition: a busy broker leads a new one only after many seconds."""
+"""Seconds that jobs and commands wait for the leader of a partition. A busy broker may need many seconds to become the leader."""
 
 WITH_ROW = "with the row"
-"""Metadata of offsets that an owner commits: its partition's row is in the same transaction. A person who moves offsets writes none."""
+"""Metadata of offsets that an owner commits: the partition's row is in the same transaction. Offsets moved by hand lack this text."""
 
 
 # -- one partition ---------------------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ def list_offset(
     committed: bool = False,
     timeout: float = REQUEST_TIMEOUT,
 ) -> Future[Any]:
-    """Ask for the first or the next offset of a partition, counting records of open transactions unless ``committed``."""
+    """Ask for the first or the end offset of a partition. The end counts records of open transactions unless ``committed``."""
     where = TopicPartition(topic, partition)
     spec = SPEC.earliest() if first else SPEC.latest()
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
@@ -61,13 +61,14 @@ def list_offset(
 
 
 def answered(future: Future[Any], timeout: float | None = None) -> int:
-    """Take the offset out of an answer of ``list_offset``.
+    """Return the offset in an answer of ``list_offset``.
 
-    librdkafka hands out -1001, without an error, for a partition whose leader changes just then: no offset is below zero.
+    For a partition whose leader is changing, librdkafka may return -1001 without an error. Valid offsets are never
+    negative.
 
     Raises:
-        KafkaException: there is none; ``OFFSET_NOT_AVAILABLE`` when the answer has none.
-        TimeoutError: there is no answer yet.
+        KafkaException: the request failed; ``OFFSET_NOT_AVAILABLE`` if the offset is negative.
+        TimeoutError: there was no answer within ``timeout`` seconds.
     """
     offset = int(future.result(timeout).offset)
     if offset < 0:
@@ -76,7 +77,7 @@ def answered(future: Future[Any], timeout: float | None = None) -> int:
 
 
 def offset_of(kafka: Kafka, topic: str, future: Future[Any]) -> int:
-    """Read one answer of ``list_offset``; waits for it when it is not there yet.
+    """Return the offset in an answer of ``list_offset``. Wait for the answer if necessary.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -91,19 +92,20 @@ def offset_of(kafka: Kafka, topic: str, future: Future[Any]) -> int:
 def ask_offset(
     kafka: Kafka, admin: AdminClient, topic: str, partition: int, *, first: bool = False, timeout: float | None = None
 ) -> int:
-    """Ask for an offset as ``list_offset`` does, again while the broker says that it does not know just now.
+    """Return an offset as ``list_offset`` does. Repeat the request while a broker does not know the offset now.
 
-    ``timeout`` is for a caller that holds others up: so many seconds for a request, and none to find out about the login.
+    ``timeout`` is the number of seconds for the request. With ``timeout``, a failure is not followed by a check of the
+    login. Callers that delay other threads set it.
 
     Raises:
-        KafkaUnreachable: no broker answered, or none that leads the partition.
+        KafkaUnreachable: no broker answered, or the leader of the partition did not answer.
         LogError: the partition does not exist or may not be described.
     """
     seconds = REQUEST_TIMEOUT if timeout is None else timeout
     clients = _clients(kafka, admin)
 
     def ask() -> int:
-        client = next(clients)  # held until it has answered: a client that is gone never does
+        client = next(clients)  # kept until the answer: futures of a freed client never resolve
         return answered(list_offset(client, topic, partition, first=first, timeout=seconds))
 
     try:
@@ -117,18 +119,18 @@ def ask_offset(
 
 
 class Extent(NamedTuple):
-    """The extent of a partition."""
+    """The first offset and the end of a partition."""
 
     topic_id: str
-    """Changes when a topic of the same name is made anew."""
+    """Id of the topic. A re-created topic of the same name has another id."""
     first: int
-    """Its oldest record's offset."""
+    """Offset at which the log begins."""
     end: int
-    """The offset behind its newest record that is committed, with nothing undecided before it."""
+    """The decided end: every record before this offset is committed or aborted."""
 
 
 def extents_of(kafka: Kafka, topics: Iterable[str]) -> dict[Place, Extent]:
-    """Say what every partition of some topics holds now.
+    """Return the present extent of every partition of some topics.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -136,7 +138,7 @@ def extents_of(kafka: Kafka, topics: Iterable[str]) -> dict[Place, Extent]:
     """
     ends = Ends(kafka, topics)
     decided = ends.decided()
-    # The beginnings last: what is dropped meanwhile is then seen to be gone.
+    # The first offsets are asked for last. So records that Kafka deletes meanwhile count as deleted.
     first = ends.first()
     return {place: Extent(ends.ids[place[0]], first[place], end) for place, end in decided.items()}
 
@@ -159,27 +161,27 @@ class Ends:
         there = {name: topic for name, topic in found.items() if topic is not None}
         self._places = [(name, number) for name, topic in there.items() for number in range(topic.partitions)]
         self.ids = {name: topic.id for name, topic in there.items()}
-        """Of the topics; one that is made anew has another."""
+        """Topic ids by topic name. A re-created topic has another id."""
 
     def first(self) -> Offsets:
-        """Return the oldest offset that each partition still has."""
+        """Return the offset at which the log of each partition begins."""
         return self._ask(_Question(SPEC.earliest()))
 
     def since(self, millis: int) -> Offsets:
-        """Return the offset of the first record of this time or later; the end where there is none."""
+        """Return the offset of the first record of each partition at this time or later; the decided end if there is no such record."""
         found = self._ask(_Question(SPEC.for_timestamp(millis), least=-1))
         ends = self.decided() if min(found.values(), default=0) < 0 else found
         return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
 
     def decided(self) -> Offsets:
-        """Return the offset before which every transaction is decided: committed, or aborted, for everybody."""
+        """Return the decided end of each partition: every transaction before it is committed or aborted, for all readers."""
         return self._ask(_Question(SPEC.latest(), IsolationLevel.READ_COMMITTED))
 
     def decided_by_now(self) -> Offsets:
-        """Wait until everything that is in the log now is decided, and return up to where it is then.
+        """Wait until every transaction that is in the log now is decided. Then return the decided end of each partition.
 
-        Markers of a transaction are written to one partition after the other: what is committed in one may still look
-        open in another.
+        Kafka writes the markers of a transaction to one partition after another. So a transaction that is committed in
+        one partition may still look open in another partition.
 
         Raises:
             LogError: a transaction stays open.
@@ -205,7 +207,7 @@ class Ends:
 
 
 def partitions_of(kafka: Kafka, topics: Sequence[str]) -> list[Place]:
-    """Name every partition of some topics.
+    """Return every partition of some topics.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -218,7 +220,7 @@ def partitions_of(kafka: Kafka, topics: Sequence[str]) -> list[Place]:
 
 
 def ends_of(kafka: Kafka, places: Sequence[Place]) -> dict[Place, int]:
-    """Say where partitions end now, counting the records of open transactions.
+    """Return the present end offsets of partitions, counting records of open transactions.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -228,16 +230,16 @@ def ends_of(kafka: Kafka, places: Sequence[Place]) -> dict[Place, int]:
 
 
 class _Question(NamedTuple):
-    """Which offset of each partition is asked for."""
+    """The offset that is asked for, the same for each partition."""
 
     spec: Any
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     least: int = 0
-    """An answer below says that the broker does not know yet."""
+    """Least valid answer. A lower answer means that the broker does not know the offset yet."""
 
 
 def _ask_offsets(kafka: Kafka, admin: AdminClient, places: Sequence[Place], question: _Question) -> Offsets:
-    """Ask for offsets, again while a broker says that it does not know just now.
+    """Return the offsets of partitions. Repeat the request while a broker does not know an offset now.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -248,7 +250,7 @@ def _ask_offsets(kafka: Kafka, admin: AdminClient, places: Sequence[Place], ques
     clients = _clients(kafka, admin)
 
     def ask() -> Offsets:
-        client = next(clients)  # held until it has answered: a client that is gone never does
+        client = next(clients)  # kept until the answer: futures of a freed client never resolve
         futures = client.list_offsets(asked, isolation_level=question.isolation, request_timeout=REQUEST_TIMEOUT)
         found = {(at.topic, at.partition): int(future.result().offset) for at, future in futures.items()}
         if min(found.values()) < question.least:
@@ -262,7 +264,7 @@ def _ask_offsets(kafka: Kafka, admin: AdminClient, places: Sequence[Place], ques
 
 
 def _clients(kafka: Kafka, admin: AdminClient) -> Iterator[AdminClient]:
-    """Give a client for each attempt, after the first a new one: an old one may go on asking where nobody leads any more."""
+    """Yield a client for each attempt: first ``admin``, then new clients. An old client may continue to ask a former leader."""
     return chain([admin], iter(lambda: make_admin(kafka), None))
 
 
@@ -270,12 +272,14 @@ def _clients(kafka: Kafka, admin: AdminClient) -> Iterator[AdminClient]:
 
 
 def committed(kafka: Kafka, group: str, places: Sequence[Place], *, stable: bool = True) -> list[TopicPartition]:
-    """Return the offsets of a group, negative where there is none; ``stable``: when no open transaction carries one.
+    """Return the committed offsets of a group. Partitions without a committed offset have a negative offset.
+
+    With ``stable``, wait until no open transaction carries one of these offsets.
 
     Raises:
-        KafkaException: nobody answered within ``REQUEST_TIMEOUT`` seconds, or a transaction stayed open as long.
+        KafkaException: no broker answered within ``REQUEST_TIMEOUT`` seconds, or a transaction stayed open for that time.
     """
-    # A read_uncommitted consumer would be told the offset before a transaction that is about to commit.
+    # A read_uncommitted consumer would get the old offset while a transaction with a new offset is about to commit.
     level = "read_committed" if stable else "read_uncommitted"
     consumer = make_consumer(kafka, {"group.id": group, "isolation.level": level})
     try:
@@ -285,14 +289,14 @@ def committed(kafka: Kafka, group: str, places: Sequence[Place], *, stable: bool
 
 
 def ask_committed(kafka: Kafka, group: str, places: Sequence[Place]) -> Future[list[TopicPartition]]:
-    """Ask for stable offsets from a thread of its own, for callers that may not wait."""
+    """Ask for the stable offsets of a group on a new thread, for callers that must not wait."""
     future: Future[list[TopicPartition]] = Future()
     future.set_running_or_notify_cancel()
 
     def ask() -> None:
         try:
             future.set_result(committed(kafka, group, places))
-        except BaseException as failure:  # noqa: BLE001 - the caller must see it, whatever it is
+        except BaseException as failure:  # noqa: BLE001 - the caller must get every exception
             future.set_exception(failure)
 
     Thread(target=ask, name=f"offsets of {group}", daemon=True).start()
@@ -300,7 +304,7 @@ def ask_committed(kafka: Kafka, group: str, places: Sequence[Place]) -> Future[l
 
 
 def positions_of(kafka: Kafka, service: str) -> Mapping[Place, int]:
-    """Say up to where a service has taken each partition of its queue; 0 before its first step there.
+    """Return the committed position of a service in each partition of its queue; 0 before its first step there.
 
     Raises:
         KafkaUnreachable: no broker answered.

@@ -1,4 +1,4 @@
-"""Reads a compacted partition up to an end known beforehand: the state on assignment, the catalog at start."""
+"""Reads a compacted partition up to an end that is fixed before reading: the state of an assigned partition, or the catalog."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from conversations.kafka.offsets import WITH_ROW, answered, ask_committed, ask_o
 from conversations.ports import Restored
 
 PATIENCE = 0.05
-"""Seconds ``advance`` waits at most for something to arrive."""
+"""Most seconds that ``advance`` waits for an answer or a record."""
 UNSTABLE_PAUSE = 0.02
-"""Seconds between two questions for group offsets that hang on an open transaction."""
+"""Seconds between two requests for group offsets, for example while an open transaction carries one of them."""
 RENEWED_AFTER = 10.0
-"""Seconds without progress after which another consumer reads on: the old one may be connected to no broker but a leader that is cut
-off from the others, and ask nobody else who leads. Doubled each time."""
+"""Seconds without progress after which a new consumer continues. The old consumer may be connected only to a leader that is cut off from
+the other brokers. Then it cannot learn of the new leader. The time doubles with each new consumer."""
 STUCK_AFTER = 120.0
-"""Seconds without progress after which a restore gives up; several times any transaction's time-out."""
+"""Seconds without progress after which a restore gives up. This is several times as long as any transaction's time-out."""
 
 PREFERRED = {
     "fetch.wait.max.ms": 10,
     "queued.max.messages.kbytes": 4_096,
-    # When the local queue is full librdkafka waits this long before it fetches on: the default second costs a factor
-    # of ten on a large partition.
+    # When its local queue is full, librdkafka waits this long before the next fetch. With the default of one second, a
+    # large partition takes ten times as long.
     "fetch.queue.backoff.ms": 5,
 }
 
@@ -49,7 +49,7 @@ _failed = Message.error
 
 
 class StandsStill(KafkaNotReady):
-    """Nothing more can be read, because a transaction is open or because no broker answers."""
+    """No more records can be read, because a transaction is open or because no broker answers."""
 
     def __init__(self, why: str) -> None:
         LogError.__init__(self, why)
@@ -57,7 +57,7 @@ class StandsStill(KafkaNotReady):
 
 
 class BoundedReader:
-    """Reads committed records of one partition from ``start`` until the offset ``end`` is passed."""
+    """Reads the committed records of one partition from offset ``start`` up to offset ``end``."""
 
     def __init__(
         self, kafka: Kafka, topic: str, partition: int, start: int, end: int, patience: float | None = None
@@ -73,15 +73,15 @@ class BoundedReader:
 
     @property
     def done(self) -> bool:
-        """True when everything below the end has been read, markers of transactions included."""
+        """True when every record and every transaction marker before the end has been read."""
         return self.next_offset >= self._end
 
     def read(self, limit: int, timeout: float = PATIENCE) -> Rows:
-        """Return further rows, at most ``limit``, waiting up to ``timeout`` seconds for the first.
+        """Return at most ``limit`` further rows. Wait up to ``timeout`` seconds for the first row.
 
         Raises:
-            StandsStill: nothing moved for two minutes, or for the reader's patience.
-            StaleAnswer: a broker answered that does not know the newest records, or records were lost.
+            StandsStill: there was no progress for two minutes, or for the reader's ``patience``.
+            StaleAnswer: the broker that answered does not know the newest records, or records were lost.
             LogError: the partition cannot be read.
         """
         if self.done or self._consumer is None:
@@ -96,7 +96,7 @@ class BoundedReader:
         return self._rows(batch)
 
     def close(self) -> None:
-        """Release the consumer; harmless when already done."""
+        """Release the consumer. Harmless if it is released already."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close()
@@ -115,8 +115,9 @@ class BoundedReader:
         error = event.error()
         assert error is not None
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's name
-            # Its offset lies behind trailing markers, which are no messages; with a transaction open it is the last
-            # stable offset, below our end, and another such event follows when the transaction is over.
+            # The event's offset is behind trailing transaction markers, which are not delivered as messages. While a
+            # transaction is open, the event has the last stable offset, which is before the end. Another such event
+            # follows when the transaction is over.
             self._moved(event, 0)
         elif out_of_range(error):
             raise StaleAnswer(
@@ -145,11 +146,12 @@ class BoundedReader:
 
 
 class KafkaRestore:
-    """The reading of one state partition, up to its last commit before the partition was assigned.
+    """Reads one state partition, up to its last commit before the partition was assigned.
 
-    The order of its three steps is the correctness of the restore: first the group's stable offset, which waits
-    until no transaction that carries one is open; then the end of the state partition, counting open transactions;
-    then the rows up to there. Any other order misses a commit that happens in between.
+    The restore is correct only if its three steps are in this order. First it gets the group's stable offset, which exists
+    only when no open transaction carries an offset of the partition. Then it gets the end of the state partition, counting
+    records of open transactions. Then it reads the rows up to that end. In any other order it could miss a commit that
+    happens between two steps.
     """
 
     def __init__(
@@ -157,9 +159,9 @@ class KafkaRestore:
     ) -> None:
         self.committed: int | None = None
         self.with_row = False
-        """True when the group's offset was committed by an owner, in one transaction with the partition's row."""
+        """True if an owner committed the group's offset, in one transaction with the partition's row."""
         self.from_start = False
-        """True when the reading began at the log's start: a local copy it was to complete is worthless."""
+        """True if the reading began at the start of the log. Then an older local copy cannot be completed and is worthless."""
         self._kafka, self._admin = kafka, admin
         self._group, self._queue, self._state = service
         self._partition, self._since = partition, since
@@ -169,18 +171,18 @@ class KafkaRestore:
         self._deadline = monotonic() + STUCK_AFTER
 
     def advance(self, limit: int) -> Restored:
-        """Read at most ``limit`` further rows without waiting more than tens of ms.
+        """Read at most ``limit`` further rows. Wait at most some tens of milliseconds.
 
         Raises:
             KafkaUnreachable: no broker has answered for two minutes.
             StandsStill: an open transaction has hidden the rest for two minutes.
-            StaleAnswer: a broker answered that does not know the newest records.
+            StaleAnswer: the broker that answered does not know the newest records.
             LogError: the state topic cannot be read.
         """
         return self._step(limit)
 
     def close(self) -> None:
-        """Stop reading; harmless when already done."""
+        """Stop reading. Harmless if reading has stopped already."""
         if self._reader is not None:
             self._reader.close()
 
@@ -212,7 +214,7 @@ class KafkaRestore:
             ) from cause
         self._step = self._ask_committed
         if error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT:
-            # librdkafka (issue 5511) may go on asking a coordinator that went out of the cluster; a new client looks.
+            # librdkafka (issue 5511) may continue to ask a broker that left the cluster. A new client finds the right broker.
             self._admin = make_admin(self._kafka)
         sleep(UNSTABLE_PAUSE)
         return self._nothing()
@@ -231,7 +233,7 @@ class KafkaRestore:
             return self._again(failure.args[0], failure)
         since = start if self._since is None else self._since
         if since > end:
-            # An answer of a leader that is one no more; logs do not become shorter.
+            # Logs do not become shorter, so this answer comes from a broker that is no longer the leader.
             raise StaleAnswer(
                 f"{self._state} partition {self._partition} ends at {end}, before the local copy's {since}: if it stays so, "
                 "the topic has lost records that were acknowledged"
@@ -247,7 +249,7 @@ class KafkaRestore:
         try:
             rows = reader.read(limit)
         except StandsStill:
-            ask_offset(self._kafka, self._admin, self._state, self._partition)  # or unreachable
+            ask_offset(self._kafka, self._admin, self._state, self._partition)  # raises if no broker answers
             raise
         if reader.done:
             reader.close()
@@ -260,9 +262,10 @@ class KafkaRestore:
 def read_all(
     kafka: Kafka, admin: AdminClient, topic: str, start: int = 0, patience: float | None = None
 ) -> tuple[Rows, int]:
-    """Read partition 0 of a small topic to its end, from offset ``start``; return its rows and the next offset.
+    """Read partition 0 of a small topic from offset ``start`` to its end. Return its rows and the next offset.
 
-    ``patience`` is for a caller that holds others up: seconds that a request may take, and that the reading may stand still.
+    ``patience`` is the number of seconds that one request may take, and that the reading may make no progress. Callers that
+    delay other threads set it.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -283,7 +286,7 @@ def read_all(
 
 
 def _reading(kafka: Kafka, topic: str, partition: int, start: int) -> Consumer:
-    # The group is named because librdkafka wants one; assigning without subscribing makes it a member of none.
+    # librdkafka requires a group id. A consumer that assigns partitions and never subscribes is a member of no group.
     safe = {"group.id": f"{topic}.reader", "isolation.level": "read_committed", "enable.partition.eof": True}
     consumer = make_consumer(kafka, safe, PREFERRED)
     try:

@@ -1,7 +1,7 @@
-"""Asking Kafka again until a deadline, by tenacity: which failures pass is said in ``failures``, how long to wait by the caller.
+"""Repeats calls of Kafka until a deadline, with tenacity. ``failures`` decides which errors pass; the caller decides how long to wait.
 
-Two loops are not written with it, as each of their attempts depends on what the one before did: those that commit and that abort a
-transaction (``transactions``).
+Two loops in ``transactions`` do not use this module: the commit and the abort of a transaction. There, each attempt depends on the
+result of the attempt before.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from conversations.kafka.failures import Word, passing, unreachable, word_for
 T = TypeVar("T")
 
 AGAIN = 0.2
-"""Seconds until a request is repeated that a broker could not answer just now."""
+"""Seconds before a request is repeated, if a broker could not answer it."""
 
 
 def is_retriable(error: KafkaError) -> bool:
-    """Say whether nothing was decided, and the same call may be made again at once."""
+    """Return True if the error decides nothing, so that the same call may be repeated at once."""
     return word_for(error) is Word.RETRIABLE
 
 
 def is_unsure(error: KafkaError) -> bool:
-    """Say whether a broker answered that it does not know just now: its leader changes, or its coordinator loads."""
+    """Return True if a broker answered that it does not know now, because a leader is changing or a coordinator is loading."""
     return passing(error) and not unreachable(error)
 
 
 def patiently(
     call: Callable[[], T], seconds: float, *, again: Callable[[KafkaError], bool] = is_retriable, pause: float = 0.0
 ) -> T:
-    """Make a call, again while it fails with an error that passes.
+    """Make a call. Repeat it while it fails with an error that passes.
 
     Args:
-        call: raises ``KafkaException`` when it failed.
-        seconds: after so many the last failure is raised.
-        again: says which errors pass.
+        call: function that raises ``KafkaException`` when it fails.
+        seconds: time after which the last failure is raised.
+        again: function that returns True for errors that pass.
         pause: seconds between two calls.
 
     Raises:
-        KafkaException: the call failed for good, or until the deadline.
+        KafkaException: the call failed with an error that does not pass, or still failed at the deadline.
     """
 
     def passes(failure: BaseException) -> bool:
@@ -57,13 +57,13 @@ def patiently(
     try:
         return retrying(call)
     except BaseException as failure:  # noqa: BLE001 - raised again
-        # tenacity's frame holds the failure and is held by its traceback: a client that failed would live, and go on asking,
-        # until the garbage collector comes by.
+        # tenacity's frame refers to the failure, and the failure's traceback refers to that frame. This cycle would keep a
+        # failed client alive, and sending requests, until the next garbage collection.
         raise failure.with_traceback(None)  # noqa: B904 - the same failure
 
 
 def looked_for(look: Callable[[], T], is_there: Callable[[T], bool], seconds: float, *, pause: float = AGAIN) -> T:
-    """Look again until the awaited result is there, or the time is over; return the last result."""
+    """Call ``look`` until ``is_there`` accepts its result, or until the time is over. Return the last result."""
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_result(lambda found: not is_there(found)),
         stop=tenacity.stop_after_delay(seconds),

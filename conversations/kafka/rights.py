@@ -1,4 +1,4 @@
-"""The rights that a worker needs on its service's own topics and ids, and the missing right behind an error."""
+"""Rights that a worker needs on its service's topics and ids. Errors about a missing right name it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     STATE: ("READ", "WRITE"),
     DEAD_LETTER: ("WRITE",),
 }
-"""By kind of topic. Events and retry topics are written too, but no work needs them."""
+"""Needed rights by kind of topic. A worker also writes events and retry topics, but it works without those rights."""
 
 
 def missing(topics: Mapping[str, Topic]) -> list[str]:
-    """Name the rights on a service's own topics that this client lacks."""
+    """Return a text for each right that this client lacks on its service's topics."""
     return [
         f"{operation} on topic {name} is missing"
         for name, topic in topics.items()
@@ -29,11 +29,11 @@ def missing(topics: Mapping[str, Topic]) -> list[str]:
 
 
 def told(error: KafkaError, *, topic: str = "", group: str = "", transactional_id: str = "") -> str:
-    """Name the right whose lack an error tells of, as the end of a sentence; empty when it tells of none."""
+    """Return the end of an error message that names the missing right. It is empty if no right is missing."""
     code = error.code()
     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED and topic:
         return f": READ on topic {topic} is missing"
-    # A member hears it as a fatal error of its client, which only the text tells apart.
+    # A group member gets this refusal as a fatal error of its client. Only the text shows what the error is.
     fatal = code == KafkaError._FATAL and "Group authorization failed" in error.str()  # noqa: SLF001
     if group and (fatal or code == KafkaError.GROUP_AUTHORIZATION_FAILED):
         return f": READ on group {group} is missing"

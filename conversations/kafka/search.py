@@ -1,18 +1,21 @@
-"""Finds the one record for which a transaction fails, as Kafka tells of a batch only."""
+"""Finds the one record that makes a transaction fail, because Kafka names only the batch."""
 
 from __future__ import annotations
 
 from math import isqrt
 
 Span = tuple[int, int]
-"""From the place of a record to behind the place of another."""
+"""Index of the first record, and index after the last record."""
 
 
 class Search:
-    """In which pieces records are appended: all at once; then in groups; then each of the group that failed by itself.
+    """Divides the records of a transaction into pieces that are appended one after another.
 
-    A piece is acknowledged before the next one goes out, so that the piece under way is the one to blame. Three attempts
-    find one record of any number, and none when they only were too large together.
+    At first all records are one piece. In the second attempt that piece is divided into groups. In the third attempt the
+    group that failed is divided into single records.
+
+    A piece is acknowledged before the next piece is sent. So the piece under way is the piece that failed. Three attempts
+    find one bad record among any number of records. They find no record if the records are too large only together.
     """
 
     def __init__(self, count: int) -> None:
@@ -23,26 +26,26 @@ class Search:
         self._certain = count == 1
 
     def blame(self, at: int) -> None:
-        """The client itself refused one record, and said which."""
+        """Note that the client itself refused the record at index ``at``."""
         self.under_way, self._certain = (at, at + 1), True
 
     def begin_again(self) -> None:
-        """All at once once more: another producer takes smaller batches."""
+        """Begin again with all records in one piece, because a new producer sends smaller batches."""
         self.pieces, self.under_way, self.rounds = [(0, self._count)], (0, self._count), 0
 
     @property
     def whole(self) -> bool:
-        """True while nothing has failed: everything goes out at once."""
+        """True before the first failure: all records are one piece."""
         return self.rounds == 0
 
     @property
     def found(self) -> int | None:
-        """Place of the record that failed by itself."""
+        """Index of the record that failed alone; None if it is not known."""
         first, stop = self.under_way
         return first if stop - first == 1 and (self.rounds or self._certain) else None
 
     def narrow(self) -> bool:
-        """Look closer at what failed; False when it cannot be done any more."""
+        """Divide the piece that failed. Return False if it is a single record, or if it was divided twice already."""
         first, stop = self.under_way
         self.rounds += 1
         if stop - first <= 1 or self.rounds > 2:

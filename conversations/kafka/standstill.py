@@ -1,8 +1,8 @@
-"""Notices inputs that stand still: Kafka has records for them, and the consumer gets none.
+"""Notices inputs that stand still: Kafka has more records, but the consumer gets none.
 
-A consumer asks a broker that it is connected to who leads a partition. The only one may be a leader that was cut off from its cluster
-and goes on answering: it says for ever that it leads, and that there is nothing new. Here a client that is made for one question
-asks where the inputs end. It chooses its broker anew each time, so that it comes to one that knows better.
+A consumer asks a connected broker for the leader of a partition. Its only connection may be to a leader that was cut off from its
+cluster and still answers. Such a broker always answers that it is the leader and that there are no new records. So this module asks for
+the ends of the inputs with a new client each time. A new client chooses its broker anew, and so it reaches a broker that knows better.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from conversations.kafka.clients import make_admin
 from conversations.kafka.offsets import Place, answered, list_offset
 
 LOOKED_AT = 10.0
-"""Seconds from one look to the next. An input stands still when it did not move from the look that asked to the one behind the answer."""
+"""Seconds between two looks. An input stands still if Kafka has more records, but its position is the same at the look after the answer."""
 
 
 class Standstill:
-    """Compares where the inputs of a consumer are with where Kafka has their end, without ever waiting for the answer."""
+    """Compares the positions of a consumer's inputs with the ends that Kafka has. It never waits for an answer."""
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
         self._client: AdminClient | None = None
         self._asked: dict[Place, Future[Any]] = {}
         self._last: Mapping[Place, int] = {}
-        """Where the inputs were at the last look."""
+        """Positions of the inputs at the last look."""
         self._behind: dict[Place, int] = {}
-        """Where inputs were, and Kafka had more."""
+        """Positions of the inputs for which Kafka had more records."""
         self._due_at = monotonic() + LOOKED_AT
 
     def due(self) -> bool:
-        """Tell whether it is time to look, or an answer may have come."""
+        """Return True if it is time to look, or if answers may have come."""
         return bool(self._asked) or monotonic() >= self._due_at
 
     def look(self, positions: Mapping[Place, int]) -> list[Place]:
-        """Return the inputs that stand still; to be called when the consumer has nothing at hand.
+        """Return the inputs that stand still. Call this when the consumer has no records at hand.
 
         Args:
-            positions: up to where each input that flows was given out.
+            positions: next offset of each input that is not paused.
         """
         if self._asked:
             if all(future.done() for future in self._asked.values()):
@@ -63,7 +63,7 @@ class Standstill:
             try:
                 end = answered(future)
             except KafkaException:
-                continue  # nobody answers, or it may not be asked: others say so
+                continue  # no broker answers, or a right is missing: other calls report it
             if end > self._last[place]:
                 self._behind[place] = self._last[place]
         self._asked, self._client = {}, None

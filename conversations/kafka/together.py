@@ -1,7 +1,8 @@
-"""Appending records to a topic so that the kept ones are always the first of the given ones.
+"""Appends records to a topic in order. After a failure, the topic has a prefix of the records, without gaps.
 
-A plain producer that gives a record up may still deliver those behind it, and who then begins anew puts it behind them.
-Here each part of the records is a transaction, and a part is begun when the one before it was committed.
+A plain producer that gives up on a record may still deliver the later records. If the caller then starts again, that
+record comes after the later records. Here the records are divided into parts. Each part is one transaction, and a part
+begins only after the part before it was committed.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ from conversations.kafka.retrying import patiently
 from conversations.kafka.transactions import PREFERRED, SAFE, TRANSACTION_TIMEOUT
 
 PART_RECORDS, PART_BYTES = 1_000, 4_000_000
-"""A part ends with the record that reaches one of them: readers wait for the end of a transaction."""
+"""A part ends when it has this many records or bytes. Parts are small because readers wait for the end of a transaction."""
 PATIENCE = 30.0
-"""Seconds a step may be tried again."""
+"""Seconds for which a call of Kafka is repeated."""
 
 Appended = tuple[int, bytes, bytes]
 """Partition, key and value."""
 
 
 def append_in_order(kafka: Kafka, transactional_id: str, topic: str, records: Iterable[Appended]) -> int:
-    """Append records to partitions of a topic, in order; return how many.
+    """Append records to partitions of a topic, in order. Return the number of records.
 
-    A producer with the same ``transactional_id`` shuts out the one before, and its open transaction is aborted.
+    A new producer with the same ``transactional_id`` fences the earlier producer and aborts its open transaction.
 
     Raises:
         KafkaUnreachable: no broker answered.
-        LogError: not all is kept, only a beginning, which may be nothing: to give the same again is right.
+        LogError: only a prefix of the records was appended, possibly an empty prefix. Append all records again.
     """
     producer = _started(kafka, transactional_id)
     count = 0
@@ -43,7 +44,7 @@ def append_in_order(kafka: Kafka, transactional_id: str, topic: str, records: It
         try:
             _append(producer, topic, part)
         except (KafkaException, SystemError) as failure:
-            # Nobody needs the transaction's records; if it was committed after all, abort is refused.
+            # The transaction's records are not needed. If it was committed after all, the broker refuses the abort.
             with contextlib.suppress(KafkaException, SystemError):
                 producer.abort_transaction(TRANSACTION_TIMEOUT)
             raise _refusal(kafka, transactional_id, failure) from failure
@@ -82,7 +83,7 @@ def _append(producer: Any, topic: str, part: list[Appended]) -> None:
                 break
             except BufferError:
                 producer.poll(0.1)
-    # A record that is not delivered makes the commit fail, and with it all of the part.
+    # A record that is not delivered makes the commit fail. Then no record of the part becomes visible.
     patiently(lambda: producer.commit_transaction(TRANSACTION_TIMEOUT), PATIENCE)
 
 
@@ -91,5 +92,7 @@ def _refusal(kafka: Kafka, transactional_id: str, failure: KafkaException | Syst
         return LogError(f"the producer of {transactional_id} met a fatal error")
     error: KafkaError = failure.args[0]
     if is_producer_fenced(error):
-        return LogError(f"another process writes as {transactional_id} now: let one of them work at a time")
-    return translated(kafka, f"records of {transactional_id} were not taken", failure)
+        return LogError(
+            f"another process uses the transactional id {transactional_id} now: run only one of them at a time"
+        )
+    return translated(kafka, f"records of {transactional_id} were not appended", failure)

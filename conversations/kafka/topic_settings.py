@@ -1,4 +1,4 @@
-"""What topics are set to: at their creation, by ``apply`` later on, and looked at before a worker relies on it."""
+"""Settings of topics: set when a topic is created, corrected by ``apply``, and checked before a worker uses the topic."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from conversations.units import milliseconds
 
 MICROSECOND = timedelta(microseconds=1)
 LARGEST_RECORD = 2 * 1024 * 1024
-"""``max.message.bytes`` of every topic: the most that ``protocol.limits`` lets pass, with room for what Kafka writes around it."""
-# Every topic names what we rely on, for a cluster's defaults may say otherwise. The broker's clock dates all records: it
-# refuses those that a worker's own clock dates far ahead, and no reader needs the writer's time.
+"""``max.message.bytes`` of every topic: the largest record that ``protocol.limits`` allows, and room for Kafka's own fields."""
+# Every topic sets these settings explicitly, because a cluster may have other defaults. With LogAppendTime the broker dates
+# all records. With CreateTime it would refuse records that a worker dates far ahead, and no reader needs a writer's time.
 _EVERY: Mapping[str, object] = {
     "message.timestamp.type": "LogAppendTime",
     "max.message.bytes": LARGEST_RECORD,
     "unclean.leader.election.enable": "false",
 }
 _BY_TIME: Mapping[str, object] = {**_EVERY, "cleanup.policy": "delete", "retention.bytes": -1}
-# Uncompressed is the one type with which a broker compares what is unpacked with its limit: with all others it takes
-# 20 MB that are packed into 20 KB.
+# Only with compression.type=uncompressed does a broker compare the decompressed size with its limit. With every other
+# type it accepts 20 MB that are compressed into 20 KB.
 _INBOX = {**_BY_TIME, "compression.type": "uncompressed"}
 SETTINGS: Mapping[str, Mapping[str, object]] = {
     QUEUE: _INBOX,
@@ -48,14 +48,15 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
     RETRY: {**_BY_TIME},
     "catalog": {**_EVERY, "cleanup.policy": "compact"},
     "events": {**_BY_TIME},
-    # A minute that is computed again replaces its old value; each minute is a key of its own, so that old keys must go too.
+    # Compacted, because a minute that is computed again replaces its old value. Deleted by age, too, because each minute is
+    # a new key.
     "metrics": {
         **_EVERY,
         "cleanup.policy": "compact,delete",
         "retention.bytes": -1,
     },
 }
-"""By kind of topic."""
+"""Settings by kind of topic."""
 TIMES: Mapping[str, Mapping[str, str]] = {
     QUEUE: {"retention.ms": "inbox_kept"},
     COMMANDS: {"retention.ms": "inbox_kept"},
@@ -66,18 +67,18 @@ TIMES: Mapping[str, Mapping[str, str]] = {
     "events": {"retention.ms": "events_kept"},
     "metrics": {"retention.ms": "metrics_kept", "delete.retention.ms": "deletes_kept"},
 }
-"""Which period each setting that is one has."""
+"""Settings that are periods, by kind of topic: the setting's name, and the name of its period."""
 
 _AT_LEAST = frozenset({"retention.ms", "retention.bytes", "delete.retention.ms", "max.message.bytes"})
-"""Settings of which more is safe, and -1 is without end."""
+"""Settings for which a larger value is safe, too. For these settings, -1 means without limit."""
 _TUNING = frozenset({"segment.ms", "segment.bytes", "min.cleanable.dirty.ratio"})
-"""Settings that are chosen for speed alone: given at the creation, somebody's own choice afterwards."""
+"""Settings that only affect speed. They are set when a topic is created. Later the operator may choose other values."""
 _ALWAYS_SERIOUS = frozenset({"cleanup.policy", "message.timestamp.type"})
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """A setting of a topic that is not as it is needed."""
+    """A setting of a topic that does not have its needed value."""
 
     topic: str
     setting: str
@@ -90,45 +91,45 @@ class Deviation:
 
 
 class Asked(NamedTuple):
-    """What decides about the settings of a topic."""
+    """The facts that determine the settings of a topic."""
 
     kind: str
     lifetime: timedelta
-    """Longest that dialogs of its service live, those without end left out."""
+    """Longest lifetime of the service's dialogs. Dialogs without an end do not count."""
     periods: Periods
 
 
 def wanted(kind: str, lifetime: timedelta = timedelta(0), periods: Periods | None = None) -> dict[str, str]:
-    """Return the wanted settings of a topic, as Kafka writes them; ``lifetime`` is the longest of its service's dialogs."""
+    """Return the wanted settings of a topic, as Kafka writes them. ``lifetime`` is the longest lifetime of its service's dialogs."""
     periods = periods or Periods()
     times = {name: milliseconds(getattr(periods, period)) for name, period in TIMES[kind].items()}
     if kind in {QUEUE, COMMANDS}:
-        spare = milliseconds(periods.grace)  # so that a worker that remembers for as long is content
+        spare = milliseconds(periods.grace)  # more than ``needed`` requires of a worker's topics
         times["retention.ms"] = max(times["retention.ms"], _remembered(lifetime, periods) + spare)
     return {name: str(value) for name, value in {**SETTINGS[kind], **times}.items()}
 
 
 def needed(kind: str, lifetime: timedelta, periods: Periods) -> dict[str, str]:
-    """Return the settings without which it is not safe to work."""
+    """Return the settings that a worker needs to work safely."""
     asked = wanted(kind, lifetime, periods)
     least = {name: value for name, value in asked.items() if name in _ALWAYS_SERIOUS}
     if kind in {QUEUE, COMMANDS}:
         least["retention.ms"] = str(_remembered(lifetime, periods))
     if kind in {STATE, DEAD_LETTER}:
-        least["max.message.bytes"] = str(LARGEST_RECORD)  # whatever the queue took is kept there
+        least["max.message.bytes"] = str(LARGEST_RECORD)  # they must accept every record that the queue accepts
     if kind == STATE:
         least["delete.retention.ms"] = asked["delete.retention.ms"]
     return least
 
 
 def _remembered(lifetime: timedelta, periods: Periods) -> int:
-    """Milliseconds for which a record of an input may be needed."""
+    """Return the milliseconds for which a record of an input may be needed."""
     longest = max(lifetime // MICROSECOND, periods.lifetime, periods.command_life, periods.clock_ahead)
     return milliseconds(longest + periods.grace)
 
 
 def deviations(topic: str, found: Mapping[str, str], wanted: Mapping[str, str]) -> list[Deviation]:
-    """Compare the settings of a topic; more than is wanted is as good where more is safe."""
+    """Return the settings that differ from the wanted ones. A larger value is no deviation where larger is safe."""
     return [
         Deviation(topic, name, found.get(name, ""), value)
         for name, value in wanted.items()
@@ -151,7 +152,7 @@ def _words(value: str) -> set[str]:
 
 
 def read_settings(admin: AdminClient, kafka: Kafka, topics: list[str]) -> dict[str, dict[str, str] | None]:
-    """Ask for the settings of topics; None where we may not know them, or there is no such topic.
+    """Return the settings of topics. The value is None if a topic does not exist, or if the right to read its settings is missing.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -180,7 +181,7 @@ def bring(admin: AdminClient, kafka: Kafka, topics: Mapping[str, Mapping[str, st
 
     Raises:
         KafkaUnreachable: no broker answered.
-        LogError: Kafka refused, or does not let us know the settings.
+        LogError: Kafka refused the change, or the right to read the settings is missing.
     """
     lines: list[str] = []
     for topic, found in read_settings(admin, kafka, list(topics)).items():
@@ -188,7 +189,7 @@ def bring(admin: AdminClient, kafka: Kafka, topics: Mapping[str, Mapping[str, st
             raise LogError(
                 f"settings of {topic} cannot be read: the right to describe and alter its configuration is missing"
             )
-        # Tuning is the operator's choice: only required settings are put right.
+        # Tuning is the operator's choice, so only the other settings are corrected.
         need = {name: value for name, value in topics[topic].items() if name not in _TUNING}
         wrong = deviations(topic, found, need)
         _alter(admin, kafka, topic, wrong)
@@ -210,13 +211,13 @@ def _alter(admin: AdminClient, kafka: Kafka, topic: str, wrong: list[Deviation])
 
 
 def verify(admin: AdminClient, kafka: Kafka, topics: Mapping[str, Asked]) -> dict[str, int]:
-    """Look at the settings of topics that a worker relies on; what is only unwise is a warning in the log.
+    """Check the settings of the topics that a worker uses. A setting that is unwise but safe is logged as a warning.
 
-    Returns ``delete.retention.ms`` of the topics of which it is known.
+    Returns ``delete.retention.ms`` by topic, for the topics whose value is known.
 
     Raises:
         KafkaUnreachable: no broker answered.
-        LogError: a setting makes it unsafe to work; names topic, setting, value, the needed value and the way out.
+        LogError: a setting is unsafe. The message names the topic, the setting, its value, the needed value and the cure.
     """
     serious: list[Deviation] = []
     deletes: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""One transaction per step: records, then the offsets that fence it, then the commit."""
+"""Writes one transaction for each step: the records, then the offsets that fence the transaction, then the commit."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ from conversations.kafka.writable_topics import Lookup, WritableTopics
 from conversations.ports import Produced
 
 TRANSACTION_TIMEOUT = 10.0
-"""Seconds after which the broker aborts a transaction: so long may a crashed owner hide *other* senders' records."""
+"""Seconds after which the broker aborts a transaction. For this long, a crashed owner may hide records of *other* senders."""
 COMMIT_PATIENCE = 60.0
-"""Seconds a commit is asked for again before it counts as in doubt."""
+"""Seconds for which a commit is repeated before it counts as in doubt."""
 OFFSETS_PATIENCE = 5.0
-"""Seconds the group's coordinator may take for the offsets; then another producer, which looks for it afresh."""
+"""Seconds that the group's coordinator has to accept the offsets. After that a new producer looks for the coordinator again."""
 STALL = 1.0
-"""Seconds a flush may take before the destinations are looked up again."""
+"""Seconds that a flush may take before the destinations are looked up again."""
 BATCH = 1_000_000
-"""Bytes of a batch of records, until a topic takes fewer at a time."""
+"""Most bytes of a batch of records, until a topic refuses batches of that size."""
 LEAST_BATCH = 16_384
-"""Bytes of a batch that is not made smaller any more, however little a topic takes."""
+"""The limit of a batch is never reduced below this many bytes."""
 POLL_EVERY = 500
-"""Records produced between two services of librdkafka's reports."""
+"""Number of records that are produced before delivery reports are served again."""
 
 SAFE = {
     "transaction.timeout.ms": int(TRANSACTION_TIMEOUT * 1000),
     "message.timeout.ms": int(TRANSACTION_TIMEOUT * 1000),
 }
 PREFERRED = {
-    # Back-to-back transactions meet CONCURRENT_TRANSACTIONS; librdkafka's default back-off would be 100 ms.
+    # Back-to-back transactions get CONCURRENT_TRANSACTIONS. librdkafka's default back-off would be 100 ms.
     "retry.backoff.ms": 5,
-    # A missing topic is told after this long instead of 30 s, within the life of the transaction.
+    # A missing topic is reported after this time instead of 30 s, so before the transaction times out.
     "topic.metadata.propagation.max.ms": 1000,
-    "linger.ms": 5,  # flush() ends it at once: it only groups what is produced meanwhile
+    "linger.ms": 5,  # flush() ends this wait at once, so it only groups records that are produced before
     "compression.type": "lz4",
     "message.max.bytes": 2_000_000,  # the topic's own limit decides
     "queue.buffering.max.messages": 1_000_000,
@@ -74,10 +74,10 @@ class Transactions:
         self._delivered: set[str] = set()
         self._report_all = False
         self.appended_at: int | None = None
-        """LogAppendTime of a state record of the last commit, microseconds; None where the topic has its writers' times."""
+        """LogAppendTime of a state record of the last commit, in microseconds. None without such a record, or if the topic uses CreateTime."""
 
     def start(self) -> None:
-        """Connect; ends whatever transaction an earlier process of the same slot left open.
+        """Connect, and abort a transaction that an earlier process of the same slot left open.
 
         Raises:
             KafkaUnreachable: no broker answered.
@@ -87,19 +87,19 @@ class Transactions:
         self._producer = self._started()
 
     def close(self) -> None:
-        """Forget the producer; a transaction left open is aborted by the broker or by the next start."""
+        """Forget the producer. The broker or the next start aborts an open transaction."""
         self._producer = None
         if self._calls is not None:
             self._calls.close()
 
     def forget_topics(self) -> None:
-        """Look destinations up anew at the next commit: topics may have gone since."""
+        """Look all destinations up again at the next commit, because topics may have been deleted."""
         self._writable.forget()
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> dict[int, int]:
-        """Append ``outs`` and the queue offsets in one transaction; see ``ports.Connection.commit``."""
+        """Append ``outs`` and the queue offsets in one transaction, as ``ports.Connection.commit`` explains."""
         if not offsets:
-            # Without an offset no broker checks who owns the partition, and a zombie's timer step would commit.
+            # Without an offset, no broker checks who owns the partition. Then a former owner could commit a step of timers.
             raise ValueError("a transaction needs the queue offset of every partition it touches")
         self._writable.check(outs)
         search = Search(len(outs))
@@ -112,7 +112,11 @@ class Transactions:
         return self._ends
 
     def _filled(self, outs: Sequence[Produced], offsets: Mapping[int, int], search: Search) -> bool:
-        """Fill a transaction, all but the commit; False when it failed for a record that is yet to be found."""
+        """Do everything of a transaction except the commit.
+
+        Return False if a record made the transaction fail and is not found yet. The next call appends smaller pieces or
+        smaller batches.
+        """
         self._ends, self._refused, self._delivered, self.appended_at = {}, {}, set(), None
         try:
             self._fill(outs, offsets, search)
@@ -133,7 +137,10 @@ class Transactions:
         return True
 
     def _shrunk(self) -> bool:
-        """Send smaller batches from now on: their records were more than a topic takes at a time, and none by itself."""
+        """Send smaller batches from now on, because a topic refused the records of a batch together, but no record alone.
+
+        Return False if no new producer could be started.
+        """
         self._batch = max(self._batch // 2, LEAST_BATCH)
         return self._replaced()
 
@@ -157,7 +164,7 @@ class Transactions:
         self._send_offsets(producer, offsets)
 
     def _cause(self, producer: Producer, offsets: Mapping[int, int]) -> KafkaError:
-        """Find the cause of a failed transaction: most reports only tell that it has failed already."""
+        """Return the error that made the transaction fail. Most delivery reports only mean that it had failed before."""
         reports = list(self._refused.values())
         for error in reports:
             if not consequence(error):
@@ -171,7 +178,8 @@ class Transactions:
 
     def _produce(self, producer: Producer, outs: Sequence[Produced], search: Search) -> None:
         state = self._group.state
-        # Only the last state record of each partition tells its offset: a report per record costs 0.2 us.
+        # A delivery report for each record would cost 0.2 us per record. So only the last state record of each partition
+        # gets a report, because its offset is needed.
         last = {} if self._report_all else {out[1]: at for at, out in enumerate(outs) if out[0] == state}
         every = self._report if self._report_all else None
         begin = 0
@@ -194,7 +202,7 @@ class Transactions:
                     produce(topic, value, key, partition, report, None, 0, headers)
                     at += 1
             except BufferError:
-                poll(0.1)  # the local queue is full: the record at ``at`` goes again when there is room
+                poll(0.1)  # the local queue is full: the record at ``at`` is produced again
             except KafkaException as failure:
                 self._refused[outs[at][0]] = failure.args[0]
                 search.blame(at)
@@ -205,11 +213,12 @@ class Transactions:
     def _flush(self, producer: Producer, outs: Sequence[Produced], offsets: Mapping[int, int]) -> None:
         if producer.flush(STALL):
             if self._writable.look_again(outs)[0]:
-                # A topic went away: its records would only time out, after the transaction has.
+                # A topic was deleted. Its records would time out only after the transaction.
                 raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
-            # Raises what has failed already: what follows a refused batch is sent again until the transaction is over.
+            # This call raises if the transaction has failed already. Without it, librdkafka would repeat the batches after a
+            # refused batch until the transaction times out.
             self._send_offsets(producer, offsets)
-        # Bounded by message.timeout.ms: whatever is not acknowledged by then fails and empties the queue.
+        # message.timeout.ms bounds this wait: records that are not acknowledged by then fail and leave the queue.
         producer.flush(TRANSACTION_TIMEOUT + STALL)
 
     def _send_offsets(self, producer: Producer, offsets: Mapping[int, int]) -> None:
@@ -218,7 +227,7 @@ class Transactions:
         positions = [TopicPartition(queue, partition, offset, WITH_ROW) for partition, offset in offsets.items()]
 
         def send() -> None:
-            # The epoch is read right here: a poll since then cannot have told of a lost partition.
+            # The epoch is read here, directly before its use. So no poll can report a lost partition in between.
             metadata = self._group.metadata()
             calls.run(
                 lambda: producer.send_offsets_to_transaction(positions, metadata, OFFSETS_PATIENCE),
@@ -228,15 +237,15 @@ class Transactions:
         try:
             patiently(send, OFFSETS_PATIENCE)
         except Stuck as failure:
-            # librdkafka (issues 5456, 5511) waits for ever for a coordinator that went out of the cluster. The
-            # call cannot be ended and the producer not be freed: both are left behind.
+            # librdkafka (issues 5456, 5511) waits for ever for a coordinator that left the cluster. The call cannot be
+            # cancelled, and the producer cannot be freed. So both are abandoned.
             calls.close()
             self._calls, self._producer = BoundedCalls(f"offsets of {self._id}"), None
             silent = KafkaError(KafkaError.REQUEST_TIMED_OUT, "the group's coordinator is silent")
             raise KafkaException(silent) from failure
 
     def _decide(self, outs: Sequence[Produced]) -> None:
-        """Commit. From the first attempt on only committing is tried: it may have taken effect."""
+        """Commit. After the first attempt, only the commit is repeated, because it may have taken effect."""
         producer = self._alive()
         deadline = monotonic() + COMMIT_PATIENCE
         asked_before = False
@@ -247,15 +256,16 @@ class Transactions:
             except (KafkaException, SystemError) as failure:
                 error = _error_of(failure)
                 if not asked_before and error.code() == KafkaError._INCONSISTENT:  # noqa: SLF001
-                    # A record was not delivered: the client found out by itself and never asked the broker. Any other
-                    # refusal may follow a request that was sent, lost and sent again inside this one call.
+                    # A record was not delivered. The client noticed that by itself and never asked the broker to commit.
+                    # After any other refusal the commit may have taken effect: inside this one call, the client may have
+                    # sent the request, lost the answer, and sent the request again.
                     raise self._undo(error, outs) from failure
                 if word_for(error) is not Word.RETRIABLE or monotonic() > deadline:
                     raise InDoubt(self._doubt(error)) from failure
                 asked_before = True
 
     def _undo(self, error: KafkaError, outs: Sequence[Produced]) -> LogError:
-        """Abort a transaction nobody asked to commit, and say what the failure means."""
+        """Abort a transaction whose commit was never requested. Return the exception for the failure."""
         word = word_for(error)
         if is_producer_fenced(error):
             return InDoubt(self._doubt(error))
@@ -267,19 +277,20 @@ class Transactions:
         if word is Word.FENCED:
             return Fenced(f"a partition belongs to another member: {describe(error)}")
         if word is Word.RECORD:
-            # Batches after a refused one are refused for their sequence numbers, in the next transaction too.
+            # The broker also refuses the batches after a refused batch, because of their sequence numbers. With the same
+            # producer it would refuse batches of the next transaction, too.
             return Interrupted(f"aborted: {describe(error)}") if self._replaced() else InDoubt(self._doubt(error))
         if failed := self._writable.failed(outs, self._refused, self._delivered):
             return failed
         if (timed_out(error) or any(map(timed_out, self._refused.values()))) and not self._replaced():
-            # A leader that is cut off from its cluster may go on answering: another producer asks the others who leads.
+            # A leader that is cut off from its cluster may still answer. A new producer asks other brokers for the leader.
             return InDoubt(self._doubt(error))
-        # Which record failed is known only with a report for each: ask for them in the next attempt.
+        # Only a delivery report for each record tells which record failed. The next attempt asks for these reports.
         self._report_all = not self._report_all
         return Interrupted(f"aborted: {describe(error)}")
 
     def _abort(self, why: KafkaError) -> KafkaError | None:
-        """Abort; return None when the broker confirmed it, one way or the other."""
+        """Abort the transaction. Return None if the broker aborted it, for this producer or for a new one; else return the error."""
         producer = self._producer
         if producer is None:
             return None if self._replaced() else why
@@ -296,10 +307,11 @@ class Transactions:
                     return None if self._replaced() else error
 
     def _replaced(self) -> bool:
-        """Take a new producer with the same id: the broker aborts the old one's open transaction, before it answers.
+        """Take a new producer with the same id. The broker aborts the old producer's open transaction before it answers.
 
-        Needed when the coordinator never heard of the transaction (its first records went to a deleted topic):
-        librdkafka then takes the refused abort for fatal.
+        Return False if no new producer could be started. A new producer is needed, for example, when the coordinator never
+        heard of the transaction, because its first records went to a deleted topic. Then librdkafka treats the refused abort
+        as fatal.
         """
         self._producer = None
         try:
@@ -339,7 +351,7 @@ class Transactions:
             if kind == TIMESTAMP_LOG_APPEND_TIME:
                 self.appended_at = at * 1_000
             partition, offset = message.partition() or 0, message.offset()
-            # A record acknowledged as a duplicate has no offset; 0 makes the local copy read everything again.
+            # A record that was acknowledged as a duplicate has no offset. With 0, the local copy reads all rows again.
             self._ends[partition] = offset + 1 if offset is not None and offset >= 0 else 0
 
 
@@ -347,12 +359,13 @@ def _error_of(failure: KafkaException | SystemError) -> KafkaError:
     if isinstance(failure, KafkaException):
         error: KafkaError = failure.args[0]
         return error
-    # confluent-kafka raises a fatal error out of flush() and poll(); a report that runs after it swallows it.
+    # flush() and poll() of confluent-kafka raise a fatal error. A delivery report that runs after it hides the error, and
+    # then they raise SystemError.
     return KafkaError(KafkaError._FATAL, "the producer met a fatal error")  # noqa: SLF001
 
 
 class Group:
-    """The facts that a transaction needs about the consumer group that it moves on."""
+    """The names and the metadata of the consumer group whose offsets a transaction carries."""
 
     def __init__(
         self, name: str, queue: str, state: str, metadata: Callable[[], Any], own: Collection[str] = ()

@@ -1,4 +1,4 @@
-"""Notices that somebody changed the topics of a running service, and that nobody answers."""
+"""Notices changes to the topics of a running service, and calls that no broker answers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, log, topi
 from conversations.ports import Unanswered
 
 AWAY = 2.0
-"""Seconds until it asks again while nobody answers."""
+"""Seconds until the next check while no broker answers."""
 
 
 class Watch:
-    """Compares a service's topics with the topics at the start, and never waits for an answer."""
+    """Compares the topics of a service with the topics at the start of the worker. It never waits for an answer."""
 
     def __init__(self, kafka: Kafka, admin: Admin, topics: Mapping[str, Topic], every: float) -> None:
         self._kafka, self._admin, self._topics, self._every = kafka, admin, dict(topics), every
@@ -29,18 +29,21 @@ class Watch:
         self._asked_at = 0.0
         self._due_at = monotonic() + every
         self.unanswered: Unanswered | None = None
-        """The call that nobody answers, and since when; None while calls are answered."""
+        """The check that no broker answers, and the time since when; None while brokers answer."""
 
     def hurry(self) -> None:
-        """Ask at once: a client has lost all its brokers."""
+        """Check at once, because a client has lost all its brokers."""
         self._due_at = min(self._due_at, monotonic())
 
     def due(self) -> bool:
-        """Tell whether it is time to ask, or an answer may have come."""
+        """Return True if it is time to check, or if an answer may have come."""
         return self._asked is not None or monotonic() >= self._due_at
 
     def look(self, open_partitions: Iterable[int]) -> list[LogError] | None:
-        """Ask, or take the answer: what went wrong since the start; None while there is no answer yet."""
+        """Begin a check, or return the result of the check under way: the errors since the start of the worker.
+
+        Return None if there is no result yet. If the check itself failed, return no errors and try again later.
+        """
         if self._asked is None:
             self._client, self._asked_at = self._admin.client, monotonic()
             self._asked = self._client.describe_topics(
@@ -73,7 +76,10 @@ class Watch:
 def differences(
     before: Mapping[str, Topic], now: Mapping[str, Topic | None], open_partitions: Iterable[int]
 ) -> list[LogError]:
-    """Say what makes it wrong to go on: another partition count stops the worker, another topic its partitions."""
+    """Return an error for each change after which work must stop.
+
+    A changed partition count stops the worker. A deleted or re-created topic stops the open partitions.
+    """
     errors: list[LogError] = []
     for name, was in before.items():
         topic = now.get(name)

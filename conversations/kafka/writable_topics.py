@@ -1,4 +1,4 @@
-"""Which topics a transaction writes to can take its records, and which one is to blame when they cannot."""
+"""Checks that topics can be written to before a transaction, and names the topics that made a transaction fail."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Lookup = Callable[[list[str]], Mapping[str, Topic | None]]
 
 
 class WritableTopics:
-    """Remembers which topics exist: producing to a missing one could only time out, or create it."""
+    """Remembers the topics that can be written to. Producing to a missing topic would time out, or create the topic."""
 
     def __init__(self, lookup: Lookup, own: set[str]) -> None:
         self._lookup, self._own = lookup, own
         self._known: set[str] = set()
 
     def forget(self) -> None:
-        """Look every topic up anew when it is next written to."""
+        """Forget all topics. Each topic is looked up again before it is next written to."""
         self._known.clear()
 
     def check(self, outs: Sequence[Produced]) -> None:
-        """Look up the topics not seen before.
+        """Look up the topics that are not known yet.
 
         Raises:
-            DestinationFailed: some of them do not exist.
+            DestinationFailed: some topics do not exist, or the right to write to them is missing.
             Interrupted: no broker answered.
         """
         unknown = {out[0] for out in outs} - self._known
@@ -47,11 +47,14 @@ class WritableTopics:
     def failed(
         self, outs: Sequence[Produced], reports: Mapping[str, KafkaError], delivered: set[str]
     ) -> DestinationFailed | None:
-        """Name the topics that made a transaction fail, and why, from its delivery reports and a look at the cluster."""
+        """Return an exception that names the topics that made a transaction fail, with reasons; None if no topic did.
+
+        The topics are found from the delivery reports, and by a new look-up of the topics.
+        """
         failed = {topic: describe(error) for topic, error in reports.items() if refuses(error)}
         unfit, refused = self.look_again(outs)
         failed |= unfit
-        # A topic whose records time out while others' arrive is that topic's trouble, not the cluster's.
+        # If records of one topic time out while records of others arrive, the topic is at fault, not the cluster.
         if delivered:
             late = {topic: describe(error) for topic, error in reports.items() if timed_out(error)}
             failed |= {topic: why for topic, why in late.items() if topic not in delivered | self._own}
@@ -60,7 +63,7 @@ class WritableTopics:
         return DestinationFailed(failed, forbidden=refused) if failed else None
 
     def look_again(self, outs: Sequence[Produced]) -> tuple[dict[str, str], set[str]]:
-        """Name the topics that cannot be written to now, whatever was known of them; and those a right is missing on."""
+        """Look all topics up again. Return the topics that cannot be written to, with reasons, and the topics without the right WRITE."""
         highest: dict[str, int] = {}
         for out in outs:
             topic, partition = out[0], out[1]
@@ -68,7 +71,7 @@ class WritableTopics:
         try:
             found = self._lookup(sorted(highest))
         except LogError:
-            return {}, set()  # no broker answers: nothing is known of a topic
+            return {}, set()  # the look-up failed, so no topic is known to be at fault
         failed = {name: why for name, now in found.items() if (why := _fault(name, now))}
         for name, now in found.items():
             if now is not None and name not in failed and highest[name] >= now.partitions:
@@ -77,7 +80,7 @@ class WritableTopics:
 
 
 def _fault(name: str, topic: Topic | None) -> str:
-    """Say why nothing can be written to a topic; empty when it can."""
+    """Return the reason why a topic cannot be written to; empty if it can be written to."""
     if topic is None:
         return "the topic does not exist"
     return "" if topic.may("WRITE") else f"WRITE on topic {name} is missing"

@@ -1,1 +1,1 @@
-"""The ports in one process: a transactional log, a store and clocks without Kafka."""
+"""The ports in one process, without Kafka: a transactional log and clocks."""

@@ -1,8 +1,8 @@
 """A Kafka in one process: topics, a consumer group per service, transactions, LogAppendTime.
 
-As on Kafka a transaction's records take their offsets when they are produced, and nobody reads past the first record
-of an open one (the last stable offset); a marker follows when it is decided. What fences a transaction is its offsets:
-they are refused when the member's epoch is not the group's.
+As on Kafka, a transaction's records get their offsets when they are produced. No reader of committed records reads past the
+first record of an open transaction (the last stable offset). A marker follows when the transaction is decided. The
+offsets of a transaction fence it: they are refused if the member's epoch is not the epoch that the group has for it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from conversations.protocol.topics import (
 )
 
 END = 1 << 62
-"""An offset behind every record."""
+"""An offset after every record."""
 RECORD_BYTES = 2_000_000
-"""Most that one record of a transaction may have: what workers' producers on Kafka take."""
+"""Most bytes of one record of a transaction: the limit of workers' producers on Kafka."""
 
 
 def _size(out: Produced) -> int:
@@ -39,17 +39,19 @@ def _size(out: Produced) -> int:
 
 
 def _check(out: Produced) -> None:
-    """Refuse records that the client refuses, takes for something else, or crashes of.
+    """Raise for a record that the client for Kafka would refuse, misunderstand or crash on.
 
     Raises:
-        TypeError, ValueError: a field is of another type, a number no partition has, or a name no UTF-8.
+        TypeError, ValueError: a field has a wrong type, a partition number is impossible, or a name cannot be UTF-8.
     """
     topic, partition, *rest, headers = out
     for what in rest:
         if not isinstance(what, bytes | None):
             raise TypeError(f"a record has bytes for a key and a value, not {type(what)}")
     if not 0 <= partition < 1 << 31:
-        raise ValueError(f"{partition} is no partition: the client would choose one, or fail")
+        raise ValueError(
+            f"{partition} is no partition number: the client for Kafka would choose a partition itself, or fail"
+        )
     topic.encode()
     for name, content in headers or ():
         name.encode()
@@ -57,7 +59,7 @@ def _check(out: Produced) -> None:
 
 
 class MemoryBroker:
-    """All topics of one namespace. Thread-safe: every access holds ``changed``."""
+    """All topics of one namespace. It is thread-safe, because every access holds ``changed``."""
 
     def __init__(self, clock: Clock, namespace: str = DEFAULT_NAMESPACE) -> None:
         self.clock = clock
@@ -68,13 +70,13 @@ class MemoryBroker:
         self.services: dict[str, int] = {}
         self.groups: dict[str, Group] = {}
         self.limits: dict[str, int] = {}
-        """Most bytes of a record of a topic, where it is less than ``RECORD_BYTES``."""
+        """Most bytes of a record, for topics with a lower limit than ``RECORD_BYTES``."""
         self.forbidden: set[str] = set()
-        """Topics that nobody has the right to write to."""
+        """Topics to which the right to write is missing."""
         self._open = OpenTransactions()
 
     def create_service(self, service: str, partitions: int, retries: Sequence[str] = ()) -> None:
-        """Create the topics of a service; harmless when they are there. ``retries`` are delays, as topics are named by."""
+        """Create the topics of a service. Topics that exist are left alone. ``retries`` are delays, as in names of retry topics."""
         with self.changed:
             for delay in retries:
                 topic = retry_topic(self.namespace, service, delay)
@@ -92,7 +94,7 @@ class MemoryBroker:
         """Append one record outside any transaction and return its offset.
 
         Raises:
-            DestinationFailed: no such topic or partition.
+            DestinationFailed: the topic or the partition does not exist.
         """
         with self.changed:
             log = self.topics.get(out.topic)
@@ -105,29 +107,29 @@ class MemoryBroker:
             return offset
 
     def append_keyed(self, service: str, kind: str, key: bytes, value: bytes, headers: Headers | None = None) -> None:
-        """Append to a topic of a service, to the partition of the key."""
+        """Append a record to a topic of a service, in the partition of its key."""
         partition = partition_of(key, self.services[service])
         self.append(Out(service_topic(self.namespace, service, kind), partition, key, value, headers))
 
     # -- transactions ---------------------------------------------------------------------------------------
 
     def missing(self, outs: Sequence[Produced]) -> dict[str, str]:
-        """Name the topics that cannot take these records, and why."""
+        """Return the topics that cannot accept these records, with the reasons."""
         missing = {out[0]: "unknown topic or partition" for out in outs if out[1] >= len(self.topics.get(out[0], ()))}
         return missing | {out[0]: f"WRITE on topic {out[0]} is missing" for out in outs if out[0] in self.forbidden}
 
     def refused(self, outs: Sequence[Produced]) -> dict[int, RefusedRecord]:
-        """Name the first record that is too large for its topic: Kafka's answer tells of one at a time."""
+        """Return the first record that is too large for its topic. Kafka, too, reports one record at a time."""
         for at, out in enumerate(outs):
             if _size(out) > self.limits.get(out[0], RECORD_BYTES):
                 return {at: RefusedRecord(out[0], "the record is too large", too_large=True)}
         return {}
 
     def produce(self, transaction: Transaction, outs: Sequence[Produced]) -> None:
-        """Append records that nobody sees before the transaction is committed.
+        """Append records that no reader sees before the transaction is committed.
 
         Raises:
-            DestinationFailed: a topic or partition is missing, or a record too large; the transaction is aborted.
+            DestinationFailed: a topic, a partition or a right is missing, or a record is too large. The transaction is aborted.
         """
         for produced in outs:
             _check(produced)
@@ -144,11 +146,11 @@ class MemoryBroker:
                 raise DestinationFailed(missing, forbidden=self.forbidden & missing.keys(), records=refused)
 
     def send_offsets(self, transaction: Transaction, member: Member, offsets: Mapping[int, int]) -> None:
-        """Let the transaction carry positions of the group.
+        """Add queue positions of the group to the transaction.
 
         Raises:
-            ValueError: no offsets: nothing would fence this commit.
-            Fenced: the member is not in the group any more, or not up to date; the transaction is aborted.
+            ValueError: there are no offsets, so nothing would fence this commit.
+            Fenced: the member has left the group, or its epoch is old. The transaction is aborted.
         """
         if not offsets:
             raise ValueError("a commit without offsets is not fenced")
@@ -162,7 +164,7 @@ class MemoryBroker:
                 group.pending.setdefault(partition, []).append(transaction)
 
     def finish(self, transaction: Transaction, *, commit: bool) -> dict[int, int]:
-        """Decide a transaction; return the state topic's next offset for each partition it wrote state of."""
+        """Commit or abort a transaction. Return the next offset of each partition of the state topic that it wrote to."""
         with self.changed:
             group = self.groups[transaction.service]
             for partition, offset in transaction.offsets.items():
@@ -182,12 +184,12 @@ class MemoryBroker:
     def commit(
         self, service: str, member: Member, outs: Sequence[Produced], offsets: Mapping[int, int]
     ) -> dict[int, int]:
-        """Append and move the group's offsets together.
+        """Append records and commit offsets of the group, in one transaction.
 
         Raises:
-            ValueError: no offsets: nothing would fence this commit.
-            Fenced: the member lost a partition; nothing is visible.
-            DestinationFailed: a topic or partition is missing, or a record too large for it; nothing is visible.
+            ValueError: there are no offsets, so nothing would fence this commit.
+            Fenced: the member lost a partition. No record is visible.
+            DestinationFailed: a topic, a partition or a right is missing, or a record is too large. No record is visible.
         """
         if not offsets:
             raise ValueError("a commit without offsets is not fenced")
@@ -198,7 +200,7 @@ class MemoryBroker:
             return self.finish(transaction, commit=True)
 
     def stable_end(self, topic: str, partition: int) -> int:
-        """Offset up to which readers of committed records may read; END when nothing holds them back."""
+        """Return the offset before which readers of committed records may read; ``END`` if no transaction is open."""
         first = self._open.first_offset(topic, partition)
         return END if first is None else first
 

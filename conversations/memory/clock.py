@@ -1,4 +1,4 @@
-"""Clocks: the system's, and one moved by hand."""
+"""Clocks: the clock of the system, and a clock that is moved by hand."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ class SystemClock:
     """The machine's wall clock."""
 
     def now(self) -> int:
-        """Microseconds since the epoch, UTC."""
+        """Return the microseconds since the epoch, UTC."""
         return time.time_ns() // 1_000
 
     def steady(self) -> int:
-        """Microseconds since the machine started."""
+        """Return the microseconds since some fixed moment. This clock never jumps."""
         return time.monotonic_ns() // 1_000
 
 
@@ -24,18 +24,18 @@ class ManualClock:
         self._now = now
 
     def now(self) -> int:
-        """Microseconds since the epoch, UTC."""
+        """Return the microseconds since the epoch, UTC."""
         return self._now
 
     def steady(self) -> int:
-        """The same."""
+        """Return the same time as ``now``."""
         return self._now
 
     def advance(self, by: int) -> None:
-        """Move on by ``by`` microseconds.
+        """Advance the clock by ``by`` microseconds.
 
         Raises:
-            ValueError: ``by`` is negative; time does not go back.
+            ValueError: ``by`` is negative.
         """
         if by < 0:
             raise ValueError("time does not go back")

@@ -13,14 +13,15 @@ from conversations.protocol.topics import COMMANDS, QUEUE, STATE, service_topic
 from conversations.units import SECOND
 
 LOOKED_AFTER = SECOND
-"""Microseconds between two looks for an unknown service, as on Kafka."""
+"""Least microseconds between two look-ups of an unknown service, as on Kafka."""
 
 
 class MemoryRestore:
-    """Reads one state partition up to its last commit before it was assigned, in Kafka's three steps.
+    """Reads one state partition up to its last commit before it was assigned, in the same three steps as on Kafka.
 
-    First the group's offset, which is not told while a transaction that carries one is undecided; then the end of the
-    state partition, open transactions counted; then the rows up to there, as open transactions let them be read.
+    First it gets the group's offset, which is not known while an undecided transaction carries an offset of the partition.
+    Then it gets the end of the state partition, counting records of open transactions. Then it reads the rows up to that
+    end, but only as far as open transactions allow.
     """
 
     def __init__(self, broker: MemoryBroker, service: str, partition: int, since: int | None) -> None:
@@ -50,7 +51,7 @@ class MemoryRestore:
             return Restored(rows, self._next >= self._end, self._next)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing, because there is nothing to release."""
 
 
 class _Input:
@@ -63,7 +64,7 @@ class _Input:
         self.records = broker.topics[topic][partition]
         self.position = position
         self.end = 0
-        """Where its end was when a poll reached it last, and found nothing more."""
+        """Offset at which a poll last reached the end of the input."""
         self.paused = False
 
     def take(self, limit: int, size: int) -> list[Record]:
@@ -87,7 +88,8 @@ class _Input:
 class MemoryConnection:
     """One worker's connection to the topics of its service, as strict as the one to Kafka.
 
-    Only the thread that joined may poll, open, pause, commit and close, and nobody before it joined or after it closed.
+    Only the thread that joined may poll, open, pause, commit and close. No thread may do so before ``join`` or after
+    ``close``.
     """
 
     def __init__(self, broker: MemoryBroker, service: str) -> None:
@@ -96,7 +98,7 @@ class MemoryConnection:
         self.owned: set[int] = set()
         self.epoch = 0
         self.broken = False
-        """True when it cannot commit any more: partitions that go are lost, not revoked."""
+        """True when it cannot commit any more. Then every partition that is taken away is lost, not revoked."""
         self._inputs: dict[tuple[int, str], _Input] = {}
         self._listener: Listener | None = None
         self._appended_at: int | None = None
@@ -109,11 +111,11 @@ class MemoryConnection:
         return self.broker.groups[self.service]
 
     def join(self, listener: Listener) -> None:
-        """Enter the group; partitions arrive with ``poll``.
+        """Join the group. ``poll`` calls the listener with the assigned partitions.
 
         Raises:
-            LogError: there is no such service.
-            RuntimeError: it joined already.
+            LogError: the service does not exist.
+            RuntimeError: this connection has joined already.
         """
         if self._listener is not None:
             raise RuntimeError(f"the connection of {self.service!r} has joined already: close it first")
@@ -133,7 +135,7 @@ class MemoryConnection:
         return listener
 
     def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
-        """Serve changes of ownership, then return the records at hand; wait only when there are none."""
+        """Tell the listener about changes of ownership, then return the records at hand. Wait only if there are none."""
         self._rebalance(self._joined())
         with self.broker.changed:
             records = self._take(limit, size)
@@ -159,14 +161,15 @@ class MemoryConnection:
             listener.lost(gone)
             self._forget(gone)
         with self.broker.changed:
-            if self not in group.epochs:  # thrown out: everything is lost, and it joins anew
+            if self not in group.epochs:  # removed from the group: it lost everything, and joins again
                 group.join(self)
             self.epoch = group.epochs[self]
         revoked = group.to_revoke(self)
         if revoked:
             self._give_up(revoked)
         with self.broker.changed:
-            # What it lost while it gave up others, it must hear of before it can get it back: at the next poll.
+            # A partition may have been lost while others were given up. The next poll reports it to the listener. Before
+            # that, it cannot be assigned again.
             assigned = [partition for partition in group.to_assign(self) if partition not in self.owned]
             group.owners.update(dict.fromkeys(assigned, self))
             self.owned.update(assigned)
@@ -189,11 +192,11 @@ class MemoryConnection:
             self._stop(partition)
 
     def restore(self, partition: int, since: int | None) -> MemoryRestore:
-        """Begin reading the state partition."""
+        """Begin to read the state partition at offset ``since``, or at its start if ``since`` is None."""
         return MemoryRestore(self.broker, self.service, partition, since)
 
     def open(self, partition: int, positions: Positions) -> None:
-        """Let queue and commands of a partition flow; nothing happens when it was taken away meanwhile."""
+        """Start reading the queue and the commands of a partition. Do nothing if the partition was taken away meanwhile."""
         self._joined()
         if partition not in self.owned:
             return
@@ -205,11 +208,11 @@ class MemoryConnection:
             self._inputs[partition, kind] = source
 
     def pause(self, partition: int, *, commands: bool = False) -> None:
-        """Hold back the queue, or the commands; nothing happens when they do not flow."""
+        """Pause the queue of a partition, or its commands. Do nothing if the partition is not open."""
         self._hold_back(partition, COMMANDS if commands else QUEUE, paused=True)
 
     def resume(self, partition: int, *, commands: bool = False) -> None:
-        """Let the queue flow again, or the commands; nothing happens when they are not open."""
+        """Resume the queue of a partition, or its commands. Do nothing if the partition is not open."""
         self._hold_back(partition, COMMANDS if commands else QUEUE, paused=False)
 
     def _hold_back(self, partition: int, kind: str, *, paused: bool) -> None:
@@ -219,7 +222,7 @@ class MemoryConnection:
             source.paused = paused
 
     def drop(self, partition: int) -> None:
-        """Stop both inputs."""
+        """Stop reading the queue and the commands of a partition."""
         self._joined()
         self._stop(partition)
 
@@ -228,32 +231,32 @@ class MemoryConnection:
         self._inputs.pop((partition, COMMANDS), None)
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
-        """Append and move offsets together; see ``ports.Connection``."""
+        """Append records and commit offsets in one transaction, as ``ports.Connection`` explains."""
         self._joined()
         done = self.broker.commit(self.service, self, outs, offsets)
         self._appended_at = self.broker.clock.now()
         return done
 
     def appended_at(self) -> int | None:
-        """When the last commit's records were appended."""
+        """Return the time when the last commit's records were appended, in microseconds; None before a commit."""
         return self._appended_at
 
     def unanswered(self) -> Unanswered | None:
-        """Nothing: in one process there is always an answer."""
+        """Return None, because in one process every call is answered."""
         return None
 
     def partitions(self, service: str) -> int | None:
-        """Partition count of a service; one that is not known is looked for once a second."""
+        """Return the partition count of a service, or None. An unknown service is looked up at most once a second."""
         if service not in self._known and self.broker.clock.steady() - self._looked_at >= LOOKED_AFTER:
             self.look_at_catalog()
         return self._known.get(service)
 
     def look_at_catalog(self) -> None:
-        """Let ``partitions`` know every service there is now."""
+        """Read the present services. ``partitions`` uses the result."""
         self._known, self._looked_at = dict(self.broker.services), self.broker.clock.steady()
 
     def topic_ids(self) -> Mapping[str, str]:
-        """Identities of the service's own topics."""
+        """Return the topic ids of the service's queue, commands and state topics."""
         names = [service_topic(self.broker.namespace, self.service, kind) for kind in (QUEUE, COMMANDS, STATE)]
         if missing := sorted(set(names) - self.broker.ids.keys()):
             raise LogError(f"topics are missing: {', '.join(missing)}")
@@ -264,11 +267,11 @@ class MemoryConnection:
         return self.broker.topics.keys() & set(topics)
 
     def queue_read_to(self, partition: int) -> int:
-        """Offset of the queue up to which everything was given out, known once its end was reached; 0 before."""
+        """Return the offset at which ``poll`` last reached the end of the queue partition; 0 until then."""
         return self._read_to(partition, QUEUE)
 
     def commands_read_to(self, partition: int) -> int:
-        """The same of the commands."""
+        """Return the offset at which ``poll`` last reached the end of the commands partition; 0 until then."""
         return self._read_to(partition, COMMANDS)
 
     def _read_to(self, partition: int, kind: str) -> int:
@@ -277,11 +280,11 @@ class MemoryConnection:
         return 0 if source is None else source.end
 
     def queue_end(self, partition: int) -> int:
-        """End offset of the queue partition."""
+        """Return the end offset of the queue partition."""
         return self._end(QUEUE, partition)
 
     def commands_end(self, partition: int) -> int:
-        """End offset of the commands partition."""
+        """Return the end offset of the commands partition."""
         return self._end(COMMANDS, partition)
 
     def _end(self, kind: str, partition: int) -> int:
@@ -292,7 +295,7 @@ class MemoryConnection:
         return len(partitions[partition])
 
     def close(self) -> None:
-        """Leave the group after a last ``revoked``; harmless when already closed."""
+        """Leave the group, after a last call of ``revoked`` (of ``lost`` if ``broken``). Harmless if already closed."""
         if self._listener is None:
             return
         self._joined()
@@ -301,7 +304,7 @@ class MemoryConnection:
         self.vanish()
 
     def vanish(self) -> None:
-        """Leave the group without a word, as a killed process does once its session has timed out."""
+        """Leave the group without a call of the listener, like a killed process whose session has timed out."""
         with self.broker.changed:
             self._group.release(self)
             self._listener = None

@@ -20,51 +20,54 @@ class MemoryRecord:
         self._headers = out.headers
         self._asked = False
         self.visible = visible
-        """False for a marker and for a record of a transaction that is open or was aborted: it takes an offset."""
+        """False for a marker, and for a record of an open or aborted transaction. Such a record still has an offset."""
 
     def topic(self) -> str:
-        """Topic name."""
+        """Return the topic's name."""
         return self._topic
 
     def partition(self) -> int:
-        """Partition number."""
+        """Return the partition's number."""
         return self._partition
 
     def offset(self) -> int:
-        """Offset in the partition."""
+        """Return the offset in the partition."""
         return self._offset
 
     def key(self) -> bytes | None:
-        """Key, if any."""
+        """Return the key, or None."""
         return self._key
 
     def value(self) -> bytes | None:
-        """Value, None for a deletion."""
+        """Return the value, or None for a deletion."""
         return self._value
 
     def headers(self) -> Headers | None:
-        """Headers, if any.
+        """Return the headers, or None.
 
         Raises:
-            SystemError: a name is not UTF-8 (here: has a lone surrogate), which the client cannot say.
-            AssertionError: asked again after that, which ends a process that uses the client.
+            SystemError: a header's name is not UTF-8, so the client for Kafka cannot decode it. In memory, a name with a lone
+                surrogate stands for such a name.
+            AssertionError: such headers were asked for a second time. The client for Kafka would crash the process.
         """
         if self._headers and not all(map(_is_text, self._headers)):
             if self._asked:
-                raise AssertionError("headers that cannot be read were asked for again: the client crashes the process")
+                raise AssertionError(
+                    "headers that cannot be read were asked for again: the client for Kafka would crash the process"
+                )
             self._asked = True
             raise SystemError("a header's name is not UTF-8")
         return self._headers
 
     def delivered(self) -> MemoryRecord:
-        """Return what one reader gets: a record of its own where it matters how often that is asked."""
+        """Return the record for one reader. A record whose headers cannot be read is copied: each reader may ask for them once."""
         if not self._headers or all(map(_is_text, self._headers)):
             return self
         out = Out(self._topic, self._partition, self._key, self._value, self._headers)
         return MemoryRecord(self._topic, self._partition, self._offset, self._at, out, self.visible)
 
     def timestamp(self) -> tuple[int, int]:
-        """(2, LogAppendTime in milliseconds)."""
+        """Return 2, which means LogAppendTime, and that time in milliseconds."""
         return 2, self._at // 1_000
 
 

@@ -1,4 +1,4 @@
-"""Transactions of a log in memory: records that become visible together, or never."""
+"""Transactions of a log in memory. The records of a transaction become visible together, or never."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from conversations.memory.record import MemoryRecord
 
 
 class Transaction:
-    """What one producer has appended since it began, and the group offsets that go with it."""
+    """One transaction of a producer: the records that it has appended, and the group offsets that it carries."""
 
     __slots__ = ("first", "offsets", "records", "service")
 
@@ -14,19 +14,19 @@ class Transaction:
         self.service = service
         self.records: list[MemoryRecord] = []
         self.first: dict[tuple[str, int], int] = {}
-        """Offset of its first record in each partition: nobody reads past it while the transaction is open."""
+        """Offset of its first record in each partition. No reader reads past it while the transaction is open."""
         self.offsets: dict[int, int] = {}
         """Queue positions of the service's group, by partition."""
 
 
 class OpenTransactions:
-    """Where undecided transactions hold readers back."""
+    """The undecided transactions, and the offsets at which they hold readers back."""
 
     def __init__(self) -> None:
         self._by_partition: dict[tuple[str, int], list[Transaction]] = {}
 
     def add(self, transaction: Transaction, record: MemoryRecord) -> None:
-        """One more record of an open transaction."""
+        """Add a record to an open transaction."""
         transaction.records.append(record)
         where = record.topic(), record.partition()
         if where not in transaction.first:
@@ -34,7 +34,7 @@ class OpenTransactions:
             self._by_partition.setdefault(where, []).append(transaction)
 
     def remove(self, transaction: Transaction) -> None:
-        """The transaction is decided."""
+        """Remove a transaction that is decided."""
         for where in transaction.first:
             others = self._by_partition[where]
             others.remove(transaction)
@@ -42,6 +42,6 @@ class OpenTransactions:
                 del self._by_partition[where]
 
     def first_offset(self, topic: str, partition: int) -> int | None:
-        """Offset of the first undecided record of a partition, None when there is none."""
+        """Return the offset of the first undecided record of a partition, or None if there is none."""
         found = self._by_partition.get((topic, partition))
         return min(t.first[topic, partition] for t in found) if found else None

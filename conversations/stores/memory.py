@@ -1,4 +1,4 @@
-"""A partition's state in a sorted dictionary; gone with the process, rebuilt from the log."""
+"""Local copies in memory: sorted dictionaries that are gone with the process and are rebuilt from the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class MemoryStore:
         self._checkpoint: int | None = None
 
     def checkpoint(self) -> int | None:
-        """Offset of the state partition up to which this copy is complete."""
+        """Return the offset of the state partition up to which this copy is complete; None if it must be built anew."""
         return self._checkpoint
 
     def get(self, key: bytes) -> bytes | None:
@@ -25,7 +25,7 @@ class MemoryStore:
         return self._rows.get(key)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Rows whose key starts with ``prefix``, in key order, as of the call."""
+        """Return the rows whose key starts with ``prefix``, in key order, as of the call."""
         if self._keys is None:
             self._keys = sorted(self._rows)
         keys = self._keys
@@ -49,7 +49,7 @@ class MemoryStore:
         self._checkpoint = checkpoint
 
     def _added(self, key: bytes) -> None:
-        # Few additions keep the sorted list; many throw it away, to be sorted when next scanned.
+        # A short list of keys stays sorted. A long list is thrown away, and sorted again at the next scan.
         if self._keys is not None and len(self._keys) < 1_000:
             insort(self._keys, key)
         else:
@@ -61,14 +61,14 @@ class MemoryStore:
         self._keys = self._checkpoint = None
 
     def close(self) -> None:
-        """Forget everything for good: later reads fail, as with a closed store on the disk."""
-        self._rows = self._keys = None  # type: ignore[assignment]  # no reader may go on with an empty store
+        """Forget everything for good. Later reads fail, as with a closed store on the disk."""
+        self._rows = self._keys = None  # type: ignore[assignment]  # a late read must fail, not find an empty store
 
 
 class MemoryStores:
-    """Opens an empty store for every assignment: it is rebuilt from the state topic."""
+    """Opens an empty store for every assignment. The owner rebuilds it from the state topic."""
 
     def open(self, partition: int, state_topic_id: str) -> MemoryStore:
         """Return an empty store."""
-        del partition, state_topic_id  # nothing survives that could be told apart by them
+        del partition, state_topic_id  # no earlier store survives, so they decide nothing
         return MemoryStore()

@@ -34,17 +34,17 @@ log = logging.getLogger("conversations.stores")
 CACHE = 64 * 1024 * 1024
 """Bytes of blocks kept in memory, shared by all partitions of a process."""
 WRITE_BUFFER = 8 * 1024 * 1024
-"""Bytes of writes that one partition keeps in memory until it makes a file of them."""
+"""Bytes of writes that one partition keeps in memory before it writes them to a file."""
 WRITE_BUFFERS = 64 * 1024 * 1024
-"""The same for all partitions of a process: beyond it they make smaller files."""
+"""Bytes of such writes for all partitions of a process. Above this limit, partitions write smaller files."""
 
 _META = b"\x00"
-"""First byte of our own keys; no row's key begins with it."""
+"""First byte of the store's own keys. No row's key begins with it."""
 _CHECKPOINT, _SAVED_AT, _TOPIC = b"\x00checkpoint", b"\x00saved-at", b"\x00topic"
 _FIRST_ROW = b"\x01"
 _LOCKED = re.compile(r"While lock file|lock hold by current process")
 _NO_ROOM = re.compile(r"No space left|Read-only file system|Permission denied|Disk quota|Too many open files")
-"""Failures of the machine, not of the copy."""
+"""Texts of failures that are the machine's, not the copy's."""
 
 
 class StoreInUse(LogError):
@@ -57,17 +57,17 @@ class StoreInUse(LogError):
 
 
 class Memory(NamedTuple):
-    """Memory and options that the partitions of a process share."""
+    """The memory that all partitions of a process share."""
 
     cache: Cache
     buffers: WriteBufferManager
 
 
 class RocksStore:
-    """The rows of one state partition, and the offset up to which they are complete, written together.
+    """The rows of one state partition, and the offset up to which they are complete. Both are written together.
 
-    Every method raises ``CopyDamaged`` when the files are not as they were written: then the copy is worthless,
-    and the next one that is opened here is empty.
+    Every method raises ``CopyDamaged`` if the files are not as they were written. Then the copy is worthless, and the next
+    ``open`` returns an empty copy.
     """
 
     def __init__(
@@ -77,15 +77,15 @@ class RocksStore:
         self.partition, topic_id = place
         self._made_of = f"{topic_id}/{self.partition}"
         self.damage = damage
-        """Why the copy that was here before was thrown away; empty when it was not."""
+        """Reason why the earlier copy was thrown away; empty if it was not thrown away."""
         self._db = self._opened(memory)
-        # RocksDB's own log would write every row a third time; memory is flushed in the order of writing, so what a
-        # crash leaves is a state this copy once had.
+        # RocksDB's write-ahead log would write every row a third time, so it is off. Memory is flushed in the order of
+        # writing. So after a crash, the copy has a state that it had before.
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[assignment,method-assign]  # a property; its stub says method
 
     def checkpoint(self) -> int | None:
-        """Offset of the state partition up to which this copy is complete, None when it must be built anew."""
+        """Return the offset of the state partition up to which this copy is complete; None if it must be built anew."""
         stored = self.get(_CHECKPOINT)
         return None if stored is None else _number(stored)
 
@@ -97,9 +97,9 @@ class RocksStore:
         return found
 
     def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
-        """Rows whose key starts with ``prefix``, in key order, as of the call."""
-        # RocksDB fixes what an iterator sees when it is made: here, not when the first row is asked for. Its upper
-        # bound is not used: rocksdict 0.3.29 lets go of the bound while the iterator still reads it.
+        """Return the rows whose key starts with ``prefix``, in key order, as of the call."""
+        # A RocksDB iterator sees the rows as of its creation. So it is made here, and not when the first row is asked for.
+        # Its upper bound is not used, because rocksdict 0.3.29 frees the bound while the iterator still reads it.
         try:
             rows = self._db.iter()
             rows.seek(prefix or _FIRST_ROW)
@@ -123,11 +123,11 @@ class RocksStore:
     def apply(self, rows: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
         """Write rows (None deletes) and the checkpoint in one batch.
 
-        A killed process loses the last megabytes, always with the checkpoint that goes with them: the next owner copies
-        those rows from the topic again.
+        A killed process loses the last megabytes of rows, together with their checkpoints. The next owner reads those rows
+        from the topic again.
 
         Raises:
-            LogError: the disk takes no more.
+            LogError: the disk is full, or cannot be written to.
         """
         batch = WriteBatch(raw_mode=True)
         put, delete = batch.put, batch.delete
@@ -146,8 +146,8 @@ class RocksStore:
 
     def clear(self) -> None:
         """Forget everything, the checkpoint included."""
-        # Not by deleting the files: a scan somebody still holds keeps them, and their lock.
-        # The checkpoint first, and logged: a copy without one is worthless, whatever a crash leaves of it.
+        # The files are not deleted, because an open scan keeps the files and their lock. The checkpoint is deleted first,
+        # and with the write-ahead log. So after a crash in between, the copy has no checkpoint and is not used.
         try:
             self._db.delete(_CHECKPOINT)
             last = next(iter(self._db.keys(backwards=True)), None)
@@ -158,21 +158,21 @@ class RocksStore:
             raise self._damaged(failure) from failure
 
     def close(self) -> None:
-        """Release the directory (as soon as no scan is held any more); harmless when already closed."""
+        """Release the directory, as soon as no scan is open any more. Harmless if already closed."""
         for end in (self._db.flush, self._db.close):
             try:
                 end()
             except DbClosedError:
                 return
             except Exception as failure:  # noqa: BLE001 - rocksdict's: of what is on disk already the checkpoint is told
-                log.warning("the local copy %s could not be written to its end: %s", self._path, failure)
+                log.warning("the local copy %s could not be written completely: %s", self._path, failure)
 
     def trusted(self, oldest: float) -> bool:
-        """Tell whether the copy is of this partition of this very topic, and was written ``oldest`` seconds ago at most."""
+        """Return True if the copy is of the same topic id and partition, and was written at most ``oldest`` seconds ago."""
         made_of, saved_at = self.get(_TOPIC), self.get(_SAVED_AT)
         if self.checkpoint() is None or made_of != self._made_of.encode() or saved_at is None:
             return False
-        # The compacted topic forgets deletions after a while: an old copy would keep the deleted rows.
+        # A compacted topic drops its null records after a while. So an older copy could keep rows that were deleted.
         return -60 <= self._clock() - _number(saved_at) <= oldest  # a clock may have been set a little
 
     def _opened(self, memory: Memory) -> Rdict:
@@ -184,7 +184,10 @@ class RocksStore:
             raise self._damaged(failure) from failure
 
     def _damaged(self, failure: Exception) -> Exception:
-        """Say what a failure of rocksdict means, which raises plain ``Exception``; what is damaged stays so."""
+        """Return the exception for a failure of rocksdict, which raises plain ``Exception``.
+
+        A damaged copy is marked by a file, so that it stays damaged until the next ``open`` throws it away.
+        """
         if isinstance(failure, (DbClosedError, CopyDamaged, GeneratorExit)):
             return failure
         if _NO_ROOM.search(str(failure)):
@@ -196,7 +199,7 @@ class RocksStore:
 
 
 class RocksStores:
-    """The local copies of one service's partitions, a directory each."""
+    """The local copies of one service's partitions, each in its own directory."""
 
     def __init__(
         self,
@@ -205,12 +208,12 @@ class RocksStores:
         periods: Periods | None = None,
         clock: Callable[[], float] = time,
     ) -> None:
-        """Make one; nothing is opened.
+        """Make the object. No copy is opened yet.
 
         Args:
-            directory: where the copies live; of one worker alone.
-            periods: with which the service's topics were made.
-            clock: seconds since the epoch.
+            directory: directory of the copies. No other worker may use it.
+            periods: periods of the service's topics.
+            clock: function that returns the seconds since the epoch.
         """
         self._directory = Path(directory)
         self._oldest = (periods or Periods()).deletes_kept / SECOND / 2
@@ -218,7 +221,7 @@ class RocksStores:
         self._memory = Memory(Cache(CACHE), WriteBufferManager(WRITE_BUFFERS, False))
 
     def open(self, partition: int, state_topic_id: str) -> RocksStore:
-        """Open the local copy; one that is damaged, of another topic or partition, or too old to trust, comes back empty.
+        """Open the local copy. A copy that is damaged, too old to trust, or of another topic or partition is emptied.
 
         Raises:
             StoreInUse: another process has it open.
@@ -228,7 +231,7 @@ class RocksStores:
         place = partition, state_topic_id
         try:
             private_directory(self._directory)
-            private_directory(path)  # the one above may be there for everybody
+            private_directory(path)  # its parent may be open to other users
             damage = _found_damaged(path)
         except OSError as failure:
             raise LogError(f"the local state {path} cannot be used: {failure}") from failure
@@ -241,7 +244,7 @@ class RocksStores:
         return RocksStore(path, place, self._memory, self._clock, damage)
 
     def _fit(self, store: RocksStore) -> RocksStore:
-        """Empty a copy that cannot be trusted."""
+        """Return the store. Empty it first if its copy cannot be trusted."""
         try:
             if not store.trusted(self._oldest) or store.checkpoint() is None:
                 store.clear()
@@ -252,7 +255,7 @@ class RocksStores:
 
 
 def _mark_of(path: Path) -> Path:
-    """The file that says that a copy is damaged: the next owner makes the copy anew."""
+    """Return the path of the file that marks a copy as damaged. The next owner makes a marked copy anew."""
     return path.with_name(f"{path.name}.damaged")
 
 
@@ -277,7 +280,7 @@ def _options(memory: Memory) -> Options:
     blocks = BlockBasedOptions()
     blocks.set_block_cache(memory.cache)
     blocks.set_bloom_filter(10, block_based=False)
-    blocks.set_cache_index_and_filter_blocks(True)  # else they grow outside the bound of the cache
+    blocks.set_cache_index_and_filter_blocks(True)  # otherwise they grow outside the limit of the cache
     options = Options(raw_mode=True)
     options.set_block_based_table_factory(blocks)
     options.set_write_buffer_size(WRITE_BUFFER)
