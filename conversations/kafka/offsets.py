@@ -76,19 +76,6 @@ def answered(future: Future[Any], timeout: float | None = None) -> int:
     return offset
 
 
-def offset_of(kafka: Kafka, topic: str, future: Future[Any]) -> int:
-    """Return the offset in an answer of ``list_offset``. Wait for the answer if necessary.
-
-    Raises:
-        KafkaUnreachable: no broker answered.
-        LogError: the partition does not exist or may not be described.
-    """
-    try:
-        return answered(future)
-    except KafkaException as failure:
-        raise translated(kafka, f"offsets of {topic} cannot be listed", failure) from failure
-
-
 def ask_offset(
     kafka: Kafka, admin: AdminClient, topic: str, partition: int, *, first: bool = False, timeout: float | None = None
 ) -> int:
