@@ -1,4 +1,4 @@
-"""Bad commands: what is in them, and with which code they are refused."""
+"""Bad commands. Each row has the command, its outcome, and the code with which it is refused."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ ORDER = Send("Order", JSON, b'{"n": 1}')
 BEGIN = Begin("shop", "Trade")
 REFUSED = "command-refused"
 _ONE_END = b"\2\4\0"
-"""The operations of a command that only ends: one block of one item, its branch, the end of the blocks."""
+"""Encoded operations of a command with a single End: a block of one item, the number of its type, and the end of the blocks."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def _aside(what: str, forge: Callable[[Known], Forged]) -> Order:
 
 
 def _ending(known: Known, operations: bytes) -> Forged:
-    """A command whose operations are these bytes."""
+    """Return a command with these bytes as its operations."""
     forged = known.command(End())
     assert forged.value is not None
     assert forged.value.endswith(_ONE_END)
@@ -58,23 +58,23 @@ def _ending(known: Known, operations: bytes) -> Forged:
 
 
 def _foreign(known: Known) -> Forged:
-    """A command whose key says another key than its record's."""
+    """Return a record whose key is not the key in its command."""
     return replace(known.command(BEGIN, ORDER), key=b"tick-1")
 
 
 UNREADABLE = [
     _aside("no bytes at all", lambda k: Forged(k.key, b"", None)),
     _aside("a null value", lambda k: Forged(k.key, None, None)),
-    _aside("bytes of something else", lambda k: Forged(k.key, b"{}", None)),
+    _aside("bytes that are not a command", lambda k: Forged(k.key, b"{}", None)),
     _aside("a null key", lambda k: replace(k.command(BEGIN, ORDER), key=None)),
     _aside("an empty key", lambda k: replace(k.command(BEGIN, ORDER, key=""), partition=0)),
-    _aside("a key that is not the command's", _foreign),
+    _aside("a record key other than the key in the command", _foreign),
     _aside("a command cut short", lambda k: replace(k.command(BEGIN, ORDER), value=k.command(BEGIN, ORDER).value[:-4])),  # type: ignore[index]  # it has a value
     _aside("an envelope", lambda k: Forged(k.key, encode(k.message()), None)),
     _aside("a forged count of operations", lambda k: _ending(k, encode_long(1 << 40) + b"\4\0")),
-    _aside("a forged size of the block of operations", lambda k: _ending(k, b"\1" + encode_long(FAR) + b"\4\0")),
+    _aside("a forged size of the block with the operations", lambda k: _ending(k, b"\1" + encode_long(FAR) + b"\4\0")),
     _aside("an unknown operation", lambda k: _ending(k, b"\2\x7e\0")),
-    _aside("an operation counted from the end", lambda k: _ending(k, b"\2\1\0")),
+    _aside("an operation with the type number -1", lambda k: _ending(k, b"\2\1\0")),
     _aside("no operation", lambda k: _ending(k, b"\0")),
     _aside("10,001 timers", lambda k: _ending(k, encode_long(10_001) + b"\x0a\0" * 10_001 + b"\0")),
     _aside("1.49 million ends", lambda k: _ending(k, encode_long(MANY) + b"\4" * MANY + b"\0")),
@@ -84,21 +84,21 @@ UNREADABLE = [
 ]
 
 MEANT_WRONG = [
-    _refused("a contract the service does not initiate", 8425, Begin("shop", "Nonsense"), ORDER),
+    _refused("a contract that the service does not initiate", 8425, Begin("shop", "Nonsense"), ORDER),
     _refused("a command of another service", 8425, Begin("web", "Hiring"), ORDER, issued_by="shop"),
     _refused("a command of another namespace", 8426, ORDER, issued_by="other.web"),
     _refused("an unknown conversation", 8426, ORDER),
-    _refused("a target's side that there is none of", 8426, ORDER, from_initiator=False),
-    _refused("a begin of the target's side", 8413, BEGIN, ORDER, from_initiator=False),
+    _refused("a target's endpoint that does not exist", 8426, ORDER, from_initiator=False),
+    _refused("a begin for the target's endpoint", 8413, BEGIN, ORDER, from_initiator=False),
     _refused("a second begin", 8413, BEGIN, BEGIN),
     _refused("a begin that is not first", 8413, ORDER, BEGIN, established=True),
-    _refused("a begin of a dialog that there is, with another content", 8413, BEGIN, established=True),
-    _refused("a service of no possible name", 8490, Begin("no/such\0service", "Trade"), ORDER),
+    _refused("a begin of an existing dialog, with other content", 8413, BEGIN, established=True),
+    _refused("a name that is not a valid service name", 8490, Begin("no/such\0service", "Trade"), ORDER),
     _refused("a target key of a megabyte", 0, Begin("shop", "Trade", 0, "k" * 1_000_000), ORDER),
     _refused("a negative lifetime", 8411, Begin("shop", "Trade", -5), ORDER),
-    _refused("a message type the contract does not have", 8431, Send("Nonsense", JSON, b"{}"), established=True),
-    _refused("a message type the other side sends", 8432, Send("Receipt", JSON, b"{}"), established=True),
-    _refused("another content type", 9615, Send("Order", "x" * 500_000, b"{}"), established=True),
+    _refused("a message type that the contract does not have", 8431, Send("Nonsense", JSON, b"{}"), established=True),
+    _refused("a message type that only the other side may send", 8432, Send("Receipt", JSON, b"{}"), established=True),
+    _refused("a wrong content type", 9615, Send("Order", "x" * 500_000, b"{}"), established=True),
     _refused("a body that is too large", 8459, Send("Blob", "application/octet-stream", b"x" * 1_200_000), established=True),
     _refused("a message after the end", 8429, End(), ORDER, established=True),
     _refused("a second end", 8427, End(), End(), established=True),
@@ -107,17 +107,21 @@ MEANT_WRONG = [
     _refused("an error without a description", 8422, EndWithError(5, ""), established=True),
     _refused("a command more than a day old", 8426, ORDER, established=True, issued_at=lambda k: k.now - DAY - HOUR),
     _refused("a command from more than a day ahead", 8426, ORDER, established=True, issued_at=lambda k: k.now + DAY + HOUR),
-    _refused("a command from the end of time", 8426, ORDER, established=True, issued_at=FAR),
-    _refused("a command from before time began", 8426, ORDER, established=True, issued_at=-FAR),
+    _refused("a command with the largest possible time", 8426, ORDER, established=True, issued_at=FAR),
+    _refused("a command with a time far below zero", 8426, ORDER, established=True, issued_at=-FAR),
 ]  # fmt: skip
 
 CARRIED_OUT = [
-    Order("a timer that fires at the end of time", lambda k: k.command(SetTimer(FAR)), "", established=True),
-    Order("a timer cancelled with a strange number", lambda k: k.command(SetTimer(-FAR)), "", established=True),
-    Order("a lifetime to the end of time", lambda k: k.command(Begin("shop", "Trade", FAR), ORDER), ""),
+    Order("a timer with the largest possible time", lambda k: k.command(SetTimer(FAR)), "", established=True),
+    Order("a timer cancelled with a number far below zero", lambda k: k.command(SetTimer(-FAR)), "", established=True),
+    Order("the largest possible lifetime", lambda k: k.command(Begin("shop", "Trade", FAR), ORDER), ""),
     Order("a description of a megabyte", lambda k: k.command(EndWithError(5, "x" * 1_000_000)), "", established=True),
-    Order("a dialog dropped", lambda k: k.command(Cleanup()), "", established=True),
-    Order("a service nobody knows", lambda k: k.command(Begin("nowhere", "Trade"), ORDER), ""),
+    Order("a cleanup of a dialog", lambda k: k.command(Cleanup()), "", established=True),
+    Order(
+        "a dialog with a service that the catalog does not name",
+        lambda k: k.command(Begin("nowhere", "Trade"), ORDER),
+        "",
+    ),
 ]
 
 ROWS: list[Order] = [*UNREADABLE, *MEANT_WRONG, *CARRIED_OUT]

@@ -1,4 +1,4 @@
-"""Writes the tables of ``docs/bad-input.md`` from the tables the tests run: ``python -m tests.bad_input.document``."""
+"""Writes the tables of ``docs/bad-input.md`` from the rows that the tests run: ``python -m tests.bad_input.document``."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,8 +9,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "bad-input.md"
 BEGIN, END = "<!-- {}: from tests/bad_input -->", "<!-- end of {} -->"
 
 _TOLD = {
-    "breach": "ERROR to the sender, `on_error` here",
-    "held-at-end": "ERROR to the sender, `on_error` here",
+    "breach": "ERROR to the sender; `on_error` of this service",
+    "held-at-end": "ERROR to the sender; `on_error` of this service",
     "refused": "ERROR to the sender",
 }
 
@@ -27,21 +27,21 @@ def _wire() -> Iterator[str]:
         if row.what.endswith(", in a dialog under way"):
             continue
         rows.append((row.what, _outcome(row), _where(row.reason), _told(row), str(row.code or "")))
-    return _table("input|outcome|where the bytes are|who is told|code", rows)
+    return _table("input|outcome|where its bytes are|reported by|code", rows)
 
 
 def _outcome(row: wire.Wire) -> str:
     if row.reason == wire.SET_ASIDE:
-        return "set aside: takes no number"
+        return "set aside; does not use up a number"
     if row.reason == "refused":
         return "no dialog begins"
     if row.reason or row.code:
         return "the dialog breaks"
-    return "believed as far as it can be"
+    return "accepted, as far as its values are possible"
 
 
 def _where(reason: str) -> str:
-    return f"dead letter `{reason}`" if reason else "in its topic"
+    return f"dead letter `{reason}`" if reason else "only in its topic"
 
 
 def _told(row: wire.Wire) -> str:
@@ -58,7 +58,7 @@ def _commands() -> Iterator[str]:
         outcome = {"set-aside": "set aside", "command-refused": "refused as a whole", "": "carried out"}[row.reason]
         told = "event `SET_ASIDE`" if row.event else ""
         rows.append((row.what, outcome, _where(row.reason), told, str(row.code or "")))
-    return _table("input|outcome|where the bytes are|who is told|code", rows)
+    return _table("input|outcome|where its bytes are|reported by|code", rows)
 
 
 def _callers() -> Iterator[str]:
@@ -70,13 +70,13 @@ def _handlers() -> Iterator[str]:
     rows = []
     for row in test_handlers.ROWS:
         name = row.exception.replace(test_handlers.__name__, "yours").rsplit(".", 1)[-1]
-        failed = f"fails four times with `{name}`; dead letter `handler-failed`, the peer is told 500"
+        failed = f"fails four times with `{name}`; dead letter `handler-failed`; the peer gets error 500"
         rows.append((row.what, failed if row.exception else "the message is handled"))
     return _table("a handler that|outcome", rows)
 
 
 def _state() -> Iterator[str]:
-    outcome = "the partition is set aside: event `PARTITION_SET_ASIDE`, nothing is written to it, the others go on"
+    outcome = "the partition is set aside with an event `PARTITION_SET_ASIDE`; its state is not written; the other partitions go on"
     return _table("input|outcome", [(what, outcome) for what in test_state.DAMAGE])
 
 
@@ -90,10 +90,10 @@ TABLES = {
 
 
 def page() -> str:
-    """Return the page with its tables made anew.
+    """Return the page with new tables.
 
     Raises:
-        ValueError: the page has no place for one of them.
+        ValueError: a table has no begin or end mark in the page.
     """
     text = PAGE.read_text(encoding="utf-8")
     for name, table in TABLES.items():

@@ -1,4 +1,4 @@
-"""Well-formed records and commands whose fields are at the edges of what they can say."""
+"""Well-formed records and commands with extreme fields."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ BODIES = (
     b"9" * 5_000, b"\xff\xfe", b'{"n": 2, "note": "a bug"}', b'{"n": 2, "note": "\\ud800"}', b"\2t\0\2\2u\0\0",
 )  # fmt: skip
 UNREADABLE = [("\udcff\udcfe", b"x")]
-"""Headers whose name is no UTF-8, as the log in memory has them."""
+"""Headers with a name that is not UTF-8, in the form that the log in memory uses."""
 
 
 class Extremes:
-    """Draws records for two services and the dialogs between them; the same seed draws the same ones."""
+    """Draws records for two services and the dialogs between them; the same seed draws the same records."""
 
     def __init__(self, random: Random, now: Callable[[], int]) -> None:
         self.random, self._now = random, now
         self.dialogs: list[Known] = []
-        """That a worker knows, or knew."""
+        """Dialogs that a worker knows, or knew before they ended."""
         self.strangers = [stranger(now(), random, random.randrange(PARTITIONS)) for _ in range(4)]
         self._makers: dict[type, Callable[[], Operation]] = {
             Begin: lambda: Begin(self.name("shop"), self.name("Trade"), self.long(), self.name("")),
@@ -78,16 +78,16 @@ class Extremes:
             ),
             Report: Report,
         }  # fmt: skip
-        assert self._makers.keys() == set(get_args(Operation)), "an operation nobody makes here"
+        assert self._makers.keys() == set(get_args(Operation)), "an operation has no maker here"
 
     # -- fields --------------------------------------------------------------------------------------------------------
 
     def pick(self, *of: Any) -> Any:
-        """One of these."""
+        """Draw one of these values."""
         return self.random.choice(of)
 
     def long(self) -> int:
-        """A number of 64 bits: at an edge, near now, or any."""
+        """Draw a number of 64 bits: an extreme one, one near the present time, or any."""
         drawn = self.random.random()
         if drawn < 0.5:
             return EDGES[self.random.randrange(len(EDGES))]
@@ -97,19 +97,19 @@ class Extremes:
         return self.random.randrange(-LONGEST - 1, LONGEST + 1)
 
     def int(self) -> int:
-        """A number of 32 bits."""
+        """Draw a number of 32 bits."""
         return max(-INT - 1, min(self.long(), INT))
 
     def name(self, usual: str) -> str:
-        """The usual text, or any."""
+        """Draw the usual text, or any other."""
         return usual if self.random.random() < 0.6 else self.random.choice(NAMES)
 
     def body(self) -> bytes:
-        """A body of any message type, or of none."""
+        """Draw a body: of any message type, or an invalid one."""
         return self.random.choice(BODIES)
 
     def known(self) -> Known:
-        """A dialog, mostly one that is under way."""
+        """Draw a dialog, mostly one that a worker knows."""
         if self.dialogs and self.random.random() < 0.8:
             return self.random.choice(self.dialogs)
         return self.random.choice(self.strangers)
@@ -117,7 +117,7 @@ class Extremes:
     # -- records ---------------------------------------------------------------------------------------------------------
 
     def record(self) -> tuple[str, str, Forged]:
-        """A record, and the service and kind of topic it is for."""
+        """Draw a record; return its service, the kind of its topic, and the record."""
         if self.random.random() < 0.5:
             return self._queue_record()
         service = self.pick("web", "web", "shop")
@@ -162,7 +162,7 @@ class Extremes:
         return Forged(command.key.encode(), encode_command(command), None, where[0])
 
     def _disturbed(self, record: Forged) -> Forged:
-        """Mostly the record as it is; now and then with another key, other headers, in another partition."""
+        """Return the record, mostly unchanged; sometimes with another key, with other headers, or in another partition."""
         drawn = self.random.random()
         if drawn < 0.04:
             return replace(record, key=self.pick(None, b"", b"\xff", b"k" * 1_001, self.name("").encode()))
@@ -176,7 +176,7 @@ class Extremes:
         return record
 
     def healthy(self) -> Known:
-        """A dialog that only its client touches, in a partition that everything else is thrown at."""
+        """Return a new dialog that only its client uses, in a partition that also gets the extreme records."""
         conversation = draw(self._now(), self.random)
         key = str(conversation)
         prefix = Prefix(
@@ -187,7 +187,7 @@ class Extremes:
 
 
 def _answering(prefix: Prefix) -> Prefix:
-    """What the shop's records of a dialog begin with."""
+    """Return the prefix of the shop's records in a dialog."""
     return replace(prefix, from_initiator=False, from_service="shop", to_service="web")
 
 

@@ -1,6 +1,6 @@
-"""Every decoder of bytes from outside, what it promises, and how its promise is broken.
+"""Every decoder of bytes from outside, with a check of its promise: it accepts the bytes correctly, or refuses them.
 
-``python -m tests.bad_input.fuzzing 20000000`` fuzzes on its own; ``FUZZ_INPUTS`` and ``FUZZ_SEED`` are for the suite.
+``python -m tests.bad_input.fuzzing 20000000`` fuzzes without pytest. ``FUZZ_INPUTS`` and ``FUZZ_SEED`` are for the tests (``test_fuzz``).
 """
 
 import resource
@@ -49,7 +49,7 @@ from tests.golden.records import golden
 
 T = TypeVar("T")
 Check = Callable[[bytes], bool]
-"""Decode the bytes, and check what comes of it; True when they were accepted. Anything raised is a broken promise."""
+"""Decodes bytes and checks the result; returns True if the bytes were accepted. Every exception is a broken promise."""
 
 NAME = bytes(range(16)) + b"\1"
 
@@ -62,7 +62,7 @@ class Target:
     seeds: Sequence[bytes]
     check: Check
     keep: int = HEAD_SIZE
-    """First bytes that are damaged only now and then, because little behind them is reached without them."""
+    """Number of first bytes that are rarely damaged, because without them the decoder refuses the rest unread."""
     accepted: int = field(default=0, init=False)
     tried: int = field(default=0, init=False)
 
@@ -79,7 +79,7 @@ class Target:
 
 
 def _accepted(decode_value: Callable[[bytes], T], value: bytes) -> T | None:
-    """What a decoder makes of the bytes; None when it refuses them as it may."""
+    """Return the decoded value; None if the decoder refuses the bytes with ``UndecodableRecord``."""
     try:
         return decode_value(value)
     except UndecodableRecord:
@@ -87,7 +87,7 @@ def _accepted(decode_value: Callable[[bytes], T], value: bytes) -> T | None:
 
 
 def _round_trip(decode_value: Callable[[bytes], object], encode_value: Callable[..., bytes]) -> Check:
-    """What is accepted can be written, and means the same again."""
+    """Return a check that an accepted value can be encoded, and that decoding it again gives an equal value."""
 
     def check(value: bytes) -> bool:
         found = _accepted(decode_value, value)
@@ -109,7 +109,7 @@ _PREFIXED = encode_prefix(_PREFIX)
 
 
 def _envelope(value: bytes) -> bool:
-    """Both decoders agree, and what they accept can be written and means the same again."""
+    """Check that both decoders agree, and that an accepted envelope is equal after it was encoded and decoded again."""
     found = _accepted(decode, value)
     assert found == _accepted(decode_avro, value)
     if found is None:
@@ -123,7 +123,7 @@ def _envelope(value: bytes) -> bool:
 
 
 def _tail(value: bytes) -> bool:
-    """As above, for the decoder of a dialog whose beginning is known by heart."""
+    """Check the decoder for dialogs with a known prefix: it agrees with the decoder of fastavro."""
     value = _PREFIXED + value
     found = _accepted(lambda record: decode_tail(_PREFIX, record, len(_PREFIXED)), value)
     assert found == _accepted(decode_avro, value)
@@ -217,7 +217,7 @@ def _body(codec: BodyCodec) -> Check:
             found = codec.decode(value)
         except InvalidBody:
             return False
-        assert repr(codec.decode(codec.encode(found))) == repr(found)  # repr: a NaN is not itself
+        assert repr(codec.decode(codec.encode(found))) == repr(found)  # repr, because a NaN is not equal to itself
         return True
 
     return check
@@ -258,12 +258,12 @@ TARGETS = [
 
 
 def peak_memory() -> int:
-    """Most memory this process has had, in bytes."""
+    """Return the peak memory of this process in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def main(inputs: int, seed: int) -> None:
-    """Fuzz every decoder in turn, in rounds, and say how far it came."""
+    """Fuzz every decoder in turn, in rounds, and print the counts."""
     random, began, before = Random(seed), monotonic(), peak_memory()
     rounds = max(1, inputs // (len(TARGETS) * 10_000))
     for _ in range(rounds):

@@ -1,4 +1,4 @@
-"""Damaging bytes at random, as often as it takes: seeded, fast, and fond of what decoders stumble over."""
+"""Random damage of bytes: from a seed, fast, and with values that decoders often handle wrongly."""
 
 from collections.abc import Callable, Sequence
 from random import Random

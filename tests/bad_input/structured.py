@@ -1,7 +1,7 @@
-"""Structured fuzz of whole workers: well-formed records and commands at the edges of what they can say. No process may end.
+"""Structured fuzzing of whole workers: well-formed records and commands with extreme fields. No process may end.
 
 ``python -m tests.bad_input.structured --inputs 1000000 --seed 7`` in memory; ``--kafka --minutes 10`` on a real Kafka, the
-broker of ``KAFKA_BOOTSTRAP`` or an embedded one. A round is drawn from the seed and its number alone: ``--first`` repeats one.
+broker of ``KAFKA_BOOTSTRAP`` or an embedded one. A round depends only on the seed and its number: ``--first`` repeats a round.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from tests.bad_input.support.services import BLOB, LEDGER, PARTITIONS, PING, TRA
 from tests.support.waiting import until
 
 BATCH = 25
-"""Records thrown together."""
+"""Number of records that are sent together."""
 BATCHES = 16
-"""Of a round: then healthy dialogs must be complete, and another world begins."""
+"""Number of batches in a round. After a round the healthy dialogs must be complete, and a new simulation begins."""
 PAUSES = [timedelta(0)] * 6 + [timedelta(seconds=1), timedelta(minutes=2), timedelta(hours=2)]
 HEALTHY = 2
 
 
 def moody() -> Service[Seen]:
-    """The shop, whose handlers do everything a handler may: by the number of the order."""
+    """Return the shop with handlers that do everything a handler may do; the number of the order selects what."""
     shop = Service("shop", accepts=[TRADE], state=Seen, poison=[
         PoisonPolicy(exception=KeyError, then=Then.SKIP), PoisonPolicy(delays=[timedelta(seconds=5)]),
     ])  # fmt: skip
@@ -90,25 +90,25 @@ def moody() -> Service[Seen]:
 
 @dataclass
 class Tally:
-    """What was thrown, and what became of it."""
+    """Counts of the records that were sent, and of the outcomes."""
 
     inputs: int = 0
     rounds: int = 0
     events: Counter[str] = field(default_factory=Counter)
     caught: Counter[str] = field(default_factory=Counter)
-    """What our own code raised, and its record was set aside for."""
+    """Exceptions of our own code for which a record was set aside."""
 
 
 CATCHING_UP = 300.0
-"""Seconds the workers may take, at the end, for what was thrown faster than they work."""
+"""Seconds that the workers may take at the end for records that were sent faster than they handle them."""
 
 
 class Ended(AssertionError):
-    """A worker ended, or a partition of it, or it does not work any more."""
+    """A worker ended, stopped working, or set a partition aside."""
 
 
 def check(place: Place, healthy: list[Known], expected: list[int], tally: Tally) -> None:
-    """Say what of healthy dialogs is not complete, or of partitions not there."""
+    """Raise ``Ended`` if a healthy dialog is not complete, or if a partition was set aside. Count the events."""
     states = place.states("web")
     for one in healthy:
         if (found := states.get(str(one.conversation), {}).get("receipts")) != expected:
@@ -123,7 +123,7 @@ def check(place: Place, healthy: list[Known], expected: list[int], tally: Tally)
 
 
 def queues_on(now: int, random: Random) -> list[Forged]:
-    """Commands that turn the queue of every partition on."""
+    """Return commands that turn the queue of every partition on."""
     commands = [
         to_partition((number, PARTITIONS), Switch(on=True, reason="healthy"), "operator", random.randbytes(16), now)
         for number in range(PARTITIONS)
@@ -135,10 +135,10 @@ def queues_on(now: int, random: Random) -> list[Forged]:
 
 
 def round_in_memory(seed: str, tally: Tally) -> None:
-    """Throw one round at two services in a world of its own.
+    """Send one round of records to two services, in a new simulation.
 
     Raises:
-        Exception: a worker ended with it.
+        Exception: a worker ended with this exception.
     """
     random = Random(seed)
     with Simulation(moody(), web(), partitions=PARTITIONS, raise_failures=False) as sim:
@@ -166,7 +166,7 @@ def round_in_memory(seed: str, tally: Tally) -> None:
 
 
 def in_memory(inputs: int, seed: int, first: int, tally: Tally) -> None:
-    """Throw this many records, round by round, with a bar that shows how far it came."""
+    """Send this many records, round by round, and show the progress."""
     while tally.inputs < inputs:
         name = f"{seed} {first + tally.rounds}"
         try:
@@ -181,7 +181,7 @@ def in_memory(inputs: int, seed: int, first: int, tally: Tally) -> None:
 
 
 class Bar:
-    """One line that is written over, on a terminal; else a line now and then."""
+    """The progress: one line that is overwritten on a terminal, otherwise a new line from time to time."""
 
     last = 0.0
 
@@ -207,10 +207,10 @@ def _kafka() -> Iterator[str]:
 
 
 def on_kafka(bootstrap: str, seconds: float, seed: int, tally: Tally) -> None:
-    """Throw records at two workers for this long, and see that healthy dialogs complete.
+    """Send records to two workers for this many seconds, and check that the healthy dialogs complete.
 
     Raises:
-        Exception: a worker ended with it.
+        Exception: a worker ended with this exception.
     """
     place, random = KafkaPlace(bootstrap), Random(seed)
     extremes = Extremes(random, place.now)
@@ -267,19 +267,19 @@ def _throw(place: KafkaPlace, service: str, kind: str, record: Forged) -> None:
 
 
 def replace_now(record: Forged, place: Place) -> Forged:
-    """A command that is issued now, whenever its dialog began."""
+    """Return the command with the present time as its time of issue."""
     command = decode_command(record.value or b"")
     return replace(record, value=encode_command(replace(command, issued_at=place.now())))
 
 
 def main() -> None:
-    """Fuzz as the command line says; print the seed first, and the figures at the end."""
+    """Fuzz as the options demand. Print the seed first, and the figures at the end."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--inputs", type=int, default=100_000, help="records to throw in memory")
-    parser.add_argument("--seed", type=int, default=None, help="draws the same records again")
+    parser.add_argument("--inputs", type=int, default=100_000, help="number of records to send in memory")
+    parser.add_argument("--seed", type=int, default=None, help="seed of an earlier run, to draw the same records again")
     parser.add_argument("--first", type=int, default=0, help="number of the first round")
-    parser.add_argument("--kafka", action="store_true", help="on a real Kafka")
-    parser.add_argument("--minutes", type=float, default=10, help="how long, on Kafka")
+    parser.add_argument("--kafka", action="store_true", help="use a real Kafka")
+    parser.add_argument("--minutes", type=float, default=10, help="how long to send records, on Kafka")
     given = parser.parse_args()
     seed = secrets.randbelow(1 << 32) if given.seed is None else given.seed
     sys.stdout.write(f"seed {seed}\n")

@@ -1,4 +1,4 @@
-"""Answers to bad input that cannot be delivered, and errors that are thrown back and forth."""
+"""Answers to bad input that cannot be delivered, and errors that must not be answered with errors."""
 
 from datetime import timedelta
 from random import Random
@@ -23,7 +23,7 @@ def delayed(place: Memory) -> list[bytes]:
 
 @pytest.mark.parametrize("crash", [False, True])
 def test_an_answer_to_a_service_whose_topics_are_gone_is_sent_when_they_are_back(place: Memory, crash: bool) -> None:
-    """The error waits as a row, also across a restart; the dialogs of others go on."""
+    """The error waits as a row, also across a restart. Dialogs of other services go on."""
     healthy, target = known(place, 1), stranger(place.now(), Random(2))
     place.sim.broker.create_service("lost", 2)
     gone = {name: place.sim.broker.topics.pop(name) for name in list(place.sim.broker.topics) if ".lost." in name}
@@ -42,7 +42,7 @@ def test_an_answer_to_a_service_whose_topics_are_gone_is_sent_when_they_are_back
 
 
 def test_an_answer_nobody_takes_is_forgotten_with_its_dialog_and_an_event(place: Memory) -> None:
-    """Rows for a service that is gone for good do not stay for ever."""
+    """Rows for a service that never comes back are deleted."""
     target = stranger(place.now(), Random(2))
     place.sim.broker.create_service("lost", 2)
     for name in [name for name in place.sim.broker.topics if ".lost." in name]:
@@ -59,7 +59,7 @@ def test_an_answer_nobody_takes_is_forgotten_with_its_dialog_and_an_event(place:
 
 
 def test_what_is_never_answered_with_an_error_comes_to_rest(place: Memory) -> None:
-    """Errors, acknowledgements and requests of conversations nobody knows, thrown at both sides: nobody answers."""
+    """Both sides get errors, acknowledgements and RESENDs in unknown conversations, and send no answer."""
     targets = [stranger(place.now(), Random(number)) for number in range(5)]
     kinds = (Kind.ERROR, Kind.ACK, Kind.RESEND, Kind.FENCE, Kind.FENCED)
 

@@ -1,4 +1,4 @@
-"""What a caller asks for that cannot be raises at once, with Service Broker's number, and nothing is written."""
+"""Impossible requests of a caller raise at once, with Service Broker's error number, and nothing is written."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True)
 class Call:
-    """What a client is asked to do."""
+    """A bad call of a client, and the exception that it raises."""
 
     what: str
     call: Callable[[Client], object]
@@ -62,32 +62,32 @@ ROWS = [
     Call("a block of three large bodies", _block(*[b"x" * 800_000] * 3), "BodyTooLarge", 8459),
     Call("a block of 10,001 messages", _block(*[Order(n=1)] * 10_001), "BodyTooLarge", 8459),
     Call("a body that is not valid", _block(Order.model_construct(n="seven")), "InvalidBody", 9615),  # type: ignore[arg-type]  # on purpose
-    Call("a body that is of no class of the contract", _block(object()), "NotInContract", 8431),
-    Call("a message the other side sends", _block(Receipt(n=1)), "WrongDirection", 8432),
+    Call("a body whose class is not in the contract", _block(object()), "NotInContract", 8431),
+    Call("a message that only the other side may send", _block(Receipt(n=1)), "WrongDirection", 8432),
     Call("a message type that does not exist", _block(Order(n=1), type="Nonsense"), "NotInContract", 8431),
-    Call("a name that is not text", _block(Order(n=1), type="\ud800"), "NotInContract", 8431),
+    Call("a message type name that UTF-8 cannot encode", _block(Order(n=1), type="\ud800"), "NotInContract", 8431),
     Call("a message after the end", _ended, "DialogEnded", 8429),
     Call("an error with code 0", _error(0, "why"), "LocalError", 8419),
     Call("an error with a code of 33 bits", _error(1 << 32, "why"), "LocalError", 8419),
-    Call("an error with True for a code", _error(True, "why"), "LocalError", 8419),
+    Call("an error with the code True", _error(True, "why"), "LocalError", 8419),
     Call("an error without a description", _error(5, ""), "LocalError", 8422),
-    Call("a service of no possible name", _begin("no/such service"), "LocalError", 8490),
-    Call("a service of a megabyte", _begin("s" * MEGABYTE), "LocalError", 8490),
-    Call("a contract the service does not initiate", _begin(contract=type(TRADE)("Other", sent_by_any=[Order])), "UnknownContract", 8425),
-    Call("a group of a megabyte", _begin(group="g" * MEGABYTE), "LocalError"),
-    Call("a group that is not text", _begin(group="\ud800"), "LocalError"),
-    Call("an empty group", _begin(group=""), "LocalError"),
-    Call("an id that is none", _begin(id="no id"), "LocalError", 8426),
-    Call("no lifetime at all", _begin(lifetime=timedelta(0)), "LocalError", 8411),
+    Call("a name that is not a valid service name", _begin("no/such service"), "LocalError", 8490),
+    Call("a service name of a megabyte", _begin("s" * MEGABYTE), "LocalError", 8490),
+    Call("a contract that the service does not initiate", _begin(contract=type(TRADE)("Other", sent_by_any=[Order])), "UnknownContract", 8425),
+    Call("a group name of a megabyte", _begin(group="g" * MEGABYTE), "LocalError"),
+    Call("a group name that UTF-8 cannot encode", _begin(group="\ud800"), "LocalError"),
+    Call("an empty group name", _begin(group=""), "LocalError"),
+    Call("a new dialog with an invalid id", _begin(id="no id"), "LocalError", 8426),
+    Call("a lifetime of zero", _begin(lifetime=timedelta(0)), "LocalError", 8411),
     Call("a negative lifetime", _begin(lifetime=timedelta(-1)), "LocalError"),
-    Call("a dialog that is no dialog", lambda client: client.dialog("no id"), "LocalError", 8426),
-    Call("a dialog with a group of a megabyte", lambda client: client.dialog(f"{client.new_id()}@{'g' * MEGABYTE}"), "LocalError"),
+    Call("an existing dialog with an invalid id", lambda client: client.dialog("no id"), "LocalError", 8426),
+    Call("an existing dialog with a group name of a megabyte", lambda client: client.dialog(f"{client.new_id()}@{'g' * MEGABYTE}"), "LocalError"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
 def test_a_bad_call_raises_and_writes_nothing(row: Call) -> None:
-    """The error names Service Broker's number; the commands topic stays empty."""
+    """The error has Service Broker's number, and the commands topic stays empty."""
     broker = MemoryBroker(SystemClock())
     broker.create_service("web", 1)
     with (
@@ -101,7 +101,7 @@ def test_a_bad_call_raises_and_writes_nothing(row: Call) -> None:
 
 
 def test_absurd_times_are_the_end_of_time() -> None:
-    """A timer or a lifetime longer than time itself is taken, and does not overrun a row."""
+    """A timer or a lifetime beyond the largest possible time is accepted, and still fits into a row."""
     broker = MemoryBroker(SystemClock())
     broker.create_service("web", 1)
     with LocalClient(web(), Kafka("memory"), MemoryCommands(broker, "web")) as client:
@@ -115,6 +115,6 @@ def test_absurd_times_are_the_end_of_time() -> None:
     "limits", [{"body_bytes": 0}, {"body_bytes": 1_000_001}, {"held_messages": 0}, {"waiting_bytes": -1}, {"cached_endpoints": 0}]
 )  # fmt: skip
 def test_limits_that_topics_could_not_keep_are_refused(limits: dict[str, int]) -> None:
-    """A body limit above what fits a record of the queue and a row of the state would stop the worker later."""
+    """A body limit that is too large for a record of the queue, or for a row of the state, would stop the worker later."""
     with pytest.raises(ValueError, match=next(iter(limits))):
         Limits(**limits)

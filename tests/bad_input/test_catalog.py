@@ -1,4 +1,4 @@
-"""A catalog that contradicts the code, or says nothing that can be understood."""
+"""A catalog that contradicts the code, or has records that cannot be decoded."""
 
 from collections.abc import Sequence
 from random import Random
@@ -42,7 +42,7 @@ GOOD = service_record("shop", shop().declaration().entry(PARTITIONS))
     ],
 )
 def test_a_record_that_is_not_understood_is_left_alone(record: tuple[bytes, bytes]) -> None:
-    """The last entry that was good stays."""
+    """The last good entry of the service stays."""
     catalog = Catalog()
     catalog.take([GOOD, record])
     assert catalog.partitions("shop") == PARTITIONS
@@ -57,7 +57,7 @@ def place(kafka_bootstrap: str) -> KafkaPlace:
 
 
 def run(kafka: Kafka) -> None:
-    """Run a worker of the shop until it ends, and raise what it failed with."""
+    """Run a worker of the shop until it ends, and raise its failure."""
     with Crew([kafka_worker(shop(), kafka, WorkerSettings())], kafka) as crew:
         crew.await_ready(60)
         crew.await_end()
@@ -65,7 +65,7 @@ def run(kafka: Kafka) -> None:
 
 @pytest.mark.kafka
 def test_a_service_that_is_missing_from_the_catalog_does_not_start(place: KafkaPlace) -> None:
-    """It names the command that puts it there."""
+    """The error names the command that adds the service."""
     put(place, (b"service/shop", None))
     with pytest.raises(LogError, match="'shop' is not in the catalog: run 'conversations apply'"):
         run(place.kafka)
@@ -73,7 +73,7 @@ def test_a_service_that_is_missing_from_the_catalog_does_not_start(place: KafkaP
 
 @pytest.mark.kafka
 def test_a_catalog_with_another_partition_count_than_the_topics_stops_the_service(place: KafkaPlace) -> None:
-    """Keys would not find their partition any more: both counts are named, and nothing is read."""
+    """Keys would not find their partition any more. The error names both counts, and nothing is read."""
     put(place, service_record("shop", shop().declaration().entry(PARTITIONS + 1)))
     with pytest.raises(LogError, match=f"has {PARTITIONS} partitions, the catalog says {PARTITIONS + 1}"):
         run(place.kafka)
@@ -81,7 +81,7 @@ def test_a_catalog_with_another_partition_count_than_the_topics_stops_the_servic
 
 @pytest.mark.kafka
 def test_a_topic_that_grew_stops_the_service(place: KafkaPlace) -> None:
-    """The same, when it is the topic that somebody changed."""
+    """A topic of a running service gets more partitions: the worker ends too."""
     name = service_topic(place.namespace, "shop", QUEUE)
     admin = make_admin(place.kafka)  # kept while the answer is awaited
     (grown,) = admin.create_partitions([NewPartitions(name, PARTITIONS + 1)]).values()
@@ -99,7 +99,7 @@ def test_another_partition_count_is_refused_when_it_is_applied(place: KafkaPlace
 
 @pytest.mark.kafka
 def test_garbage_in_the_catalog_stops_nobody(place: KafkaPlace) -> None:
-    """What is not understood is left alone, by workers that start and by workers that look somebody up."""
+    """A worker ignores such records when it starts, and when it looks up another service."""
     put(place, (b"service/shop", b"\xff"), (b"\xff\xff", b"?"), (b"service/web", b"[]"))
     workers = [kafka_worker(service, place.kafka, WorkerSettings()) for service in (shop(), web())]
     with Crew(workers, place.kafka) as crew:

@@ -1,4 +1,4 @@
-"""Each bad command is refused with its code, its bytes kept where a human finds them; nothing else suffers from it."""
+"""Each bad command is refused with its code, and its bytes are kept as a dead letter. Nothing else is affected."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -19,7 +19,7 @@ __all__ = ["place"]
 
 @pytest.mark.parametrize("row", commands.ROWS, ids=lambda row: row.what)
 def test_a_bad_command_has_its_outcome_and_harms_nobody(place: Memory, row: Order) -> None:
-    """Refused as a whole: the dialog it was meant for goes on, and so does a healthy one of the partition."""
+    """The command is refused as a whole. Its dialog goes on, and so does a healthy dialog of the partition."""
     healthy = known(place, 1)
     target = known(place, 2, row.established)
     record = row.forge(target)
@@ -58,7 +58,7 @@ def check(place: Memory, row: Order, value: bytes | None, offset: int) -> None:
 def test_a_command_in_the_wrong_partition_is_forwarded_and_takes_effect_once(
     place: Memory, headers: Headers | None
 ) -> None:
-    """Whoever miscounts partitions is served all the same, whatever the headers, which no command has."""
+    """A command in a wrong partition is still carried out, whatever headers it has; a command needs no headers."""
     target = known(place, 3)
     record = order(target, 1)
     (offset,) = place.throw("web", COMMANDS, [replace(record, partition=1, headers=headers)])

@@ -1,4 +1,4 @@
-"""The page about bad input says what the tests check."""
+"""The tables in docs/bad-input.md agree with the rows of the tests."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from tests.bad_input.document import PAGE, page
 
 
 def test_the_tables_of_the_page_are_those_of_the_tests() -> None:
-    """``python -m tests.bad_input.document`` writes them anew."""
+    """``python -m tests.bad_input.document`` writes the tables again."""
     assert PAGE.read_text(encoding="utf-8") == page()
 
 

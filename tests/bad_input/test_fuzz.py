@@ -1,6 +1,6 @@
-"""Decoders keep their promise over any bytes, and a worker over any stream of records.
+"""Decoders keep their promise for any bytes, and a worker for any stream of records.
 
-``FUZZ_INPUTS`` is how many inputs (200,000 without it), ``FUZZ_SEED`` draws others.
+``FUZZ_INPUTS`` is the number of inputs (200,000 by default). Another ``FUZZ_SEED`` draws other inputs.
 """
 
 import os
@@ -31,7 +31,7 @@ from tests.bad_input.test_wire import receipts
 INPUTS = int(os.environ.get("FUZZ_INPUTS", "200000"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
 STREAMS = max(4, INPUTS // 50_000)
-"""Streams of ``STREAM`` records each that go through a whole worker."""
+"""Number of streams, of ``STREAM`` records each, that go through a whole worker."""
 STREAM = 300
 
 every_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
@@ -40,9 +40,9 @@ every_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: tar
 @every_target
 @pytest.mark.timeout(max(120, INPUTS // 1_000))
 def test_damaged_bytes_are_refused_or_mean_what_they_say(target: Target) -> None:
-    """Never another exception, never memory for a forged length, never for ever; and not everything is refused."""
+    """A decoder never raises another exception, allocates no memory for a forged length, and always returns. It accepts some inputs."""
     random = Random(f"{SEED} {target.name}")
-    target.run(random, 200)  # what is kept for good is there now
+    target.run(random, 200)  # the caches are filled now
     tracemalloc.start()
     try:
         target.run(random, 500)
@@ -58,7 +58,7 @@ def test_damaged_bytes_are_refused_or_mean_what_they_say(target: Target) -> None
 @settings(deadline=None, max_examples=100)
 @given(noise=st.binary(max_size=200))
 def test_noise_is_refused_or_means_what_it_says(target: Target, noise: bytes) -> None:
-    """With the right beginning, so that it is looked at, and without."""
+    """Noise alone, and noise after a valid beginning, so that it is decoded."""
     target.check(noise)
     target.check(target.seeds[0][:HEAD_SIZE] + noise)
 
@@ -102,7 +102,7 @@ def test_a_worker_takes_any_stream_of_records_between_healthy_ones(number: int) 
 
 
 def _damaged_record(random: Random, seeds: list[Record]) -> Forged:
-    """A record with damage in its value, its header or its key; often with a header that fits the damage."""
+    """Return a record with damage in its value, its header or its key; often with a header that fits the damaged value."""
     seed = random.choice(seeds)
     value: bytes | None = seed.value() or b""
     headers = list(seed.headers() or [])
@@ -135,7 +135,7 @@ def _damaged_command(random: Random, seeds: list[Record]) -> Forged:
 
 
 def check_accounts(place: Memory, healthy: list[Known]) -> None:
-    """Every record has one dead letter, or is understood; each message that is understood was handled once, or kept."""
+    """Check that every record has exactly one dead letter or can be decoded, and that every decoded message was handled or kept."""
     for one in healthy:
         assert receipts(place, one) == list(range(11))
     kept = place.letters("shop")

@@ -1,4 +1,4 @@
-"""Handlers that return or ask for what cannot be: their message fails, or they are told at once; nobody else suffers."""
+"""Handlers with impossible results or requests: their message fails, or the request raises at once. Other dialogs are not affected."""
 
 import asyncio
 from collections.abc import Callable
@@ -39,12 +39,12 @@ async def _promise() -> None:
 
 @dataclass(frozen=True)
 class Junk:
-    """What a handler does that it should not."""
+    """A handler with a mistake."""
 
     what: str
     handler: Handler
     exception: str
-    """What its dead letter says it failed with; "" when the message is handled."""
+    """Name of the exception in the dead letter; "" if the message is handled."""
 
 
 def _send(body: object, **named: Any) -> Handler:
@@ -91,26 +91,26 @@ async def _returns_a_promise(order: Order, dialog: Dialog[Big]) -> Any:
 ROWS = [
     Junk("returns a value", lambda order, dialog: 42, ""),
     Junk("returns a body instead of sending it", lambda order, dialog: Receipt(n=order.n), ""),
-    Junk("returns a coroutine that nobody awaits", lambda order, dialog: _promise(), "builtins.TypeError"),
-    Junk("returns a coroutine from async def", _returns_a_promise, "builtins.TypeError"),
+    Junk("returns a coroutine that is never awaited", lambda order, dialog: _promise(), "builtins.TypeError"),
+    Junk("is `async def` and returns another coroutine", _returns_a_promise, "builtins.TypeError"),
     Junk("is a generator", _generator, "builtins.TypeError"),
     Junk("is an asynchronous generator", _async_generator, "builtins.TypeError"),
-    Junk("sends what is no body of the contract", _send(object()), "conversations.errors.NotInContract"),
-    Junk("sends the other side's message", _send(Order(n=1)), "conversations.errors.WrongDirection"),
+    Junk("sends an object that is not a body of the contract", _send(object()), "conversations.errors.NotInContract"),
+    Junk("sends a message that only the other side may send", _send(Order(n=1)), "conversations.errors.WrongDirection"),
     Junk("sends a body that is not valid", _send(Receipt.model_construct(n="x")  # type: ignore[arg-type]  # on purpose
 ), "conversations.errors.InvalidBody"),
-    Junk("sends a class that only looks right", _send({"n": 1}, type="Receipt"), "conversations.errors.InvalidBody"),
-    Junk("raises what has no words", _raise(Speechless()), f"{__name__}.Speechless"),
-    Junk("raises what UTF-8 cannot say", _raise(ValueError("\ud800")), "builtins.ValueError"),
-    Junk("raises a megabyte", _raise(ValueError("x" * 1_000_000)), "builtins.ValueError"),
+    Junk("sends a dict in place of the body's class", _send({"n": 1}, type="Receipt"), "conversations.errors.InvalidBody"),
+    Junk("raises an exception whose `__str__` fails", _raise(Speechless()), f"{__name__}.Speechless"),
+    Junk("raises an exception with a text that UTF-8 cannot encode", _raise(ValueError("\ud800")), "builtins.ValueError"),
+    Junk("raises an exception with a text of a megabyte", _raise(ValueError("x" * 1_000_000)), "builtins.ValueError"),
     Junk("asks the process to exit", _raise(SystemExit(1)), "builtins.SystemExit"),
     Junk("raises KeyboardInterrupt", _raise(KeyboardInterrupt()), "builtins.KeyboardInterrupt"),
     Junk("raises StopIteration", _raise(StopIteration()), "builtins.StopIteration"),
-    Junk("lets the state grow over its limit", _state(_grow), "builtins.ValueError"),
-    Junk("makes the state something else", _state(_other_class), "builtins.TypeError"),
-    Junk("puts into the state what JSON cannot say", _state(_no_json), "pydantic_core._pydantic_core.PydanticSerializationError"),
+    Junk("makes the state of its group larger than the limit", _state(_grow), "builtins.ValueError"),
+    Junk("replaces the state of its group by an object of another class", _state(_other_class), "builtins.TypeError"),
+    Junk("puts an object into the state that JSON cannot represent", _state(_no_json), "pydantic_core._pydantic_core.PydanticSerializationError"),
     Junk(
-        "begins a dialog with a name no service can have",
+        "begins a dialog with an invalid service name",
         lambda order, dialog: dialog.group.begin_dialog("no/such\ud800", GOSSIP),
         "conversations.errors.LocalError",
     ),
@@ -120,14 +120,14 @@ ROWS = [
         lambda order, dialog: dialog.group.begin_dialog("shop", GOSSIP, lifetime=timedelta.max).send(order),
         "",
     ),
-    Junk("ends with words UTF-8 cannot say", lambda order, dialog: dialog.end_with_error(7, "\ud800"), ""),
-    Junk("ends with a megabyte of words", lambda order, dialog: dialog.end_with_error(7, "x" * 1_000_000), ""),
+    Junk("ends with an error text that UTF-8 cannot encode", lambda order, dialog: dialog.end_with_error(7, "\ud800"), ""),
+    Junk("ends with an error text of a megabyte", lambda order, dialog: dialog.end_with_error(7, "x" * 1_000_000), ""),
     Junk("sends a body that is too large", lambda order, dialog: dialog.send(b"x" * (BLOB_LIMIT + 1)), "conversations.errors.NotInContract"),
 ]  # fmt: skip
 
 
 def clumsy(handler: Handler) -> Service[Big]:
-    """Does it for order 13, and what it should for others."""
+    """Return a service that calls ``handler`` for order 13, and answers all other orders correctly."""
     service = Service(
         "shop",
         accepts=[TRADE],
@@ -154,7 +154,7 @@ def clumsy(handler: Handler) -> Service[Big]:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
 def test_a_clumsy_handler_harms_its_own_dialog_at_most(row: Junk) -> None:
-    """A failure is charged four times, then the message is a dead letter and the peer is told 500; others go on."""
+    """A failure is charged four times. Then the message is a dead letter, and the peer gets error 500. Other dialogs go on."""
     with Simulation(clumsy(row.handler), partitions=1, raise_failures=False) as sim:
         web = sim.peer("web")
         healthy, harmed = web.begin_dialog("shop", TRADE), web.begin_dialog("shop", TRADE)
@@ -178,7 +178,7 @@ def test_a_clumsy_handler_harms_its_own_dialog_at_most(row: Junk) -> None:
 
 
 def test_a_body_over_the_limit_raises_in_the_handler() -> None:
-    """8459, and the handler may do something else instead."""
+    """The error has the number 8459, and the handler may catch it."""
     codes: list[int] = []
 
     def send_large(order: Order, dialog: Dialog[Big]) -> None:

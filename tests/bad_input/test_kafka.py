@@ -1,4 +1,4 @@
-"""The whole table at once, on a real Kafka: one worker, one partition, every bad record between healthy ones."""
+"""The whole table at once, on a real Kafka: one worker, one partition, and bad records between healthy ones."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ def crew(place: KafkaPlace) -> Iterator[Crew]:
 
 @contextmanager
 def running(place: KafkaPlace, settings: dict[str, object]) -> Iterator[Crew]:
-    """A worker of each service, with these settings of the client."""
+    """Run a worker of each service, with these settings of librdkafka."""
     kafka = replace(place.kafka, settings=settings)
     with Crew([kafka_worker(service, kafka, WorkerSettings()) for service in (shop(), web())], kafka) as crew:
         crew.await_ready(60)
@@ -42,7 +42,7 @@ def running(place: KafkaPlace, settings: dict[str, object]) -> Iterator[Crew]:
 
 
 def begun(place: KafkaPlace, count: int, seed: int, partition: int = 0) -> list[Known]:
-    """Dialogs of which order 0 was answered."""
+    """Begin dialogs; return them once order 0 of each was answered."""
     found = [stranger(place.now(), Random(seed + number), partition) for number in range(count)]
     place.throw("web", COMMANDS, [begin(one) for one in found])
     await_receipts(place, found, [0])
@@ -82,7 +82,7 @@ def test_a_partition_takes_the_whole_table_between_healthy_messages(place: Kafka
 
 @pytest.mark.timeout(300)
 def test_a_partition_takes_every_bad_command(place: KafkaPlace, crew: Crew) -> None:
-    """Each is refused by its offset and with its code, and healthy dialogs go on."""
+    """The dead letter of each command has its offset and its code, and healthy dialogs go on."""
     healthy = begun(place, 1, 1_000)
     under_way = iter(begun(place, sum(row.established for row in commands.ROWS), 3_000))
     thrown = {}
@@ -107,7 +107,7 @@ BOMB = 150_000_000
 def test_a_record_that_unpacks_to_a_hundred_times_its_topics_limit_is_set_aside(
     place: KafkaPlace, crew: Crew, codec: str
 ) -> None:
-    """150 MB of zeros fit the topic when they are compressed."""
+    """150 MB of zeros fit into the topic when they are compressed."""
     healthy = begun(place, 1, 1_000)
     bomb = stranger(place.now(), Random(5)).raw(bytes(BOMB))
     (offset,) = place.throw_compressed("shop", QUEUE, bomb, codec)
@@ -121,7 +121,7 @@ def test_a_record_that_unpacks_to_a_hundred_times_its_topics_limit_is_set_aside(
 
 @pytest.mark.timeout(300)
 def test_a_batch_that_cannot_be_unpacked_sets_its_partition_aside_until_it_can(place: KafkaPlace) -> None:
-    """Zstd beyond what the client takes: an event for a human, the other partition goes on; with a larger limit all does."""
+    """A zstd batch is larger than the client accepts: an event reports the partition. The other partition goes on. With a larger limit both do."""
     with running(place, {}) as crew:
         healthy, elsewhere = begun(place, 1, 1_000), begun(place, 1, 2_000, partition=1)
         bomb = stranger(place.now(), Random(5)).raw(bytes(BOMB))

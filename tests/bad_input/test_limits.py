@@ -1,4 +1,4 @@
-"""Limits that no row of the tables reaches by itself."""
+"""Limits that no row of the tables reaches."""
 
 import tracemalloc
 from random import Random
@@ -36,7 +36,7 @@ def endpoint() -> Endpoint:
 
 
 def test_the_description_of_an_error_is_cut_before_it_is_kept() -> None:
-    """Whoever sends a megabyte of it, or makes this side say it: it must fit the endpoint's row."""
+    """A long description may come from the peer, or from an error of this side. It must fit into the endpoint's row."""
     told = stranger(0, Random(1)).said(Kind.ERROR, code=-8462, description="ü" * 1_000_000)
     for broken in (endpoint(), endpoint()):
         broken.receive(told, 0, 1_000)
@@ -54,7 +54,7 @@ LONG = [row for row in BAD if "million" in row.what or "0,000 " in row.what]
 
 @pytest.mark.parametrize("row", LONG, ids=lambda row: row.what)
 def test_nothing_is_built_of_a_list_before_its_length_is_known_to_be_allowed(row: wire.Wire | commands.Order) -> None:
-    """A megabyte of items of one byte each costs a hundred megabytes once they are numbers, and seconds."""
+    """A megabyte of items of one byte each would need seconds, and a hundred megabytes as Python numbers."""
     value = row.forge(stranger(0, Random(1))).value
     assert value is not None
     assert len(value) > 1_000_000
@@ -71,7 +71,7 @@ def test_nothing_is_built_of_a_list_before_its_length_is_known_to_be_allowed(row
 def test_what_a_handler_begins_elsewhere_is_as_many_commands_as_it_takes(
     place: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One after the other, of one transaction: the dialog gets all of its messages, in their order."""
+    """The commands are in one transaction, one after the other. The dialog gets all of its messages, in their order."""
     monkeypatch.setattr(outbound, "OPERATIONS", 4)
     contract = Contract("Elsewhere", sent_by_initiator=[Order])
     seen: list[int] = []
@@ -98,7 +98,7 @@ def test_what_a_handler_begins_elsewhere_is_as_many_commands_as_it_takes(
 
 
 def test_of_a_record_only_so_much_is_kept(place: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The letter says how large the whole was; the rest is in the queue until its time is over."""
+    """The letter has the size of the whole record. The rest of the bytes stays in the queue for its retention time."""
     monkeypatch.setattr(writing, "KEPT_BYTES", 3_000_000)
     (offset,) = place.throw("shop", QUEUE, [stranger(place.now(), Random(1)).raw(bytes(10_000_000))])
     place.sim.run()
@@ -109,7 +109,7 @@ def test_of_a_record_only_so_much_is_kept(place: Memory, monkeypatch: pytest.Mon
 
 
 def test_a_group_takes_only_so_many_dialogs_of_a_peer(place: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One row remembers them all: the next is refused with -8462, in the others nothing changes."""
+    """One row names all dialogs of a group. The next dialog is refused with -8462, and the other dialogs do not change."""
     monkeypatch.setattr(groups, "GROUP_MEMBERS", 2)
     first = known(place, 1)
     others = [stranger(place.now(), Random(number)) for number in (2, 3)]
@@ -123,7 +123,7 @@ def test_a_group_takes_only_so_many_dialogs_of_a_peer(place: Memory, monkeypatch
 
 
 def test_a_full_group_fits_its_row() -> None:
-    """With state as large as it may be."""
+    """The row of a full group with the largest possible state fits into a record."""
     members = dict.fromkeys(number.to_bytes(17, "big") for number in range(GROUP_MEMBERS))
     row = encode_group(GroupRow(1, bytes(1_000_000), members))
     assert len(row) < 1_500_000

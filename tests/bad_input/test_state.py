@@ -1,4 +1,4 @@
-"""State that does not load: the dialog fails, the partition is set aside, or the worker says what it needs."""
+"""State that cannot be loaded: the dialog fails, the partition is set aside, or the worker ends with an error that names what it needs."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -26,7 +26,7 @@ __all__ = ["place"]
 
 class Stricter(BaseModel):
     orders: list[str] = []
-    """Was a list of numbers."""
+    """A list of numbers before this change."""
 
 
 def stricter(**fields: Any) -> Service[Stricter]:
@@ -48,7 +48,7 @@ def stricter(**fields: Any) -> Service[Stricter]:
 
 
 def test_a_group_whose_state_the_new_class_refuses_fails_alone_and_keeps_its_state(place: Memory) -> None:
-    """The message is a dead letter after four attempts, the peer is told 500; new dialogs are served."""
+    """The message is a dead letter after four attempts, and the peer gets error 500. New dialogs are handled."""
     old = known(place, 1)
     before = state_of(place.sim.broker, "shop")[0][rows.group_key("web", str(old.conversation))]
     place.sim.deploy(stricter())
@@ -63,7 +63,7 @@ def test_a_group_whose_state_the_new_class_refuses_fails_alone_and_keeps_its_sta
 
 
 def test_state_of_a_newer_version_stops_the_worker_before_it_reads(place: Memory) -> None:
-    """Code that is too old must not touch what newer code wrote: it says which versions, and changes nothing."""
+    """Old code must not touch the state that newer code wrote: the error names both versions, and nothing is changed."""
     service = stricter(state_version=2)
     service.upgrade_state(1)(lambda state: {"orders": [str(n) for n in state["orders"]]})
     place.sim.deploy(service)
@@ -80,7 +80,7 @@ def test_state_of_a_newer_version_stops_the_worker_before_it_reads(place: Memory
 
 
 def test_a_dialog_under_a_contract_that_is_not_declared_any_more_stops_the_worker(place: Memory) -> None:
-    """It names the contract; declared again, the dialog goes on where it was."""
+    """The error names the contract. Once the contract is declared again, the dialog continues."""
     dialog = known(place, 1)
     place.sim.deploy(Service("shop"))
     with pytest.raises(DeclarationError, match="open dialogs under contract 'Trade'"):
@@ -106,17 +106,17 @@ def _cut(kind: bytes, dialog: Known, place: Memory) -> bytes:
 
 
 DAMAGE: dict[str, Callable[[Known, Memory], tuple[bytes, bytes]]] = {
-    "an endpoint of garbage": lambda d, p: (rows.ENDPOINT + _own(d), GARBAGE),
+    "an endpoint row of unreadable bytes": lambda d, p: (rows.ENDPOINT + _own(d), GARBAGE),
     "an endpoint cut short": lambda d, p: (rows.ENDPOINT + _own(d), _cut(rows.ENDPOINT, d, p)),
-    "an endpoint under a key too short": lambda d, p: (rows.ENDPOINT + b"?", GARBAGE),
-    "a group of garbage": lambda d, p: (rows.group_key("web", str(d.conversation)), GARBAGE),
-    "a waiting record of garbage": lambda d, p: (rows.WAITING + (1 << 40).to_bytes(8, "big"), GARBAGE),
-    "a waiting record that keeps garbage": lambda d, p: (
+    "an endpoint row with a key that is too short": lambda d, p: (rows.ENDPOINT + b"?", GARBAGE),
+    "a group row of unreadable bytes": lambda d, p: (rows.group_key("web", str(d.conversation)), GARBAGE),
+    "a waiting row of unreadable bytes": lambda d, p: (rows.WAITING + (1 << 40).to_bytes(8, "big"), GARBAGE),
+    "a waiting row with an unreadable record": lambda d, p: (
         rows.WAITING + (1 << 40).to_bytes(8, "big"),
         rows.encode_waiting(rows.WaitingRow("conv.shop.queue", 1, 1, False, 0, d.key, b"", GARBAGE)),
     ),
-    "a command digest too short": lambda d, p: (rows.COMMAND + b"?", bytes(16)),
-    "a partition row of garbage": lambda d, p: (rows.PARTITION, GARBAGE),
+    "a command row with a key that is too short": lambda d, p: (rows.COMMAND + b"?", bytes(16)),
+    "a partition row of unreadable bytes": lambda d, p: (rows.PARTITION, GARBAGE),
     "an empty partition row": lambda d, p: (rows.PARTITION, b""),
 }
 
@@ -125,7 +125,7 @@ DAMAGE: dict[str, Callable[[Known, Memory], tuple[bytes, bytes]]] = {
 def test_a_damaged_row_sets_its_partition_aside_and_the_others_go_on(
     place: Memory, damage: Callable[[Known, Memory], tuple[bytes, bytes]]
 ) -> None:
-    """With an event for a human, and without a write to the damaged state; mended, everything goes on."""
+    """An event reports the partition, and the damaged state is not written. Once the row is repaired, everything continues."""
     dialog, other = known(place, 1), elsewhere(place)
     key, value = damage(dialog, place)
     name = place.topic("shop", STATE)
@@ -142,7 +142,7 @@ def test_a_damaged_row_sets_its_partition_aside_and_the_others_go_on(
     assert (event["service"], event["partition"]) == ("shop", 0)
     assert event["why"]
     written = [record for record in place.sim.broker.topics[name][0][damaged:] if record.visible]
-    assert all(record.key() == rows.PARTITION for record in written), "only that it was taken up"
+    assert all(record.key() == rows.PARTITION for record in written), "only the row that counts the start is written"
     place.sim.crash("shop")
     place.sim.broker.append(Out(name, 0, key, before))
     place.sim.run()
@@ -150,7 +150,7 @@ def test_a_damaged_row_sets_its_partition_aside_and_the_others_go_on(
 
 
 def elsewhere(place: Memory) -> Known:
-    """A dialog of the other partition."""
+    """Begin a dialog in the other partition."""
     found = stranger(place.now(), Random(99), 1)
     place.throw("web", COMMANDS, [begin(found)])
     place.sim.run()
@@ -159,7 +159,7 @@ def elsewhere(place: Memory) -> Known:
 
 
 def test_a_partition_whose_rows_stay_older_than_what_is_committed_is_set_aside() -> None:
-    """Asked for again for a while, as a leader that was cut off shows old rows; then a human is told, and nothing is lost."""
+    """The rows are read again for a while, because a leader that is cut off returns old rows. Then an event reports it. Nothing is lost."""
     settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), periods=Periods(stale_after=100_000))
     with Simulation(shop(), web(), partitions=PARTITIONS, raise_failures=False, settings=settings) as sim:
         stays_old(Memory(sim), sim)
@@ -179,7 +179,7 @@ def stays_old(place: Memory, sim: Simulation) -> None:
     assert "old ones were put back" in event["why"]
     sim.crash("shop")
     sim.run()
-    assert len(place.events("PARTITION_SET_ASIDE")) == 2, "that it is set aside does not make old rows good"
+    assert len(place.events("PARTITION_SET_ASIDE")) == 2, "the old rows stay refused after the partition was set aside"
     sim.crash("shop")
     sim.broker.append(Out(name, 0, rows.PARTITION, newest))
     place.throw("web", COMMANDS, [order(dialog, 2)])

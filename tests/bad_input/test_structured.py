@@ -1,6 +1,6 @@
-"""The structured fuzz in short: no worker ends, no partition is set aside, and healthy dialogs complete.
+"""A short form of the structured fuzzing: no worker ends, no partition is set aside, and healthy dialogs complete.
 
-``python -m tests.bad_input.structured`` is the long form. ``FUZZ_SEED`` draws others.
+``python -m tests.bad_input.structured`` is the long form. Another ``FUZZ_SEED`` draws other records.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Each bad record of a queue has the outcome the table says, and nothing else suffers from it."""
+"""Each bad record of a queue has the outcome in the table, and nothing else is affected."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -23,7 +23,7 @@ def place() -> Iterator[Memory]:
 
 
 def known(place: Memory, seed: int, established: bool = True) -> Known:
-    """A dialog of which order 0 was answered, or one nobody has heard of."""
+    """Return a dialog in which order 0 was answered, or (``established=False``) one that no service knows."""
     found = stranger(place.now(), Random(seed))
     if established:
         place.throw("web", COMMANDS, [begin(found)])
@@ -63,7 +63,7 @@ def test_a_bad_record_has_its_outcome_and_harms_nobody(place: Memory, row: Wire)
     place.sim.crash("shop")
     place.sim.crash("web")
     place.sim.advance(timedelta(minutes=30))
-    assert counts(place) == before, "the services talk on"
+    assert counts(place) == before, "the services still send records"
     assert problems(place, [Thrown(row, target, record, offset)]) == []
 
 

@@ -1,16 +1,16 @@
-"""What was tried against the product from outside, and what stands against each: a test, or a decision."""
+"""Attacks on the product from outside. Each has a test that shows that it fails, or a decision that explains why it is allowed."""
 
 from typing import NamedTuple
 
 
 class Attack(NamedTuple):
-    """One thing somebody may do."""
+    """One attack that a program or a person outside may try."""
 
     what: str
     test: str = ""
-    """Node id, without parameters."""
+    """Node id of the test, without parameters; "" if there is a decision."""
     decision: str = ""
-    """File in docs/decisions that says what is done about it, or why nothing is."""
+    """File in docs/decisions that explains what is done about the attack, or why nothing is done; "" if there is a test."""
 
 
 _LIMITS = "tests/bad_input/test_limits.py::test_nothing_is_built_of_a_list_before_its_length_is_known_to_be_allowed"
@@ -28,77 +28,77 @@ _FORWARDED = (
 _BAD_RECORD = "tests/bad_input/test_wire.py::test_a_bad_record_has_its_outcome_and_harms_nobody"
 
 ATTACKS = (
-    Attack("a header name that is not UTF-8, alone", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
-    Attack("a header name that is not UTF-8, before a good one", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
-    Attack("a header name that is not UTF-8, behind a good one", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
-    Attack("headers that are asked for twice", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
-    Attack("a letter closed at a negative offset", "tests/crashes/test_breakdowns.py::test_a_letter_before_the_first_record_is_not_open"),
-    Attack("a sender that the worker may not describe", "tests/rights/test_rights.py::test_a_peer_that_may_not_be_written_to_waits_and_stops_nobody"),
-    Attack("a sender that the worker may not write to", "tests/rights/test_rights.py::test_a_peer_that_may_not_be_written_to_waits_and_stops_nobody"),
-    Attack("8 records of 240 MB in 1.9 MB of gzip", "tests/integration/kafka/test_topic_settings.py::test_a_brokers_limit_is_on_what_is_unpacked"),
+    Attack("a header name that is not UTF-8, in the only header", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
+    Attack("a header name that is not UTF-8, before a valid header", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
+    Attack("a header name that is not UTF-8, after a valid header", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
+    Attack("unreadable headers that are read twice", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
+    Attack("a command that closes a letter with a negative offset", "tests/crashes/test_breakdowns.py::test_a_letter_before_the_first_record_is_not_open"),
+    Attack("a sender whose topics the worker may not describe", "tests/rights/test_rights.py::test_a_peer_that_may_not_be_written_to_waits_and_stops_nobody"),
+    Attack("a sender whose queue the worker may not write", "tests/rights/test_rights.py::test_a_peer_that_may_not_be_written_to_waits_and_stops_nobody"),
+    Attack("8 records of 240 MB, compressed to 1.9 MB of gzip", "tests/integration/kafka/test_topic_settings.py::test_a_brokers_limit_is_on_what_is_unpacked"),
     Attack("a genuine tick after an idle hour", "tests/rules/test_time.py::test_an_idle_queue_is_brought_forward_by_a_genuine_tick"),
-    Attack("a tick by whoever writes commands", "tests/rules/test_time.py::test_an_idle_queue_is_brought_forward_by_a_genuine_tick"),
-    Attack("a queue record with no name, or NUL in a name, of a header", _BAD_RECORD),
+    Attack("a tick from a client that may write commands", "tests/rules/test_time.py::test_an_idle_queue_is_brought_forward_by_a_genuine_tick"),
+    Attack("a queue record with an empty header name, or a header name with NUL", _BAD_RECORD),
     Attack("an acknowledgement of 1.49 million skipped numbers", _LIMITS),
     Attack("an acknowledgement of 740,000 lists", _LIMITS),
     Attack("a command of 1.49 million operations", _LIMITS),
-    Attack("a command of 740,000 timers, carried out", _LIMITS),
-    Attack("2,000 held messages of zeros", f"{_BOUNDS}a_partition_holds_only_so_many_bytes_and_a_dialog_without_a_gap_goes_on"),
-    Attack("1,000 held messages of noise", f"{_BOUNDS}a_dialog_holds_only_so_many_bytes_behind_a_gap"),
+    Attack("a command with 740,000 timers", _LIMITS),
+    Attack("2,000 messages of zeros that are held behind a gap", f"{_BOUNDS}a_partition_holds_only_so_many_bytes_and_a_dialog_without_a_gap_goes_on"),
+    Attack("1,000 messages of random bytes that are held behind a gap", f"{_BOUNDS}a_dialog_holds_only_so_many_bytes_behind_a_gap"),
     Attack("a refused record with the number 2,000", f"{_BOUNDS}a_refused_number_says_nothing_of_those_before_it"),
-    Attack("late numbers, descending", f"{_BOUNDS}a_dialog_that_is_over_misses_only_so_many_numbers"),
+    Attack("late messages with descending numbers", f"{_BOUNDS}a_dialog_that_is_over_misses_only_so_many_numbers"),
     Attack(
-        "invented peers, one after the other",
+        "records from invented peers, one peer after the other",
         "tests/simulation/test_senders.py::test_invented_senders_leave_their_bytes_and_nothing_else",
     ),
     Attack(
         "large replies to invented peers",
         f"{_BOUNDS}answers_wait_for_a_queue_that_takes_none_up_to_a_limit_and_then_their_questions_do",
     ),
-    Attack("a key that is a foreign conversation's id", "tests/simulation/test_groups.py::test_a_peer_cannot_pull_another_ones_dialog_into_its_group"),
+    Attack("a key that equals the id of another peer's conversation", "tests/simulation/test_groups.py::test_a_peer_cannot_pull_another_ones_dialog_into_its_group"),
     Attack("4,000 dialogs in one group", f"{_BOUNDS}the_row_of_a_group_is_made_once_in_a_step"),
-    Attack("unique names that clear caches", "tests/properties/test_envelope_codec.py::test_caches_of_the_decoder_stay_bounded"),
-    Attack("a record that makes a service write to another one", decision=_OUTSIDE),
-    Attack("a queue turned off in somebody's name", decision=_OUTSIDE),
-    Attack("a line end in the reason of a switch", f"{_TEXT}no_line_of_a_text_log_is_forged_and_none_steers_a_terminal"),
-    Attack("a line end in a body that an exception repeats", f"{_TEXT}no_line_of_a_text_log_is_forged_and_none_steers_a_terminal"),
-    Attack("ESC in a body or an exception that is listed", _SHOWN),
-    Attack("a line end in an exception that is shown", _SHOWN),
-    Attack("ESC in a message type of an archive", f"{_TEXT}nothing_that_is_not_printable_is_left_in_a_line"),
+    Attack("unique names that would clear the decoder's caches", "tests/properties/test_envelope_codec.py::test_caches_of_the_decoder_stay_bounded"),
+    Attack("a record that makes a service write to another service", decision=_OUTSIDE),
+    Attack("a queue turned off in the name of another operator", decision=_OUTSIDE),
+    Attack("a line break in the reason for turning a queue off", f"{_TEXT}no_line_of_a_text_log_is_forged_and_none_steers_a_terminal"),
+    Attack("a line break in a body that an exception repeats", f"{_TEXT}no_line_of_a_text_log_is_forged_and_none_steers_a_terminal"),
+    Attack("ESC in a body or an exception that a command lists", _SHOWN),
+    Attack("a line break in an exception that a command shows", _SHOWN),
+    Attack("ESC in a message type in an archive", f"{_TEXT}nothing_that_is_not_printable_is_left_in_a_line"),
     Attack("ESC in the outcomes of an event", _SHOWN),
-    Attack("ESC in names and delays of the catalog", _SHOWN),
-    Attack("an event that is no JSON, or no object", f"{_RECORDS}an_event_that_is_none_is_left_out_and_named"),
-    Attack("a letter with numbers that are none, or header names", f"{_RECORDS}a_letter_with_numbers_that_are_none_is_listed_as_foreign"),
-    Attack("a service without topics, wrong types in the catalog", f"{_COMMANDS}a_service_without_topics_is_named_and_left_out"),
+    Attack("ESC in names and delays in the catalog", _SHOWN),
+    Attack("an event that is not JSON, or not a JSON object", f"{_RECORDS}an_event_that_is_none_is_left_out_and_named"),
+    Attack("a letter whose number headers are not numbers, or whose header names are unreadable", f"{_RECORDS}a_letter_with_numbers_that_are_none_is_listed_as_foreign"),
+    Attack("a service without topics, or wrong types in the catalog", f"{_COMMANDS}a_service_without_topics_is_named_and_left_out"),
     Attack("a hostile schema in the catalog", f"{_RECORDS}a_schema_nothing_can_be_read_with_is_left_out_of_spark_jobs"),
-    Attack("200,000 entries of the catalog", decision=_OUTSIDE),
+    Attack("200,000 entries in the catalog", decision=_OUTSIDE),
     Attack(
         "invented services in the archive",
         "tests/spark/test_archive.py::test_what_claims_to_be_of_a_service_that_is_none_has_no_folder_of_its_own",
     ),
-    Attack("names with .., /, line ends, ESC, 129 characters", f"{_RECORDS}a_service_that_none_can_be_called_is_left_out"),
-    Attack("a path in the name of a redrive", "tests/unit/ops/test_redrive_plan.py::test_a_plan_that_was_edited_wrongly_is_refused"),
-    Attack("deep JSON, endless digits, counts and depths of Avro", _BAD_RECORD),
+    Attack("service names with .., /, line breaks, ESC or 129 characters", f"{_RECORDS}a_service_that_none_can_be_called_is_left_out"),
+    Attack("a file path as the name of a redrive", "tests/unit/ops/test_redrive_plan.py::test_a_plan_that_was_edited_wrongly_is_refused"),
+    Attack("deeply nested JSON, very long numbers, forged counts and nesting in Avro", _BAD_RECORD),
     Attack("silent connections to the health page", "tests/hostile/test_health.py::test_as_many_silent_connections_as_descriptors_cost_the_supervisor_none"),
-    Attack("a module in the current directory", f"{_PRIVATE}nothing_of_the_current_directory_takes_the_place_of_pythons_modules"),
-    Attack("a password in what is shown of settings", f"{_PRIVATE}no_password_is_in_what_is_shown_of_settings"),
-    Attack("a quote in the name of a user", "tests/unit/spark/test_wire.py::test_settings_are_said_as_java_clients_want_them"),
-    Attack("reading local state as somebody else", f"{_PRIVATE}local_state_the_cache_slots_and_locks_are_their_owners_alone"),
-    Attack("a planted record of a broker, a lock that is held", f"{_PRIVATE}a_process_that_is_no_broker_is_not_ended"),
+    Attack("a module in the current directory with the name of a Python module", f"{_PRIVATE}nothing_of_the_current_directory_takes_the_place_of_pythons_modules"),
+    Attack("a password in the settings that are shown", f"{_PRIVATE}no_password_is_in_what_is_shown_of_settings"),
+    Attack("a quotation mark in a user name", "tests/unit/spark/test_wire.py::test_settings_are_said_as_java_clients_want_them"),
+    Attack("another user who reads the local state", f"{_PRIVATE}local_state_the_cache_slots_and_locks_are_their_owners_alone"),
+    Attack("a planted file that names another process as a broker, with its lock held", f"{_PRIVATE}a_process_that_is_no_broker_is_not_ended"),
     Attack(
         "dots in namespaces, services and slots",
         "tests/integration/kafka/test_admin.py::test_a_service_that_would_share_its_topics_with_another_is_refused",
     ),
     Attack("a misrouted command with a header name that is not UTF-8", _FORWARDED),
     Attack("a misrouted command with 3 MB of headers", _FORWARDED),
-    Attack("1,000 records of 1.4 MB in 1.4 MB of gzip", f"{_BOUNDS}what_a_step_reads_is_bounded_too"),
-    Attack("requests with large answers", f"{_BOUNDS}a_step_takes_on_only_so_many_bytes_and_leaves_nothing_out"),
-    Attack("invented peers beyond the cache", f"{_STRANGERS}invented_peers_do_not_outgrow_the_cache"),
-    Attack("invented names without end", f"{_STRANGERS}names_that_nobody_has_are_not_remembered_for_ever"),
+    Attack("1,000 records of 1.4 MB, compressed to 1.4 MB of gzip", f"{_BOUNDS}what_a_step_reads_is_bounded_too"),
+    Attack("requests with large replies", f"{_BOUNDS}a_step_takes_on_only_so_many_bytes_and_leaves_nothing_out"),
+    Attack("more invented peers than the cache holds", f"{_STRANGERS}invented_peers_do_not_outgrow_the_cache"),
+    Attack("an endless series of invented names", f"{_STRANGERS}names_that_nobody_has_are_not_remembered_for_ever"),
     Attack(
-        "groups against eviction",
+        "groups with more dialogs than fit in memory",
         "tests/simulation/test_memory_of_dialogs.py::test_an_endpoint_dropped_from_memory_shares_its_groups_lane",
     ),
-    Attack("messages that fail, without end", "tests/simulation/test_brake.py::test_one_peer_brakes_its_own_messages_alone"),
-    Attack("dialogs that are held, without end", decision=_OUTSIDE),
+    Attack("an endless series of messages that fail", "tests/simulation/test_brake.py::test_one_peer_brakes_its_own_messages_alone"),
+    Attack("an endless series of dialogs that wait for an operator", decision=_OUTSIDE),
 )  # fmt: skip

@@ -7,17 +7,18 @@ from tests.hostile.attacks import ATTACKS, Attack
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "attacks.md"
 HEAD = """# What was tried from outside
 
-What somebody may try who writes a queue, the commands of a service, a shared topic or the machine that a worker runs on; and the test that
-shows that it fails, or the [decision](decisions/0022-what-comes-from-outside.md) that says why it is left. All of it at once, beside
-honest work, is `make hostile`. The table is written by `python -m tests.hostile.document`.
+This page lists attacks by programs or people who may write to a queue, to the commands of a service or to a shared topic, or who use the
+machine of a worker. Each attack has a test that shows that it fails, or a [decision](decisions/0022-what-comes-from-outside.md) that explains
+why it is allowed. `make hostile` sends the records of a hostile peer while honest dialogs run. `python -m tests.hostile.document` writes
+the table.
 
-| what | the test that stands against it, or the decision |
+| attack | the test that shows that it fails, or the decision |
 |---|---|
 """
 
 
 def page() -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     return HEAD + "".join(f"| {attack.what} | {_answer(attack)} |\n" for attack in ATTACKS)
 
 

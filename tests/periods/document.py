@@ -35,7 +35,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
 
 
 def page() -> str:
-    """Return the page with its tables made anew."""
+    """Return the page with new tables."""
     text = PAGE.read_text(encoding="utf-8")
     for name, table in TABLES.items():
         begin, end = BEGIN.format(name), END.format(name)
