@@ -139,7 +139,8 @@ class Brake:
     ``probe``. The first that succeeds turns the brake off. The messages of other peers are handled as before.
 
     When several peers fail, failed dialogs of the others count for a peer too, from each other peer at most half of ``dialogs``. So one
-    failing peer alone does not brake the others. The failures of others do not brake a peer that has fewer than two failed dialogs.
+    failing peer alone does not brake the others. A peer is braked only if it has at least two failed dialogs itself, and at least a
+    twentieth of ``dialogs``.
 
     Raises:
         DeclarationError: a number or a time is not positive, the share is above 1, or ``dialogs`` is above ``MOST_DIALOGS``.

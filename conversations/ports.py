@@ -1,7 +1,7 @@
-"""The ports that the shell must supply: a transactional log, a state store and a clock.
+"""Ports: the interfaces of a worker to a transactional log, a state store and a clock.
 
-Two shells implement these protocols: ``conversations.kafka`` on Apache Kafka and ``conversations.memory`` in one
-process. One contract suite (``tests/contracts``) runs against both.
+Two packages implement them: ``conversations.kafka`` on Apache Kafka, and ``conversations.memory`` in one process. The same contract tests
+(``tests/contracts``) run against both.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import NamedTuple, Protocol
 
 Headers = list[tuple[str, bytes]]
 Produced = tuple[str, int, bytes | None, bytes | None, Headers | None]
-"""A record to append, as a plain tuple: an ``Out`` is one, too, but takes longer to make."""
+"""A record to append, as a plain tuple. An ``Out`` is such a tuple, too, but takes longer to make."""
 
 
 ANY_SIZE = 1 << 62
-"""More bytes than any poll returns."""
+"""A size limit for ``poll`` that no records reach."""
 
 
 class Record(Protocol):
-    """One record as the log delivers it, with the methods of a confluent-kafka message, so none is wrapped."""
+    """One record as the log delivers it. It has the methods of a confluent-kafka message, so such messages need no wrapper."""
 
     def topic(self) -> str: ...
     def partition(self) -> int: ...
@@ -42,88 +42,88 @@ class Out(NamedTuple):
 
 
 class Positions(NamedTuple):
-    """Where to go on reading the inputs of a partition: the offset of the next record; None is the log's start."""
+    """The offsets of the next records to read from the inputs of a partition; None is the log's start."""
 
     queue: int | None
     commands: int | None
 
 
 class Unanswered(NamedTuple):
-    """What Kafka is asked, and nobody answers."""
+    """A call to Kafka that no broker answers."""
 
     since: float
-    """When it was asked first, as ``time.monotonic`` counts."""
+    """Time of the first call without an answer, by ``time.monotonic``."""
     trying: str
-    """An operation that is tried again, and its result."""
+    """The operation that is tried again, and the failure of its last attempt."""
 
 
 class Restored(NamedTuple):
-    """One slice of a restore."""
+    """A part of the rows of a restore, and its progress."""
 
     rows: Sequence[tuple[bytes, bytes | None]]
     """State rows in log order; a value of None deletes the key."""
     done: bool
     """True once everything committed before the assignment has been read."""
     next_offset: int
-    """Offset of the state partition after these rows."""
+    """Offset up to which the state partition has been read."""
 
 
 class Restore(Protocol):
-    """The reading of one state partition up to its last commit before the partition was assigned."""
+    """Reads one state partition, up to the last commit before the partition was assigned."""
 
     committed: int | None
-    """The consumer group's queue offset of the partition, None when it has none; known once ``advance`` gave rows or is done."""
+    """The consumer group's committed offset of the queue partition; None if there is none. Set once ``advance`` returned rows or is done."""
     with_row: bool
-    """True when an owner committed that offset, together with the partition's row; known as ``committed``."""
+    """True if an owner committed that offset, in one transaction with the partition's row. Set at the same time as ``committed``."""
     from_start: bool
-    """True when the reading began at the log's start, so that an older local copy is worthless; known as ``committed``."""
+    """True if reading began at the log's start, so that an older local copy must be thrown away. Set at the same time as ``committed``."""
 
     def advance(self, limit: int) -> Restored:
-        """Read at most ``limit`` further rows without waiting long (tens of ms).
+        """Read and return at most ``limit`` further rows. Wait at most some tens of milliseconds.
 
         Raises:
-            KafkaUnreachable: no broker answers; begin a new one later.
-            StaleAnswer: a broker does not know the newest records; begin a new one later.
+            KafkaUnreachable: no broker answers; begin a new restore later.
+            StaleAnswer: the broker that answered lacks the newest records; begin a new restore later.
             LogError: the state topic cannot be read.
         """
 
     def close(self) -> None:
-        """Stop reading; harmless when already done."""
+        """Stop reading. A repeated call has no effect."""
 
 
 class Listener(Protocol):
-    """Told about ownership of queue partitions, always from inside ``Connection.poll`` or ``Connection.close``."""
+    """Callbacks about the ownership of queue partitions. Only ``Connection.poll`` and ``Connection.close`` call them."""
 
     def assigned(self, partitions: Sequence[int]) -> None: ...
     def revoked(self, partitions: Sequence[int]) -> None:
-        """Last chance to commit: the partitions are still owned while this runs."""
+        """Commit for the last time: the connection still owns the partitions while this runs."""
 
     def lost(self, partitions: Sequence[int]) -> None:
-        """The partitions belong to somebody else already: discard."""
+        """Discard everything in memory: other members may own the partitions already."""
 
 
 class Connection(Protocol):
-    """One worker's connection to the topics of its service. Only the polling thread, which joined, calls it.
+    """One worker's connection to the topics of its service. Only the thread that called ``join`` may call its methods.
 
-    Any thread may ask for ``partitions`` and ``look_at_catalog``, which lanes need to send and to admit dialogs; so they never use
-    the consumer.
+    There are two exceptions: any thread may call ``partitions`` and ``look_at_catalog``. Lanes need these two to send, and to admit dialogs. So
+    they never use the consumer.
 
     Raises:
-        LogError: it is closed, or was never joined; what asks only for topics works all the same.
-        RuntimeError: another thread calls.
+        LogError: the connection is closed, or has not joined. Methods that only ask about topics do not need to join.
+        RuntimeError: another thread called the method.
     """
 
     def join(self, listener: Listener) -> None:
-        """Subscribe to the service's queue; partitions arrive through the listener, with their inputs paused."""
+        """Subscribe to the service's queue. The listener gets the partitions; their inputs are paused until ``open``."""
 
     def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
-        """Return the records at hand, at most ``limit``; wait up to ``timeout`` seconds only when there are none.
+        """Return the records that have arrived, at most ``limit``. If there are none, wait up to ``timeout`` seconds.
 
-        No more are added once the values have ``size`` bytes together.
+        Once the values have ``size`` bytes together, no further records are added.
 
         Raises:
-            InputLost: an input position is out of range or its topic was re-created; names the partition.
-            CutOff: there are records that do not arrive: join again.
+            InputLost: the position of an input is out of range, or its topic was re-created. The error names the partition.
+            CutOff: Kafka has records that do not arrive: close and join again.
             LogError: the log failed.
         """
 
@@ -131,120 +131,122 @@ class Connection(Protocol):
         """Begin reading the state partition from offset ``since`` (None: its start)."""
 
     def open(self, partition: int, positions: Positions) -> None:
-        """Let the inputs of an assigned partition (queue, then commands) flow from ``positions``."""
+        """Start both inputs of an assigned partition, queue and commands, at ``positions``."""
 
     def pause(self, partition: int, *, commands: bool = False) -> None:
-        """Hold back the queue of a partition, or its commands; its other input goes on."""
+        """Pause the queue of a partition, or its commands. The other input goes on."""
 
     def resume(self, partition: int, *, commands: bool = False) -> None:
-        """Let the queue of a partition flow again, or its commands."""
+        """Resume the queue of a partition, or its commands."""
 
     def drop(self, partition: int) -> None:
-        """Stop every input of a partition that stays assigned: it is set aside for a human."""
+        """Stop both inputs of a partition that is set aside for a human. The partition stays assigned."""
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
         """Append ``outs`` and the queue offsets of the touched partitions in one transaction.
 
-        ``offsets`` maps each touched partition to its queue position, moved or not: it is the fence.
-        Returns the state topic's next offset for each partition that a state record was appended to.
+        ``offsets`` has the queue position of each touched partition, even if the position has not moved: these offsets fence the
+        transaction. Return the next offset of the state topic for each partition with new state records.
 
         Raises:
-            Fenced: this member lost a partition; aborted. Poll (to be told which), then commit the rest.
-            DestinationFailed: records to the named topics, or those named, cannot be written; aborted. Commit without.
-            Interrupted: aborted for a passing reason; commit again.
-            InDoubt: the outcome is unknown, or the abort failed; forget everything in memory and rejoin.
-            LogError: fatal.
+            Fenced: this member lost a partition; the transaction was aborted. Poll, so that the listener gets the lost partitions. Then
+                commit the rest.
+            DestinationFailed: the topics or records that the error names cannot be written; the transaction was aborted. Commit without
+                these records.
+            Interrupted: the transaction was aborted for a passing reason. Commit again.
+            InDoubt: the outcome is unknown, or the abort failed. Forget everything in memory and join again.
+            LogError: the worker cannot continue.
         """
 
     def appended_at(self) -> int | None:
-        """When, on the log's clock, the last commit's state was appended, microseconds; None when its topic does not say."""
+        """Return the log time at which the last state record was appended, in microseconds; None if it is unknown, as with CreateTime."""
 
     def unanswered(self) -> Unanswered | None:
-        """The call that nobody answers; None while the cluster answers, as far as is known."""
+        """Return the call to Kafka that no broker answers; None while calls are answered."""
 
     def partitions(self, service: str) -> int | None:
-        """Partition count of a service's topics from the catalog, None when the service is not known (yet)."""
+        """Return the partition count of a service's topics, from the catalog; None while the service is not known."""
 
     def look_at_catalog(self) -> None:
-        """Let ``partitions`` know everything that the catalog said when this was called.
+        """Read the catalog, so that ``partitions`` knows everything that was in the catalog when this was called.
 
         Raises:
-            LogError: it cannot be read now.
+            LogError: the catalog cannot be read now.
         """
 
     def topic_ids(self) -> Mapping[str, str]:
-        """Identity of the service's own queue, commands and state topics, which changes when one is re-created."""
+        """Return the ids of the service's own queue, commands and state topics. A topic that is re-created has another id."""
 
     def existing(self, topics: Sequence[str]) -> set[str]:
-        """Return the topics that exist."""
+        """Return those of ``topics`` that exist and can be written to."""
 
     def queue_end(self, partition: int) -> int:
-        """End offset of the queue partition, counting records of open transactions."""
+        """Return the end offset of the queue partition. It counts the records of open transactions."""
 
     def queue_read_to(self, partition: int) -> int:
-        """Offset up to which ``poll`` has given out everything there is, markers and aborted records passed over.
+        """Return the offset up to which ``poll`` has returned every record of the queue, or passed over a marker or an aborted record.
 
-        Known when the end was reached, 0 before: only good for comparing with ``queue_end``.
+        The offset is set when the end was reached, and is 0 before. So use it only to compare it with ``queue_end``.
         """
 
     def commands_end(self, partition: int) -> int:
-        """The same of the commands partition."""
+        """Return the end offset of the commands partition, like ``queue_end``."""
 
     def commands_read_to(self, partition: int) -> int:
-        """The same of the commands partition."""
+        """Return the offset up to which the commands partition was read, like ``queue_read_to``."""
 
     def close(self) -> None:
-        """Leave the group, after a last ``revoked``; harmless when already closed."""
+        """Call ``revoked`` for the last time, and leave the group. A repeated call has no effect."""
 
 
 class Store(Protocol):
     """The local copy of one partition's state: exactly the rows of the compacted state partition.
 
     Raises:
-        CopyDamaged: it is not as it was written; the next open finds it empty.
+        CopyDamaged: the copy differs from what was written. The next ``Stores.open`` returns an empty copy.
     """
 
     damage: str
-    """Why a copy that was here before was thrown away; empty when there was none, or it was sound."""
+    """Why an earlier copy was thrown away; empty if there was no earlier copy, or if it was not damaged."""
 
     def checkpoint(self) -> int | None:
-        """Offset of the state partition up to which this copy is complete, None when it must be built anew."""
+        """Return the offset of the state partition up to which this copy is complete; None if it must be restored from the start."""
 
     def get(self, key: bytes) -> bytes | None: ...
     def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
-        """Rows whose key starts with ``prefix``, in key order, as of the call."""
+        """Return the rows whose key starts with ``prefix``, in the order of keys, as they are at the time of the call."""
 
     def apply(self, rows: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
-        """Write rows (None deletes) and the checkpoint in one batch."""
+        """Write rows and the checkpoint in one batch. A value of None deletes the row."""
 
     def clear(self) -> None:
-        """Forget everything, the checkpoint included."""
+        """Delete all rows and the checkpoint."""
 
     def close(self) -> None: ...
 
 
 class Stores(Protocol):
-    """Opens the store of a partition."""
+    """Opens the local copies of partitions."""
 
     def open(self, partition: int, state_topic_id: str) -> Store:
-        """Open the local copy; one that is damaged, of another topic or partition, or too old to trust, comes back empty."""
+        """Open the local copy. It is empty if the copy was damaged, belongs to another topic or partition, or is too old to be trusted."""
 
 
 class CommandSink(Protocol):
-    """Where clients append commands to the commands topic of one service. Thread-safe."""
+    """Appends commands of clients to the commands topic of one service. It is thread-safe."""
 
     def append_async(self, key: bytes, value: bytes) -> Future[None]:
-        """Append one command; the future ends when it is durable, or with ``NotAccepted``."""
+        """Append one command. The future completes when the command is durable, or fails with ``NotAccepted``."""
 
     def close(self) -> None:
-        """Wait for running operations, and disconnect."""
+        """Wait for commands that are being appended, and disconnect."""
 
 
 class Clock(Protocol):
-    """A machine's clocks: the one on the wall, which may be wrong and may jump, and one that only goes on."""
+    """The clocks of a machine: the time of day, which may be wrong and may jump, and a clock that never jumps."""
 
     def now(self) -> int:
-        """Microseconds since the epoch, UTC."""
+        """Return the time of day: microseconds since 1970, UTC."""
 
     def steady(self) -> int:
-        """Microseconds since some moment; never jumps."""
+        """Return the microseconds since an arbitrary moment. This clock never jumps."""

@@ -1,1 +1,1 @@
-"""The protocol of dialogs: pure, importable without Kafka (Spark executors decode with what services encode with)."""
+"""The protocol of dialogs, without I/O. It needs no Kafka client: Spark executors decode with the same code that services encode with."""

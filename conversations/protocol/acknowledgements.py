@@ -1,7 +1,7 @@
-"""When a side acknowledges accepted messages, and when it asks for missing ones; the machine is in ``endpoint``.
+"""Limits for when a side acknowledges accepted messages, and when it asks for missing messages; ``endpoint`` applies them.
 
-An acknowledgement rides on whatever this side sends. Only a side that has nothing to send owes a dedicated one: after so many messages, or
-after a while. Times are in microseconds.
+Every envelope that a side sends carries an acknowledgement. A side sends a dedicated ACK only if it sends nothing else: after ``ACK_EVERY``
+accepted messages, or after ``ACK_AFTER``. Times are in microseconds.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from conversations.units import SECOND
 
 ACK_EVERY = 128
-"""Messages accepted without reverse traffic before a dedicated ACK."""
+"""Number of messages that a side accepts before it sends a dedicated ACK, if it sends nothing else."""
 ACK_AFTER = 5 * SECOND
 FIRST_ACK_AFTER = SECOND // 4
-"""The first message is acknowledged sooner: its sender wants to know whether anybody is there."""
+"""The first message is acknowledged sooner, because its sender needs to know whether it has arrived."""
 RESEND_AFTER = 1 * SECOND
-"""A gap is given this long to close by itself, doubled for each further question."""
+"""Time that a missing message has to arrive before this side sends a RESEND. It doubles with each RESEND."""
 RESEND_ASKS = 3

@@ -1,7 +1,7 @@
-"""Admission: which records are taken, and what may be asked for. Workers, clients and Spark jobs judge by the same rules.
+"""Admission: which records are accepted, and which requests are allowed. Workers, clients and Spark jobs use the same rules.
 
-A **record** that breaks a ``Rule`` is set aside with its bytes: it takes no number and touches no dialog. A **request** that cannot be met
-raises at once and changes nothing; its error has Service Broker's code (``protocol.codes``).
+A **record** that breaks a ``Rule`` is set aside with its bytes. It takes no number and changes no dialog. A **request** that is not allowed
+raises an error at once and changes nothing. The error has Service Broker's code (``protocol.codes``).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from conversations.protocol.times import later
 
 
 class Rule(StrEnum):
-    """Rules for records: the name is the rule's id, the value its text."""
+    """Rules for records. The name of a member is the id of the rule; its value is the text for a record that breaks the rule."""
 
     VALUE = "the record has no value"
     SIZE = f"a record has at most {RECORD_BYTES} bytes"
-    SCHEMA = "the bytes are no envelope of a known schema"
-    RESERVED_KIND = "the kind is reserved: this version does not know what to do about it"
-    NUMBER = "a message or an end needs a number from 0"
-    ERROR = "an ERROR without a code, or with such a number, says nothing"
-    NO_NUMBER = "the kind has no number"
-    SKIPPED = "an ACK tells of skipped messages by their numbers"
-    FIELDS = "the envelope uses skipped numbers, fragments or extras, which this version does not know"
+    SCHEMA = "the bytes are not an envelope of a known schema"
+    RESERVED_KIND = "the kind is reserved: this version does not handle it"
+    NUMBER = "a MESSAGE or an END needs a number of at least 0"
+    ERROR = "an ERROR needs a code, and a number of at least -1"
+    NO_NUMBER = "an envelope of this kind must not have a number"
+    SKIPPED = "an ACK names a skipped message by a negative number"
+    FIELDS = "only an ACK may have skipped numbers, and this version supports neither fragments nor extras"
     HEADER = f"the record has no header {HEADER_NAME!r}"
-    HEADER_SAYS = "the record's header says something else than its body"
+    HEADER_SAYS = "the record's header and body disagree"
     HEADERS = "the record's headers cannot be read: a name is not UTF-8"
     SERVICE = "misrouted: the envelope is for another service"
     KEY_SIZE = f"misrouted: a record needs a key of 1 to {KEY_BYTES} bytes"
@@ -42,42 +42,42 @@ class Rule(StrEnum):
     PARTITION = "misrouted: the key belongs to another partition"
     NAMES = "neither a service nor a contract can have such a name"
     REPLY_KEY = f"a reply key has 1 to {KEY_BYTES} bytes"
-    ENDPOINT_KEY = "misrouted: the key is not that of the endpoint"
-    PREFIX = "the envelope is of another dialog"
-    ACCEPT_UNTIL = "the dialog's first message could be sent again more than a day from now"
+    ENDPOINT_KEY = "misrouted: the record's key is not the key of the endpoint"
+    PREFIX = "the contract, the sender or the reply key is not that of the dialog"
+    ACCEPT_UNTIL = "accept_until is too late: more than the period clock_ahead after the record's log time"
     SENDER = "the catalog names no such service"
     CONVERSATION = "the conversation is not known"
     COMMAND = f"a command needs a value and a key of 1 to {KEY_BYTES} bytes"
-    COMMAND_SCHEMA = "the bytes are no command of a known schema"
-    COMMAND_KEY = "the command's key is not that of its record, or it asks for nothing"
+    COMMAND_SCHEMA = "the bytes are not a command of a known schema"
+    COMMAND_KEY = "the command's key is not the key of its record, or the command has no operations"
 
 
 OWNERS = frozenset({Rule.HEADERS, Rule.ENDPOINT_KEY, Rule.PREFIX, Rule.ACCEPT_UNTIL, Rule.SENDER, Rule.CONVERSATION})
-"""Rules that only the owner of a dialog can judge by: they need its endpoint, its catalog, or the client that read the record."""
+"""Rules that only the owner of a dialog can check: they need the endpoint, the catalog, or the Kafka client that read the record."""
 COMMANDS = frozenset({Rule.COMMAND, Rule.COMMAND_SCHEMA, Rule.COMMAND_KEY})
 """Rules for commands."""
 
 
 class Inadmissible(Exception):
-    """A record breaks a rule, and must not touch an endpoint."""
+    """A record breaks a rule, so it must not change an endpoint."""
 
     def __init__(self, rule: Rule, detail: object = "") -> None:
         super().__init__(told(rule, detail))
 
 
 def header_among(headers: Sequence[tuple[str, bytes]] | None, value: bytes, tail_start: int) -> bytes:
-    """Find a record's own header among all of them, and check that it says what the record says.
+    """Return the ``dialog`` header of a record, and check that it agrees with the record's value.
 
     ``value`` is a valid record of the current schema; its prefix ends at ``tail_start``.
 
     Raises:
-        Inadmissible: the headers cannot be read, there is none, or it says something else.
+        Inadmissible: the headers cannot be read, the header is missing, or it disagrees with the value.
     """
     if headers is None:
         raise Inadmissible(Rule.HEADERS)
     for name, header in headers:
         if name == HEADER_NAME:
-            is_short = value[tail_start + 1] < 128  # nearly all numbers have one or two bytes
+            is_short = value[tail_start + 1] < 128  # the encoded number has one byte: the frequent case
             if header != (
                 value[IDENTITY] + value[tail_start : tail_start + 2] if is_short else header_of(value, tail_start)
             ):
@@ -87,7 +87,7 @@ def header_among(headers: Sequence[tuple[str, bytes]] | None, value: bytes, tail
 
 
 def told(rule: Rule, detail: object = "") -> str:
-    """Say which rule a record breaks, and by what."""
+    """Return the text of a broken rule, with the detail that breaks it."""
     return f"{rule}: {detail}" if detail != "" else str(rule)
 
 
@@ -95,13 +95,15 @@ def told(rule: Rule, detail: object = "") -> str:
 
 
 def check_error(code: object, description: object) -> None:
-    """Check the parts of an application's error.
+    """Check the code and the description of an application's error.
 
     Raises:
-        LocalError: 8419 or 8422.
+        LocalError: the code is not a positive number of 31 bits (8419), or the description is missing (8422).
     """
     if not isinstance(code, int) or isinstance(code, bool) or not 0 < code < 1 << 31:
-        raise LocalError(f"an error code is a positive number, not {code!r} (8419)", code=codes.CODE_NOT_POSITIVE)
+        raise LocalError(
+            f"an error code is a positive number below 2^31, not {code!r} (8419)", code=codes.CODE_NOT_POSITIVE
+        )
     if not isinstance(description, str) or not description:
         raise LocalError("an error needs a description (8422)", code=codes.NO_DESCRIPTION)
 
@@ -110,42 +112,44 @@ def check_service(name: object) -> None:
     """Check that a service can have this name.
 
     Raises:
-        LocalError: 8490.
+        LocalError: no service can have this name (8490).
     """
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise LocalError(f"no service can be called {name!r:.200} (8490)", code=codes.NO_SUCH_SERVICE)
+        raise LocalError(f"{name!r:.200} cannot be the name of a service (8490)", code=codes.NO_SUCH_SERVICE)
 
 
 def check_key(key: object) -> None:
     """Check the key of a conversation group.
 
     Raises:
-        LocalError: it is empty, too long, or no text that can be written.
+        LocalError: the key is no text, is empty or too long, or cannot be encoded in UTF-8.
     """
     if (
         not isinstance(key, str)
         or not 0 < len(key.encode("utf-8", "replace")) <= KEY_BYTES
         or sendable(key, KEY_BYTES) != key
     ):
-        raise LocalError(f"the key of a group is a text of 1 to {KEY_BYTES} bytes, not {key!r:.200}")
+        raise LocalError(f"the key of a group is a text of 1 to {KEY_BYTES} bytes in UTF-8, not {key!r:.200}")
 
 
 def micros(duration: timedelta, what: str) -> int:
-    """Turn a duration into microseconds.
+    """Turn a duration into microseconds; ``what`` names the duration in an error.
 
     Raises:
-        LocalError: it is not a timedelta, or negative.
+        LocalError: the duration is not a timedelta, or is negative.
     """
     if not isinstance(duration, timedelta):
         raise LocalError(f"{what} takes a timedelta, not {duration!r}")
     amount = duration // timedelta(microseconds=1)
     if amount < 0:
-        raise LocalError(f"{what} takes a positive duration, not {duration}")
+        raise LocalError(f"{what} cannot have a negative duration: {duration}")
     return amount
 
 
 def expiry(now: int, lifetime: timedelta | None, contract: Contract, default: int) -> int:
-    """Return when a dialog begun now ends its life; ``default`` microseconds later, if neither beginner nor contract say.
+    """Return the time at which the lifetime of a dialog begun now ends; ``NEVER`` without a limit.
+
+    ``default`` is used if neither ``lifetime`` nor the contract sets a lifetime; it is in microseconds.
 
     Raises:
         LocalError: the lifetime is not positive (8411).
@@ -159,37 +163,37 @@ def expiry(now: int, lifetime: timedelta | None, contract: Contract, default: in
 
 
 def lifetime_not_positive(lifetime: int) -> LocalError:
-    """Refuse a lifetime, in microseconds (8411)."""
+    """Return the error for a lifetime, in microseconds, that is not positive (8411)."""
     return LocalError(
-        f"a lifetime is more than zero, not {lifetime} microseconds (8411)", code=codes.LIFETIME_NOT_POSITIVE
+        f"a lifetime must be more than zero, not {lifetime} microseconds (8411)", code=codes.LIFETIME_NOT_POSITIVE
     )
 
 
 def not_initiated(service: str, contract: str, mend: str = "") -> UnknownContract:
-    """Refuse a contract that a service does not declare; ``mend`` says how to mend it (8425)."""
+    """Return the error for a contract that a service does not initiate (8425); ``mend`` tells how to correct this."""
     return UnknownContract(f"service {service!r} does not initiate contract {contract!r} (8425){mend and f': {mend}'}")
 
 
 def body_too_large(size: int, limit: int) -> BodyTooLarge:
-    """Refuse the body of a message (8459)."""
-    return BodyTooLarge(f"the body has {size} bytes; a message may have {limit} (8459)")
+    """Return the error for a body of ``size`` bytes, which is more than ``limit`` (8459)."""
+    return BodyTooLarge(f"the body has {size} bytes; at most {limit} are allowed (8459)")
 
 
 def command_too_large(what: str, size: int) -> BodyTooLarge:
-    """Refuse requests of one block that do not fit into one command (8459)."""
-    return BodyTooLarge(f"{what} {size} bytes; what takes effect together may have {COMMAND_BYTES} (8459)")
+    """Return the error for requests that do not fit into one command (8459); ``what`` begins its text, with a verb."""
+    return BodyTooLarge(f"{what} {size} bytes; one command has at most {COMMAND_BYTES} (8459)")
 
 
 def check_content_type(message_type: str, content_type: str, expected: str) -> None:
-    """Check that a body is encoded as its message type says.
+    """Check that a body has the content type of its message type.
 
     Raises:
-        InvalidBody: 9615.
+        InvalidBody: the body has another content type (9615).
     """
     if content_type != expected:
         raise InvalidBody(f"the content type of {message_type} is {expected!r}, not {content_type!r:.200} (9615)")
 
 
 def clogged(service: str) -> str:
-    """Say that no more is taken for a service."""
-    return f"too much waits for {service}, whose queue takes nothing"
+    """Return the text for a message that cannot be accepted, because too many messages to ``service`` are delayed."""
+    return f"too many bytes wait to be sent to {service}, whose queue accepts no records"

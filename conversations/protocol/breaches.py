@@ -1,4 +1,4 @@
-"""Which code a breach of the contract has: a message that this side does not receive, or a body that does not fit its type."""
+"""Codes for a breach of the contract: a message type that this side must not receive, or a body that does not fit its type."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from conversations.protocol.contract import Contract
 
 
 def of_type(contract: Contract, message_type: str, *, initiator: bool) -> Code:
-    """Say which code a message has that this side does not receive: one of the other direction, or of no direction."""
+    """Return the code for a message type that this side must not receive: only this side may send it, or the contract does not have it."""
     if message_type in contract.types:
         return codes.SENT_BY_INITIATOR if initiator else codes.SENT_BY_TARGET
     return codes.NOT_IN_CONTRACT
 
 
 def of_body(*, initiator: bool) -> Code:
-    """Return the code of a body that does not fit its type; as in Service Broker it tells the side that found it."""
+    """Return the code for a body that does not fit its type. As in Service Broker, the code shows which side found the error."""
     return codes.INVALID if initiator else codes.INVALID_AT_TARGET

@@ -1,8 +1,9 @@
-"""Error codes, all in one table: Service Broker's own numbers.
+"""All error codes, in one table. Their numbers are Service Broker's.
 
-A system code tells a peer that a dialog broke, and is negative on the wire. A local code tells a caller that an operation was refused:
-nothing changed, and the code is positive. An application's own codes are positive too, and may be any.
-A peer of another version may say a system code that is not here: it reaches the handler as it is.
+A system code tells a peer that a dialog broke. It is negative on the wire. A local code tells a caller that an operation was refused and
+changed nothing. It is positive. Applications may use any positive codes.
+
+A peer of another version may send a system code that is not in this table. The handler gets such a code unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ class Code(NamedTuple):
     """One system error."""
 
     number: int
-    """As it travels: negative."""
+    """The number on the wire: negative."""
     description: str
 
 
@@ -34,9 +35,9 @@ INVALID = Code(-9616, "The message failed validation.")
 TYPE_TWICE = 8403
 """A contract names a message type twice."""
 LIFETIME_NOT_POSITIVE = 8411
-"""A lifetime is not more than zero."""
+"""A lifetime is zero or negative."""
 HANDLE_IN_USE = 8413
-"""The id is taken: by a dialog, or by a command with other content; also a command whose operations do not go together."""
+"""The id belongs to an existing dialog, or to an earlier command with other content. Also: a command's operations cannot be combined."""
 CODE_NOT_POSITIVE = 8419
 """An application's error code is not positive."""
 NO_DESCRIPTION = 8422
@@ -44,30 +45,30 @@ NO_DESCRIPTION = 8422
 UNKNOWN_CONTRACT = 8425
 """The service does not declare the contract."""
 HANDLE_NOT_FOUND = 8426
-"""No dialog, letter or waiting message has this name."""
+"""No dialog, letter or waiting message has this name. Also: a command is too old, or is dated too far ahead."""
 END_REFUSED = 8427
-"""The dialog was ended before."""
+"""The state of the dialog does not allow this side to end it. Usually the dialog has ended already."""
 SEND_REFUSED = 8429
-"""A message on a dialog that is over."""
+"""The state of the dialog does not allow this side to send. Usually the dialog is over."""
 TYPE_NOT_IN_CONTRACT = 8431
-"""The contract does not know the message type."""
+"""The contract does not have the message type."""
 ONLY_TARGET_SENDS = 8432
 """The initiator tried to send a message type of the target."""
 ONLY_INITIATOR_SENDS = 8434
 """The target tried to send a message type of the initiator."""
 TIMER_REFUSED = 8458
-"""A timer on a dialog that is over."""
+"""The state of the dialog does not allow a timer. Usually the dialog is over."""
 BODY_TOO_LARGE = 8459
-"""A body, or all of a command together, is larger than its limit."""
+"""A body, or a whole command, is larger than its limit."""
 CLOGGED = 8462
-"""Too much waits already for a destination; Service Broker has no number for a transmission queue that is full."""
+"""Too many bytes wait for a destination. Service Broker has no number for a full transmission queue; this is the number of NOT_CONVERSING."""
 NO_SUCH_SERVICE = 8490
 """No service can have this name."""
 INITIATOR_SENDS_NOTHING = 8492
-"""A contract lets its initiator send nothing."""
+"""A contract does not allow its initiator to send anything."""
 INVALID_BODY = 9615
 """The body does not fit its message type."""
 
 POISON = 500
-"""Application code of a dialog that a poison message ended."""
+"""Error code for a dialog that a policy ends because its message was given up on; a policy may name another code."""
 POISON_DESCRIPTION = "Unable to process message."

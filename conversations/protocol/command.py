@@ -1,7 +1,7 @@
-"""Commands: what clients, operators and the owner itself ask of an endpoint, as records of a commands topic.
+"""Commands: requests of clients, operators and workers to the owner of an endpoint, as records of a commands topic.
 
-The operations of one command take effect together, so begin, sends and end are atomic without a transaction in the
-client (design decision 0004).
+The operations of one command take effect together. So a begin, its messages and an end are atomic, and the client needs no transaction
+(design decision 0004).
 """
 
 from __future__ import annotations
@@ -44,12 +44,15 @@ __all__ = [
 ]
 
 CURRENT = Schema(schemas.load("command", schemas.newest("command")), items=OPERATIONS)
-"""The schema this code writes and reads into."""
+"""The newest schema. This version encodes with it, and decodes older and newer records into its fields."""
 
 
 @dataclass(slots=True)
 class Begin:
-    """Begin the dialog; ``lifetime`` in microseconds, 0 the contract's default, -1 unlimited; no target key: the same."""
+    """Begin the dialog.
+
+    ``lifetime`` is in microseconds; 0 is the contract's lifetime, -1 is unlimited. If ``target_key`` is empty, both sides have the same key.
+    """
 
     to_service: str
     contract: str
@@ -59,7 +62,7 @@ class Begin:
 
 @dataclass(slots=True)
 class Send:
-    """Send one message; the body is as its message type says."""
+    """Send one message. Its body is encoded as its message type requires."""
 
     message_type: str
     content_type: str
@@ -73,7 +76,7 @@ class End:
 
 @dataclass(slots=True)
 class EndWithError:
-    """End the conversation with an application error, code above 0."""
+    """End the conversation with an application error, whose code is above 0."""
 
     code: int
     description: str
@@ -86,14 +89,14 @@ class Cleanup:
 
 @dataclass(slots=True)
 class SetTimer:
-    """Set the dialog timer, microseconds from when the command is handled; a negative number cancels it."""
+    """Set the dialog timer to ``after`` microseconds from the time at which the command is handled; a negative number cancels the timer."""
 
     after: int
 
 
 @dataclass(slots=True)
 class Tick:
-    """Let queue time pass on an idle partition."""
+    """Advance log time on a partition whose queue nobody writes to."""
 
 
 class Action(StrEnum):
@@ -101,14 +104,14 @@ class Action(StrEnum):
 
     RETRY = "RETRY"
     EDIT = "EDIT"
-    """Retry it with another body."""
+    """Try the message again, with another body."""
     SKIP = "SKIP"
     END = "END"
     """End the dialog with an error."""
 
 
 class Failed(StrEnum):
-    """What failed."""
+    """The kind of handler that failed."""
 
     MESSAGE = "MESSAGE"
     """The handler of a message, or of the peer's END."""
@@ -118,9 +121,9 @@ class Failed(StrEnum):
 
 @dataclass(slots=True)
 class Resolve:
-    """Decide about a failed message that its dialog waits behind, or about a handler that has no message (number -1).
+    """Decide about a failed message that its dialog waits behind, or about a failed handler without a message (number -1).
 
-    ``ticket`` is the ticket that the operator saw: a decision about another state is refused. 0 stands for any ticket.
+    ``ticket`` is the ticket that the operator saw. If the ticket has changed since, the decision is refused. 0 stands for any ticket.
     """
 
     handler: str
@@ -135,14 +138,14 @@ class Resolve:
 
 @dataclass(slots=True)
 class Switch:
-    """Turn the queue of the command's partition on or off; stands alone in its command, which names no conversation."""
+    """Turn the queue of the command's partition on or off. It is the only operation of its command, which names no conversation."""
 
     on: bool
     reason: str = ""
 
 
 class Source(NamedTuple):
-    """Where the record of a letter came from."""
+    """The source of a letter: the topic and the offset of its record."""
 
     topic: str
     """``QUEUE`` or ``COMMANDS``."""
@@ -151,7 +154,7 @@ class Source(NamedTuple):
 
 @dataclass(slots=True)
 class Settle:
-    """Close letters of the command's partition that no dialog waits for; stands alone in its command."""
+    """Close detached letters of the command's partition. It is the only operation of its command."""
 
     letters: tuple[Source, ...]
     outcome: str
@@ -160,11 +163,11 @@ class Settle:
 
 @dataclass(slots=True)
 class Report:
-    """Report to the events once the command has taken effect; stands last."""
+    """Report an event once the command has taken effect. It is the last operation of its command."""
 
 
 Verb: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer
-"""Requests to a dialog: a handler's draft, a client's block and a command hold the same. Only operators ask for ``Cleanup``."""
+"""Requests to a dialog. A handler's draft, a client's block and a command contain the same kinds. Only operators ask for ``Cleanup``."""
 Operation: TypeAlias = Verb | Tick | Resolve | Switch | Settle | Report
 
 TRIGGERS: dict[type[Verb], Trigger] = {
@@ -181,7 +184,7 @@ _OPERATIONS: dict[str, type[Operation]] = {
 
 @dataclass(slots=True)
 class Command:
-    """Operations on one endpoint; ids are 16 bytes, ``issued_at`` microseconds since 1970, texts empty for none."""
+    """Operations on one endpoint. Ids have 16 bytes, ``issued_at`` is in microseconds since 1970, and an empty text means none."""
 
     command_id: bytes
     conversation_id: bytes
@@ -194,9 +197,10 @@ class Command:
 
 
 def aged(verb: Verb, elapsed: int) -> Verb:
-    """Return what is to be asked now for what was asked some microseconds ago: what has a duration ends at the same time.
+    """Shorten the duration of a request that was made ``elapsed`` microseconds ago, so that the duration ends at the intended time.
 
-    A duration that is over ends at once, as soon as the dialog's owner takes it.
+    If that time has passed, the duration ends as soon as the dialog's owner handles the request. Requests without a duration are returned
+    unchanged.
     """
     match verb:
         case Begin(to_service, contract, lifetime, target_key) if lifetime > 0:
@@ -212,14 +216,14 @@ NO_CONVERSATION = bytes(16)
 
 
 def concerns_partition(command: Command) -> bool:
-    """Say whether a command is about its partition alone, and about no conversation."""
+    """Return True if all operations of a command are about its partition, so that the command is about no conversation."""
     return all(isinstance(operation, Tick | Switch | Settle) for operation in command.operations)
 
 
 def to_partition(
     where: tuple[int, int], operation: Tick | Switch | Settle, by: str, command_id: bytes, now: int
 ) -> Command:
-    """Make a command that concerns a partition and no conversation; ``where``: its number, and how many there are."""
+    """Make a command that is about a partition and no conversation; ``where`` is the partition's number and the partition count."""
     return Command(command_id, NO_CONVERSATION, True, key_in(*where), "", by, now, (operation,))
 
 
@@ -238,7 +242,7 @@ def decode_command(value: bytes, registry: Registry = DEFAULT) -> Command:
     """Decode a command of any schema version that ``registry`` knows.
 
     Raises:
-        UndecodableRecord: the bytes are no command, or one with an operation this version does not know.
+        UndecodableRecord: the bytes are not a command, or the command has an operation that this version does not know.
     """
     fields = registry.decode(value, CURRENT)
     operations = tuple(_operation(name, values) for name, values in fields.pop("operations"))

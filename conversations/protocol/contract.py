@@ -1,4 +1,4 @@
-"""Message types and contracts: who may say what to whom. Pure data; declaring one does no I/O."""
+"""Message types, and contracts: a contract names the message types that each side of a dialog may send. Declaring them does no I/O."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from conversations.protocol.topics import check_name
 M = TypeVar("M")
 
 DEFAULT_LIFETIME = timedelta(days=1)
-"""Stands for the period that the settings have for it; a day where nobody shortened that."""
+"""Stands for the setting ``periods.lifetime``, which is a day by default."""
 _NAME_ATTRIBUTE = "__message_type_name__"
 
 
 def message_type(name: str) -> Callable[[type[M]], type[M]]:
-    """Give a body class its name on the wire; without this the name is the class's own."""
+    """Return a decorator that names the message type of a body class. Without it, the message type has the name of the class."""
     check_name("message type", name)
 
     def mark(body: type[M]) -> type[M]:
@@ -29,7 +29,7 @@ def message_type(name: str) -> Callable[[type[M]], type[M]]:
 
 
 class MessageType:
-    """A named kind of message: its body is a Pydantic class, an Avro schema, ``"bytes"``, or None for no body."""
+    """A named kind of message. Its body is a Pydantic class, an Avro schema, ``"bytes"``, or None for no body."""
 
     __slots__ = ("body", "name")
 
@@ -48,22 +48,23 @@ def as_message_type(declared: Declared) -> MessageType:
     """Return the message type of a body class, or the message type itself."""
     if isinstance(declared, MessageType):
         return declared
-    # vars, not getattr: a subclass is a message type of its own, not another name for its parent.
+    # ``vars``, not ``getattr``: a subclass must not inherit the name of its parent's message type.
     return MessageType(vars(declared).get(_NAME_ATTRIBUTE, declared.__name__), declared)
 
 
 class Contract:
-    """Which message types may flow in a dialog, and from which side.
+    """The message types that may flow in a dialog, and which side may send them.
 
     Args:
         name: the contract's name on the wire.
-        sent_by_initiator: types only the side that begins the dialog may send.
-        sent_by_target: types only the other side may send.
-        sent_by_any: types both sides may send.
-        lifetime: how long a dialog may live when its beginner says nothing; None is for ever.
+        sent_by_initiator: types that only the side that begins the dialog may send.
+        sent_by_target: types that only the other side may send.
+        sent_by_any: types that both sides may send.
+        lifetime: lifetime of dialogs whose initiator does not set one; None is unlimited.
 
     Raises:
-        DeclarationError: a type is named twice (8403), the initiator may send nothing (8492), or a name is not usable.
+        DeclarationError: a type is named twice (8403), the initiator may send nothing (8492), the lifetime is not positive (8411), or the
+            name cannot be part of a topic's name.
     """
 
     def __init__(
@@ -99,25 +100,25 @@ class Contract:
         return f"Contract({self.name!r})"
 
     def lives(self, default: int) -> int | None:
-        """Return how long a dialog lives when its beginner says nothing, in microseconds; None is for ever.
+        """Return the lifetime, in microseconds, of a dialog whose initiator does not set one; None is unlimited.
 
         Args:
-            default: for a contract that says nothing either.
+            default: the lifetime if the contract does not set one either.
         """
         if self.lifetime is DEFAULT_LIFETIME:
             return default
         return None if self.lifetime is None else self.lifetime // timedelta(microseconds=1)
 
     def sendable(self, from_initiator: bool) -> Mapping[str, MessageType]:
-        """Return the message types one side may send, by name."""
+        """Return the message types that one side may send, by name."""
         return self.by_initiator if from_initiator else self.by_target
 
     def outgoing(self, body: object, name: str | None, from_initiator: bool) -> MessageType:
-        """Find the message type that ``body`` is sent as.
+        """Return the message type of a body to send. Without a ``name``, the class of the body decides.
 
         Raises:
-            NotInContract: no type of the contract has this name or body class (8431).
-            WrongDirection: only the other side may send it (8432 at the target's, 8434 at the initiator's).
+            NotInContract: no type of the contract has this name, or not exactly one type fits the body (8431).
+            WrongDirection: only the other side may send this type: 8432 if that is the target, 8434 if it is the initiator.
         """
         if name is None:
             found = self._by_class[from_initiator].get(type(body))

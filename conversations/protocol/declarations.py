@@ -8,25 +8,25 @@ from datetime import timedelta
 from typing import Any
 
 Contracts = Mapping[str, Mapping[str, Sequence[str]]]
-"""By contract name, the message types sent by ``initiator``, ``target`` or ``any``."""
+"""Names of message types: by the contract's name, then by the side that sends them: ``initiator``, ``target`` or ``any``."""
 
 
 @dataclass(frozen=True)
 class ServiceDeclaration:
-    """A service as the catalog keeps it."""
+    """The declaration of one service."""
 
     name: str
     accepts: Contracts = field(default_factory=dict)
-    """Contracts it is the target of."""
+    """Contracts of dialogs that the service accepts as their target."""
     initiates: Contracts = field(default_factory=dict)
-    """Contracts it begins dialogs under."""
+    """Contracts of dialogs that the service begins."""
     retries: Sequence[str] = ()
-    """Delays of its poison policies, as names of retry topics have them."""
+    """Delays of its poison policies, written as in the names of retry topics, for example ``5s``."""
     lifetime: timedelta = timedelta(0)
-    """Longest that a contract lets a dialog live, those without end left out; not in the catalog, but its topics keep it."""
+    """Longest lifetime in its contracts; unlimited ones do not count. It is not in the catalog, but the retention of topics depends on it."""
 
     def entry(self, partitions: int) -> dict[str, Any]:
-        """Return the catalog's value: plain data, the same for the same declaration."""
+        """Return the value of the catalog's record: plain data, always equal for equal declarations."""
         entry = {"partitions": partitions, "accepts": _plain(self.accepts), "initiates": _plain(self.initiates)}
         return entry | ({"retries": sorted(self.retries)} if self.retries else {})
 

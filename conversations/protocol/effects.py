@@ -1,4 +1,4 @@
-"""The answers of an endpoint: to an envelope, to the time, and the envelopes to transmit."""
+"""Results of an endpoint: what to do with a received envelope, which deadlines have passed, and what to transmit."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from conversations.protocol.sequencing import NONE
 
 
 class Reaction(Enum):
-    """The owner's task with a received envelope."""
+    """What the owner of an endpoint does with a received envelope."""
 
     DELIVER = 1
     """Run the handler of the message."""
     END = 2
-    """The peer ended: run ``on_end``."""
+    """The peer ended its side: run ``on_end``."""
     ERROR = 3
-    """The peer, or the broker for it, broke the dialog: run ``on_error``."""
+    """The peer's application or its worker broke the dialog: run ``on_error``."""
     HOLD = 4
-    """Keep its bytes; something before it is missing."""
+    """Keep its bytes: an envelope before it is missing."""
     DISCARD = 5
-    """Drop it: the dialog is over on this side, and the peer is told or knows."""
+    """Call no handler: the dialog is over on this side. The bytes of a message become a dead letter."""
     DUPLICATE = 6
-    """Drop it: it took effect before."""
+    """Drop it: it has taken effect before, or it is held already."""
     OVERFLOW = 7
-    """Too many are held: the dialog ends with an error."""
+    """It cannot be held, because too many are held or it is too far ahead: the dialog ends with an error."""
     RESEND = 8
-    """The peer misses something that is not kept here: the dialog ends with an error."""
+    """The peer misses an envelope that is not kept on this side: the dialog ends with an error."""
     NOTHING = 9
-    """Only numbers moved."""
+    """Nothing to do: at most, the envelope acknowledged numbers."""
 
 
 class Due(Enum):
@@ -40,13 +40,13 @@ class Due(Enum):
     ACK = 3
     RESEND = 4
     GAP = 5
-    """The peer was asked often enough for missing messages."""
+    """A message is still missing after the last RESEND that this side may send."""
     BROKEN = 6
-    """A restart interrupted ``on_error``."""
+    """The dialog broke before a restart, and ``on_error`` did not finish."""
 
 
 class Transmit(NamedTuple):
-    """A record without a body that the endpoint wants on the wire."""
+    """An envelope without a body that the owner must transmit."""
 
     kind: Kind
     seq: int = NONE
@@ -55,7 +55,7 @@ class Transmit(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Why a dialog is broken."""
+    """The error that broke a dialog."""
 
     code: int
     description: str

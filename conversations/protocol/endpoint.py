@@ -1,8 +1,8 @@
-"""One side of one dialog, as a pure machine: no clock, no I/O, no logging, no randomness.
+"""One side of one dialog, as a pure state machine: no clock, no I/O, no logging, no randomness.
 
-The owner of the partition feeds it what arrived (``receive``), what the application wants (``send``, ``end``, ...)
-and what time it is (``due``); it answers with what to deliver and what to transmit. Time is in microseconds since the
-epoch and always an argument. The state changes only in ``_move``, along the table of ``states.py``.
+The owner of the partition passes in received envelopes (``receive``), requests of the application (``send``, ``end``, ...) and the time
+(``due``). The endpoint returns what the owner must deliver and transmit. Times are in microseconds since 1970, and are always arguments. The
+state changes only in ``_move``, by the table in ``states.py``.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ NEVER = (1 << 62) - 1
 SECOND = 1_000_000
 
 OVER = frozenset({State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED})
-"""States in which nothing more of the peer reaches a handler."""
+"""States in which no further message of the peer reaches a handler."""
 
 
-# The table by position, because it is looked up for every message.
+# ``TRANSITIONS`` as tuples, indexed by state and trigger: a fast look-up, because messages need it.
 _NEXT = tuple(tuple(TRANSITIONS.get((state, trigger)) for trigger in Trigger) for state in State)
 
 
 class Kept(NamedTuple):
-    """What an endpoint's row keeps of what changes, in the row's order."""
+    """The fields of an endpoint's row that can change, in the order of the row."""
 
     state: int
     next_in: int
@@ -39,21 +39,22 @@ class Kept(NamedTuple):
     told: int
     end_seq: int
     timer: int
-    """-1: none."""
+    """-1 if no timer is set."""
     asked: int
     held: int
-    """How many messages are held."""
+    """Number of held messages."""
     discarded: int
     dead_lettered: int
     code: int
-    """0: not broken."""
+    """0 if the dialog is not broken."""
     description: str
 
 
 class Endpoint:
     """One side of one dialog.
 
-    ``prefix`` is what every envelope of this side begins with; ``service`` its own service, ``key`` its own key.
+    ``service`` and ``key`` are those of this side, ``peer`` and ``peer_key`` those of the other side. The lifetime ends at ``expires_at``;
+    ``NEVER`` is unlimited.
     """
 
     __slots__ = (
@@ -82,24 +83,24 @@ class Endpoint:
         self.key = key
         self.peer_key = peer_key
         self.origin = "" if initiator else peer
-        """Whose the conversation group is: the peer service that began it, or "" for this service's own."""
+        """The service that chose the key of the conversation group: a peer that began a dialog, or "" for this service."""
         self.expires_at = expires_at
         self.started_until = 0
-        """Until when (log time) the first message may create the peer's endpoint; 0 before the first transmission."""
+        """Log time until which the first message may create the target's endpoint; 0 before the first transmission."""
         self.state = State.STARTED_OUTBOUND if initiator else State.STARTED_INBOUND
         self.inbound = Inbound()
         self.next_out = 0
         self.acked = NONE
-        """The last of our numbers that the peer acknowledged."""
+        """The last number of this side that the peer has acknowledged."""
         self.told = NONE
-        """The last of the peer's numbers that we acknowledged."""
+        """The last number of the peer that this side has acknowledged."""
         self.end_seq = NONE
-        """The number of our END or ERROR once we ended."""
+        """The number of this side's END or ERROR; ``NONE`` until this side has ended."""
         self.timer = NEVER
         self.firing = False
-        """The timer's handler is at work; until it has finished the row keeps the timer, so that a crash fires it again."""
+        """True while the timer's handler runs. The row keeps the timer until the handler finishes, so that it fires again after a crash."""
         self.recover = False
-        """Broken before a restart, and nobody knows whether ``on_error`` ran: it did not finish."""
+        """True if the dialog broke before a restart and ``on_error`` did not finish. Whether it ran is unknown."""
         self.ack_at = NEVER
         self.resend_at = NEVER
         self.asked = 0
@@ -107,23 +108,23 @@ class Endpoint:
         self.discarded = 0
         self.dead_lettered = 0
         self.handled = 0
-        """Accepted messages whose handler has finished; negative: an older release began the dialog and did not count."""
+        """Number of accepted messages whose handler has finished; negative if an older release began the dialog and did not count them."""
         self.stateful = False
-        """A handler of this side has written its group's state."""
+        """True if a handler of this side has written its group's state."""
 
     def join_group_of(self, origin: str) -> None:
-        """Belong to the group of the dialog whose handler begins this one: perhaps one that a peer's dialog opened."""
+        """Join the group of the dialog whose handler begins this dialog. A peer's dialog may have opened that group."""
         self.origin = origin
 
     def may_start_until(self, log_time: int) -> None:
-        """Note until when (log time) the first message may create the target's endpoint, here or at the peer."""
+        """Set the log time until which the first message may create the target's endpoint, on this side or at the peer."""
         self.started_until = log_time
 
     def restore(self, inbound: Inbound, kept: Kept) -> None:
-        """Take up where a state row left off.
+        """Restore the endpoint from the fields of its row.
 
         Raises:
-            ValueError: there is no such state.
+            ValueError: ``kept.state`` is not the number of a state.
         """
         self.state = state = State(kept.state)
         self.inbound = inbound
@@ -131,7 +132,7 @@ class Endpoint:
         self.end_seq, self.asked = kept.end_seq, kept.asked
         self.timer = NEVER if kept.timer < 0 else kept.timer
         self.discarded, self.dead_lettered = kept.discarded, kept.dead_lettered
-        # When these were due is not kept: an acknowledgement is due at once, a gap is given its time anew.
+        # The row lacks these deadlines. So an ACK is due at once, and the wait for missing messages begins anew.
         if kept.held:
             self.resend_at = 0
         if inbound.next - 1 > self.told and state in (State.STARTED_INBOUND, State.CONVERSING):
@@ -141,12 +142,12 @@ class Endpoint:
         self.recover = state is State.ERROR
 
     def resume(self, held: set[int], *, firing: bool, told_of_error: bool) -> None:
-        """Learn the facts that are in other rows than the endpoint's own.
+        """Add the facts that are in other rows than the endpoint's own.
 
         Args:
             held: numbers of messages that are held.
-            firing: the timer's handler failed, and waits to be tried again.
-            told_of_error: ``on_error`` failed, and waits to be tried again: nobody need ask for it anew.
+            firing: the timer's handler failed, and waits for another attempt.
+            told_of_error: ``on_error`` failed and waits for another attempt, so ``due`` must not ask for it.
         """
         if held:
             self.inbound.hold(held)
@@ -154,7 +155,7 @@ class Endpoint:
         self.recover = self.recover and not told_of_error
 
     def wake(self) -> int:
-        """When ``due`` will have something to say to an owner that takes this endpoint up from its row."""
+        """Return the time of the first deadline of an endpoint that is restored from its row; 0 is at once, ``NEVER`` means none."""
         if self.state is State.CLOSED:
             return NEVER
         inbound = self.inbound
@@ -163,10 +164,10 @@ class Endpoint:
             return 0
         return min(self.timer, self.expires_at)
 
-    # -- what the application wants -------------------------------------------------------------------
+    # -- requests of the application -------------------------------------------------------------------
 
     def send(self) -> int:
-        """Number one message to transmit."""
+        """Return the number for one message to transmit."""
         if self.state is not State.CONVERSING:
             self._move(Trigger.SEND)
         number = self.next_out
@@ -174,7 +175,7 @@ class Endpoint:
         return number
 
     def end(self) -> Transmit | None:
-        """End this side. Only in CO the peer is told; everything sent before goes first."""
+        """End this side. In CO, return the END to transmit, which follows everything sent before. In other states, return None."""
         conversing = self.state is State.CONVERSING
         self._move(Trigger.END)
         self.timer = NEVER
@@ -184,12 +185,12 @@ class Endpoint:
         return Transmit(Kind.END, self.end_seq)
 
     def end_with_error(self, code: int, description: str) -> Transmit | None:
-        """End this side with an error of the application (a positive code); the peer is told in CO and SI."""
+        """End this side with an error of the application (a positive code). In CO and SI, return the ERROR to transmit; else None."""
         before = self.state
         self._move(Trigger.END_WITH_ERROR)
         self.timer = NEVER
         if before is State.STARTED_INBOUND:
-            # The first number of a direction is a message's: this ERROR has none.
+            # The first number of a direction is for a message, so this ERROR has no number.
             return Transmit(Kind.ERROR, NONE, code, description)
         if before is not State.CONVERSING:
             return None
@@ -197,28 +198,28 @@ class Endpoint:
         return Transmit(Kind.ERROR, self.end_seq, code, description)
 
     def cleanup(self) -> None:
-        """Forget this side without telling the peer."""
+        """Close this side without telling the peer."""
         self._move(Trigger.CLEANUP)
         self.timer = NEVER
 
     def set_timer(self, at: int) -> None:
-        """Set or move the one timer; NEVER cancels it.
+        """Set the dialog's only timer, or set it anew; ``NEVER`` cancels it.
 
         Raises:
-            DialogEnded: the dialog is over on this side (8458).
+            DialogEnded: the state allows no timer; usually the dialog is over on this side (8458).
         """
         check_timer(self.state)
         self.timer = at
         self.firing = False
 
     def fired(self) -> None:
-        """The timer's handler has finished; it may have set the timer anew."""
+        """Note that the timer's handler has finished. This cancels the timer, unless the handler has set it anew."""
         if self.firing:
             self.timer = NEVER
             self.firing = False
 
     def drop(self) -> None:
-        """Count an envelope of this side that was never transmitted, and is not to be."""
+        """Count an envelope of this side that was never transmitted and never will be."""
         self.discarded += 1
 
     def gave_up_on(self) -> None:
@@ -226,11 +227,11 @@ class Endpoint:
         self.dead_lettered += 1
 
     def wrote_state(self) -> None:
-        """A handler of this side wrote its group's state."""
+        """Note that a handler of this side wrote its group's state."""
         self.stateful = True
 
     def release_held(self) -> list[int]:
-        """Return the numbers of messages that are held, in order; none is any more."""
+        """Return the numbers of all held messages, in order. From then on, no message is held."""
         held = sorted(self.inbound.held)
         self.inbound.hold(set())
         return held
@@ -241,15 +242,15 @@ class Endpoint:
             self.handled += 1
 
     def end_waits(self, number: int, now: int) -> None:
-        """The peer's END is here, and waits for its turn without having been accepted: no gap is before it."""
+        """Stop holding the number of the peer's END: no number before it is missing, and the END waits in a parked row until it is accepted."""
         if number in self.inbound.held:
             self.inbound.held.discard(number)
             self._gap_moved(now)
 
-    # -- what arrives ---------------------------------------------------------------------------------
+    # -- received envelopes ---------------------------------------------------------------------------------
 
     def receive(self, envelope: Envelope, now: int, held_limit: int) -> Reaction:
-        """Take an envelope of the peer and say what to do with it."""
+        """Process an envelope of the peer, and return what the owner must do with it."""
         if envelope.ack > self.acked:
             self._acknowledged(envelope.ack)
         kind = envelope.kind
@@ -263,7 +264,7 @@ class Endpoint:
                 and self.state is State.CONVERSING
                 and self.resend_at == NEVER
             ):
-                return Reaction.DELIVER  # nearly all: nothing of the state changes
+                return Reaction.DELIVER  # nearly all messages: the state stays the same
             return self._sequenced(envelope, arrival, now)
         if kind is Kind.ERROR:
             return self._peer_error(envelope, held_limit)
@@ -273,7 +274,7 @@ class Endpoint:
 
     def _late(self, envelope: Envelope, held_limit: int) -> Reaction:
         if envelope.seq in self.inbound.held:
-            return Reaction.DUPLICATE  # what is held is kept when this side ends
+            return Reaction.DUPLICATE  # another copy is held, and its bytes are kept when this side closes
         if not self.inbound.believes(envelope.seq, held_limit):
             return Reaction.DISCARD
         self.inbound.jump(envelope.seq, held_limit)
@@ -292,7 +293,7 @@ class Endpoint:
             return Reaction.OVERFLOW
         if arrival is Arrival.MISSED:
             return self._in_order(envelope.kind)
-        # The peer may not have seen the acknowledgement: owe it again.
+        # The peer may not have seen the acknowledgement, so it is due again.
         self.told = min(self.told, self.inbound.accepted - 1)
         return Reaction.DUPLICATE
 
@@ -323,7 +324,7 @@ class Endpoint:
 
     def _acknowledged(self, number: int) -> None:
         if number >= self.next_out:
-            return  # acknowledges what was never sent: believe nothing of it
+            return  # it acknowledges a number that was never sent: ignore it
         self.acked = number
         if number == self.next_out - 1:
             self._move(Trigger.ACKNOWLEDGED)
@@ -332,10 +333,10 @@ class Endpoint:
         waiting = [number for number in self.inbound.held if number >= self.inbound.next]
         self.asked, self.resend_at = 0, (now + RESEND_AFTER if waiting else NEVER)
 
-    # -- what ends it from inside ---------------------------------------------------------------------
+    # -- failures on this side ---------------------------------------------------------------------
 
     def fail(self, code: Code, description: str = "") -> Transmit | None:
-        """Break the dialog for a reason of the broker's; the peer is told with an unsequenced ERROR."""
+        """Break the dialog with a system code. Return the ERROR to transmit, which has no number; None if the peer must not get one."""
         told = self.state in (State.CONVERSING, State.STARTED_INBOUND, State.DISCONNECTED_INBOUND)
         self._move(Trigger.PEER_ERROR)
         text = sendable(description, DESCRIPTION_LIMIT) or code.description
@@ -351,7 +352,7 @@ class Endpoint:
     # -- time -----------------------------------------------------------------------------------------
 
     def next_deadline(self) -> int:
-        """When ``due`` has something to say next; NEVER when only arrivals matter."""
+        """Return the time of the next deadline; ``NEVER`` if there is none."""
         if self.state is State.CLOSED:
             return NEVER
         if self.recover:
@@ -360,7 +361,7 @@ class Endpoint:
         return soonest if self.state is State.ERROR else min(soonest, self.expires_at)
 
     def due(self, now: int) -> list[Due]:
-        """Say which deadlines have passed, and move on from them."""
+        """Return the deadlines that have passed, and clear them or set the next ones."""
         passed: list[Due] = []
         if self.state is State.CLOSED:
             return passed
@@ -380,7 +381,7 @@ class Endpoint:
         if self.resend_at == 0:
             self.resend_at = now + (
                 RESEND_AFTER << self.asked
-            )  # taken up from a row: the missing message may be on its way
+            )  # restored from a row: the missing message may still be on its way
         elif self.resend_at <= now:
             passed.append(self._ask_again(now))
         return passed
@@ -399,7 +400,7 @@ class Endpoint:
         return Due.RESEND
 
     def owes_ack(self, now: int) -> bool:
-        """Say whether a dedicated ACK must go now; else set a deadline for it when something is unacknowledged."""
+        """Return True if a dedicated ACK must be sent now. If not, and a message is unacknowledged, set a deadline for the ACK."""
         behind = self.inbound.next - 1 - self.told
         if behind <= 0:
             return False
@@ -410,7 +411,7 @@ class Endpoint:
         return False
 
     def acknowledge(self) -> int:
-        """Return the number to acknowledge with whatever is transmitted now."""
+        """Return the number that the envelope transmitted now must acknowledge."""
         self.told = self.inbound.accepted
         self.ack_at = NEVER
         return self.told
@@ -431,7 +432,7 @@ class Endpoint:
 
 
 def prefix_of(endpoint: Endpoint) -> Prefix:
-    """Make what every envelope of this endpoint begins with."""
+    """Return the prefix, with which every envelope of this endpoint begins."""
     return Prefix(
         endpoint.conversation,
         endpoint.initiator,

@@ -1,8 +1,8 @@
 """The envelope of every record on a queue topic, and its codec.
 
-The fields that are constant per dialog and direction come first, so an owner keeps them encoded, compares bytes, and
-decodes only the tail; the frequent kinds are written by hand. Everything else goes through fastavro, and both give the
-same bytes (design decision 0004). Pure: imports without librdkafka.
+The fields that are constant for a dialog and direction come first: the **prefix**. An owner keeps the encoded prefix, compares bytes with it,
+and decodes only the rest. For speed, this module itself encodes and decodes the frequent kinds of envelopes. fastavro does this for all other
+envelopes, and would give the same bytes (design decision 0004). The module needs no librdkafka.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ __all__ = [
 ]  # fmt: skip
 
 IDENTITY = slice(10, 27)
-"""Where any record of the current schema has its conversation id and side: the key of an owner's prefix cache."""
+"""The bytes of a record of the current schema that have its conversation id and side. By these bytes an owner finds the endpoint."""
 
 HEADER_NAME = "dialog"
-"""Name of the one record header, which repeats conversation, side, kind and number."""
+"""Name of the record's only header. It repeats the conversation id, side, kind and number of the envelope."""
 
 _HEAD = CURRENT.head
 _KINDS: tuple[Kind | None, ...] = tuple(None if byte & 1 else Kind(byte >> 1) for byte in range(2 * len(Kind) - 1))
 _SMALL = tuple(byte >> 1 ^ -(byte & 1) for byte in range(128))
 _ACK_START = b"\6\1"
-_BARE = message_run("", "") + b"\0\0"  # message_type to extras of a record that carries nothing
+_BARE = message_run("", "") + b"\0\0"  # the fields from message_type to extras, all empty
 _SENT_AT: dict[bytes, int] = {}
 _SENT_AT_LIMIT = 4096
 _Names: TypeAlias = tuple[bytes, tuple[str, str, str]]
 _NAMES: dict[bytes, _Names] = {}
-"""Contract and services of prefixes already read, each under its contract as it is encoded."""
+"""Cache: the contract and the services of prefixes already read, by the encoded contract."""
 _NAMES_LIMIT = 1024
 _LONGEST_NAMES = 1_000
 
 
 def encode(envelope: Envelope) -> bytes:
-    """Encode any envelope, through fastavro.
+    """Encode any envelope, with fastavro.
 
     Raises:
         ValueError, TypeError, OverflowError: a field does not fit the schema.
@@ -63,26 +63,26 @@ def decode(value: bytes, registry: Registry = DEFAULT) -> Envelope:
 
 
 def decode_current(value: bytes) -> tuple[Envelope, int]:
-    """Decode an envelope of the current schema; return it with the length of its encoded prefix.
+    """Decode an envelope of the current schema. Return it with the length of its encoded prefix.
 
     Raises:
-        UndecodableRecord: as ``decode``, or it is of another schema.
+        UndecodableRecord: as ``decode``, or the record has another schema.
     """
     if not value.startswith(_HEAD):
         raise _foreign(value)
     try:
         prefix, start = _read_prefix(value)
     except (IndexError, ValueError) as error:
-        decode_avro(value)  # its walk says better what is wrong
+        decode_avro(value)  # raises a more exact error, if fastavro refuses the record, too
         raise UndecodableRecord(f"broken prefix: {error}") from error
     return decode_tail(prefix, value, start), start
 
 
 def decode_tail(prefix: Prefix, value: bytes, start: int) -> Envelope:  # noqa: PLR0915 - one straight line, for speed
-    """Decode a record that begins with the encoded ``prefix``, ``start`` bytes long, which the caller has compared.
+    """Decode a record that begins with the encoded ``prefix``, which has ``start`` bytes. The caller has compared these bytes.
 
-    One straight line for the frequent shapes; whatever is unusual or broken is left to fastavro, so the two accept
-    and refuse the same bytes.
+    For speed, the code for frequent records is one straight line. fastavro decodes unusual and broken records, so that both accept and refuse
+    the same bytes.
 
     Raises:
         UndecodableRecord: as ``decode``.
@@ -116,7 +116,7 @@ def decode_tail(prefix: Prefix, value: bytes, start: int) -> Envelope:  # noqa: 
             at += 2
         else:
             transmitted, at = read_long(value, at)
-        sent_at = _SENT_AT.get(value[at : at + 9])  # one byte for nothing skipped, eight of today's microseconds
+        sent_at = _SENT_AT.get(value[at : at + 9])  # one byte: no skipped numbers; eight bytes: a time of today
         if sent_at is None:
             sent_at, at = _read_sent_at(value, at)
         else:
@@ -150,10 +150,10 @@ def decode_tail(prefix: Prefix, value: bytes, start: int) -> Envelope:  # noqa: 
 
 
 def encode_prefix(prefix: Prefix) -> bytes:
-    """Encode what every record of a dialog and direction begins with: marker, fingerprint, constant fields.
+    """Encode the beginning that all records of a dialog and direction have in common: marker, fingerprint, constant fields.
 
     Raises:
-        ValueError: the conversation id has not 16 bytes.
+        ValueError: the conversation id does not have 16 bytes.
     """
     if len(prefix.conversation_id) != 16:
         raise ValueError(f"a conversation id has 16 bytes, not {len(prefix.conversation_id)}")
@@ -165,7 +165,7 @@ def encode_prefix(prefix: Prefix) -> bytes:
 
 
 def encode_message(prefix: bytes, seq: int, ack: int, sent_at: bytes, run: bytes, body: bytes) -> bytes:
-    """Encode a whole MESSAGE from parts encoded before: ``encode_prefix``, ``encode_long``, ``message_run``."""
+    """Encode a whole MESSAGE; ``prefix``, ``sent_at`` and ``run`` are encoded: by ``encode_prefix``, ``encode_long``, ``message_run``."""
     size = len(body)
     return b"".join((
         prefix, b"\0",
@@ -178,7 +178,7 @@ def encode_message(prefix: bytes, seq: int, ack: int, sent_at: bytes, run: bytes
 
 
 def encode_ack(prefix: bytes, ack: int, sent_at: bytes) -> bytes:
-    """Encode an ACK: everything of the other direction up to ``ack`` is accepted."""
+    """Encode an ACK: every number of the other direction up to ``ack`` is accepted."""
     return b"".join((prefix, _ACK_START, encode_long(ack), b"\1\0", sent_at, _BARE))
 
 
@@ -189,10 +189,10 @@ def encode_end(prefix: bytes, seq: int, ack: int, sent_at: bytes) -> bytes:
 
 
 def tail_start(value: bytes) -> int:
-    """Return the length of the encoded prefix that ``value``, a record of the current schema, begins with.
+    """Return the length of the encoded prefix of ``value``, a record of the current schema.
 
     Raises:
-        UndecodableRecord: it is of another schema, or the prefix is broken.
+        UndecodableRecord: the record has another schema, or the prefix is broken.
     """
     if not value.startswith(_HEAD):
         raise _foreign(value)
@@ -203,7 +203,7 @@ def tail_start(value: bytes) -> int:
 
 
 def header_of(value: bytes, tail_start: int) -> bytes:
-    """Return the record header of ``value``, a valid record of the current schema: id, side, kind, number."""
+    """Return the ``dialog`` header for ``value``, a valid record of the current schema: conversation id, side, kind, number."""
     if value[tail_start + 1] < 128:
         return value[IDENTITY] + value[tail_start : tail_start + 2]
     end = tail_start + 2
@@ -213,10 +213,10 @@ def header_of(value: bytes, tail_start: int) -> bytes:
 
 
 def split_header(header: bytes) -> tuple[bytes, bool, Kind, int]:
-    """Read a record header: conversation id, from_initiator, kind, sequence number.
+    """Decode a ``dialog`` header. Return the conversation id, from_initiator, the kind and the number.
 
     Raises:
-        UndecodableRecord: it is no such header.
+        UndecodableRecord: the bytes are not such a header.
     """
     kind = _KINDS[header[17]] if 19 <= len(header) <= 28 and header[17] < len(_KINDS) else None
     if kind is None or header[16] > 1:
@@ -262,7 +262,7 @@ def _read_names(value: bytes) -> _Names:
 
 def _read_sent_at(value: bytes, at: int) -> tuple[int, int]:
     if value[at]:
-        raise UndecodableRecord("skipped numbers are read by fastavro")
+        raise UndecodableRecord("the fast decoder does not read skipped numbers: decode this record with fastavro")
     sent_at, end = read_long(value, at + 1)
     if end == at + 9:
         if len(_SENT_AT) >= _SENT_AT_LIMIT:

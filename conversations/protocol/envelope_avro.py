@@ -1,6 +1,6 @@
-"""Envelopes through fastavro: the cold path, which serves every record and every schema version.
+"""Encodes and decodes envelopes with fastavro: all kinds of records, and all schema versions.
 
-Source: design decision 0004. The hot path is ``conversations.protocol.envelope``.
+``conversations.protocol.envelope`` is faster, but handles only frequent records of the current schema (design decision 0004).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from conversations.protocol.limits import SKIPPED
 from conversations.protocol.registry import DEFAULT, Registry, Schema
 
 CURRENT = Schema(schemas.load("envelope", schemas.newest("envelope")), items=SKIPPED)
-"""The schema this code writes and reads into."""
+"""The newest schema. This version encodes with it, and decodes older and newer records into its fields."""
 
 _INT = 1 << 31
 
 
 def encode_avro(envelope: Envelope) -> bytes:
-    """Encode an envelope through fastavro.
+    """Encode an envelope with fastavro.
 
     Raises:
         ValueError, TypeError, OverflowError: a field does not fit the schema.
@@ -32,16 +32,16 @@ def encode_avro(envelope: Envelope) -> bytes:
 
 
 def decode_avro(value: bytes, registry: Registry = DEFAULT) -> Envelope:
-    """Decode an envelope of any registered version through fastavro.
+    """Decode an envelope of any registered schema version with fastavro.
 
     Raises:
-        UndecodableRecord: the bytes are no envelope; the message says why.
+        UndecodableRecord: the bytes are not an envelope; the message has the reason.
     """
     return from_fields(registry.decode(value, CURRENT))
 
 
 def to_fields(envelope: Envelope) -> dict[str, Any]:
-    """Return the envelope as the datum fastavro writes, named as in the schema."""
+    """Return the fields of an envelope for fastavro, named as in the schema."""
     prefix = envelope.prefix
     return {
         "conversation_id": prefix.conversation_id, "from_initiator": prefix.from_initiator,
@@ -57,7 +57,7 @@ def to_fields(envelope: Envelope) -> dict[str, Any]:
 
 
 def from_fields(fields: dict[str, Any]) -> Envelope:
-    """Return the envelope of a datum that fastavro read."""
+    """Return the envelope with the fields that fastavro has read."""
     if len(fields["conversation_id"]) != 16:
         raise UndecodableRecord("a conversation id has 16 bytes")
     return Envelope(

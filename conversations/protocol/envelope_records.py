@@ -1,4 +1,4 @@
-"""What an envelope holds: the records of ``conversations/schemas/envelope.v1.avsc`` as dataclasses (design decision 0004)."""
+"""The envelope and its parts: the records of ``conversations/schemas/envelope.v1.avsc`` as dataclasses (design decision 0004)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Kind(IntEnum):
-    """What an envelope is; the numbers are Avro's, in the order of the schema's symbols."""
+    """The kind of an envelope. The numbers are those of the symbols in the Avro schema."""
 
     MESSAGE = 0
     END = 1
@@ -20,7 +20,7 @@ class Kind(IntEnum):
 
 @dataclass(slots=True)
 class Prefix:
-    """The fields that are constant per dialog and direction; times in microseconds since 1970, ``expires_at`` -1 is unlimited."""
+    """The fields that are constant for a dialog and direction. Times are in microseconds since 1970; an ``expires_at`` of -1 is unlimited."""
 
     conversation_id: bytes
     from_initiator: bool
@@ -35,7 +35,7 @@ class Prefix:
 
 @dataclass(slots=True)
 class Origin:
-    """Where a resent message was sent first: the dialog its id names, which replacement this is, its number there."""
+    """Where a resent message was sent first: its dialog and its number there; ``generation`` counts the dialogs that replaced that dialog."""
 
     conversation_id: bytes
     generation: int
@@ -44,7 +44,7 @@ class Origin:
 
 @dataclass(slots=True)
 class Seal:
-    """What AES-256-GCM added: the name of the key, the nonce, the tag."""
+    """The results of AES-256-GCM encryption: the name of the key, the nonce and the tag."""
 
     key_id: str
     nonce: bytes
@@ -53,7 +53,7 @@ class Seal:
 
 @dataclass(slots=True)
 class FenceOutcome:
-    """The answer of a fenced endpoint: its last accepted and last transmitted numbers, -1 none, and its end."""
+    """The answer of a fenced endpoint: its last accepted number and its last transmitted number (-1 for none), and how it ended."""
 
     accepted: int
     transmitted: int
@@ -63,7 +63,7 @@ class FenceOutcome:
 
 @dataclass(slots=True)
 class Extras:
-    """What few envelopes carry."""
+    """Fields that only few envelopes have."""
 
     origin: Origin | None = None
     seal: Seal | None = None
@@ -72,7 +72,7 @@ class Extras:
 
 @dataclass(slots=True)
 class Envelope:
-    """One record of a queue topic; numbers are -1 when there is none, ``sent_at`` is microseconds since 1970."""
+    """One record of a queue topic. A number of -1 means none; ``sent_at`` is in microseconds since 1970."""
 
     prefix: Prefix
     kind: Kind

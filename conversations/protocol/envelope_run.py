@@ -1,6 +1,7 @@
-"""The run of fields from ``message_type`` to ``content_type``, the same bytes for every message of a type.
+"""The **run**: the six fields of an envelope from ``message_type`` to ``content_type``, which are adjacent.
 
-A decoder matches it as one run of bytes instead of reading six fields (design decision 0004).
+All messages of a type have the same bytes there. So a decoder compares the bytes of the run at once, and need not decode six fields
+(design decision 0004).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Run: TypeAlias = tuple[bytes, int, str, int, str, int, int, str]
 """The encoded run, its length, then message_type, code, description, fragment, fragments, content_type."""
 
 RUNS: dict[bytes, Run] = {}
-"""Runs already read, each under the first bytes of its own, as many as its first byte says: see ``read_run``."""
+"""Cache of runs already read. The key of a run is its beginning; ``read_run`` tells the length of the key."""
 
 _LIMIT = 1024
 _LONGEST = 512
@@ -25,18 +26,18 @@ _WHOLE = b"\0\0\0\2"
 
 @lru_cache(maxsize=_LIMIT)
 def message_run(message_type: str, content_type: str) -> bytes:
-    """Encode the run of a whole message: code 0, no description, fragment 0 of 1. The last 1,024 are kept."""
+    """Encode the run of a whole message: code 0, no description, fragment 0 of 1. The last 1,024 results are cached."""
     return encode_text(message_type) + _WHOLE + encode_text(content_type)
 
 
 def read_run(value: bytes, at: int) -> Run:
-    """Read the run at ``at``, and remember it when it is a whole message's: at most 1,024 runs of 512 bytes.
+    """Decode the run at ``at``. Put the run of a whole message into ``RUNS``, which keeps at most 1,024 runs of up to 512 bytes.
 
-    The memory is asked with ``value[at : at + 1 + (value[at] >> 1)]`` (the message type, or for one of more than 63
-    bytes its beginning), and what it gives counts only if ``value`` has that run at ``at``.
+    The caller looks in ``RUNS`` first. The key is ``value[at : at + 1 + (value[at] >> 1)]``: the encoded message type, or only its beginning
+    if the message type has more than 63 bytes. So the caller must compare the whole run that it finds with the bytes at ``at``.
 
     Raises:
-        UndecodableRecord: truncated, or a number or length out of range.
+        UndecodableRecord: the run is truncated, or a number or length is out of range.
         UnicodeDecodeError: a text is not UTF-8.
     """
     message_type, end = read_text(value, at)
@@ -61,10 +62,10 @@ def encode_text(text: str) -> bytes:
 
 
 def read_text(value: bytes, at: int) -> tuple[str, int]:
-    """Read the string at ``at``: the text, and where the next field begins.
+    """Decode the string at ``at``. Return the text and the position of the next field.
 
     Raises:
-        UndecodableRecord: its length is negative, or more than the bytes at hand.
+        UndecodableRecord: its length is negative, or more than the bytes that are left.
         UnicodeDecodeError: it is not UTF-8.
     """
     byte = value[at]

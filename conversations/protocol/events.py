@@ -1,10 +1,11 @@
-"""Events: what workers and operators' tools report to the events topic, one class for each.
+"""Events, which workers and operators' tools report to the events topic. Each event has a class.
 
-An event is a JSON object. ``event`` is its name, the fields of its class follow in their order. A worker's event says between the two
-which ``service`` and ``partition`` reports, and ``at``, when (microseconds since 1970).
+An event is a JSON object. Its first field is ``event``, the name of the event. The fields of its class follow in their order. A worker's event
+has three fields between these: ``service`` and ``partition`` name the partition that reports it, and ``at`` is the time (microseconds since
+1970).
 
-A later version may add events and fields: a reader skips a name that it does not know, and ignores a field that it does not know.
-``docs/make_events.py`` writes ``docs/events.md`` and ``schemas/event.v1.json`` from the classes here.
+A later version may add events and fields. So a reader must skip an event with an unknown name, and must ignore an unknown field.
+``docs/make_events.py`` generates ``docs/events.md`` and ``schemas/event.v1.json`` from these classes.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from uuid import UUID
 from conversations.protocol.letters import TEXT_LIMIT
 
 ConversationId = NewType("ConversationId", str)
-"""A conversation id as people write it: lower case, with hyphens."""
+"""A conversation id as text: a UUID in lower case, with hyphens."""
 
 
 class Event:
-    """Something that was reported."""
+    """An event: something that was reported."""
 
     __slots__ = ()
     NAME: ClassVar[str]
@@ -32,19 +33,19 @@ class Event:
 
 
 class WorkerEvent(Event):
-    """Reported by the owner of a partition."""
+    """An event that the owner of a partition reports."""
 
     __slots__ = ()
 
 
 class ToolEvent(Event):
-    """Reported by an operator's tool; its fields say all, the time too."""
+    """An event that an operator's tool reports. All of its data, also the time, is in the fields of its class."""
 
     __slots__ = ()
 
 
 class Origin(NamedTuple):
-    """Which partition reports, and when."""
+    """The partition that reports an event, and the time."""
 
     service: str
     partition: int
@@ -57,7 +58,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SetAside(WorkerEvent):
-    """A record was set aside."""
+    """The record at ``offset`` of ``topic`` was set aside; ``why`` is the reason."""
 
     NAME = "SET_ASIDE"
     topic: str
@@ -67,7 +68,7 @@ class SetAside(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class PartitionSetAside(WorkerEvent):
-    """A partition stands still until a human has looked at it."""
+    """The partition was set aside: its owner does nothing more with it until a human has looked at it."""
 
     NAME = "PARTITION_SET_ASIDE"
     why: str
@@ -75,7 +76,7 @@ class PartitionSetAside(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class CopyDamaged(WorkerEvent):
-    """A local copy of state was damaged, and built anew from the topic."""
+    """The local copy of the partition's state was damaged, and was restored from the state topic."""
 
     NAME = "COPY_DAMAGED"
     why: str
@@ -83,7 +84,7 @@ class CopyDamaged(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class ClockOff(WorkerEvent):
-    """The machine's clock differs from the log's by this many seconds."""
+    """The clock of the worker's machine is ahead of log time by ``seconds``; a negative number means that it is behind."""
 
     NAME = "CLOCK_OFF"
     seconds: float
@@ -94,7 +95,7 @@ class ClockOff(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class GaveUp(WorkerEvent):
-    """A handler was given up on: ``then`` is what its policy says."""
+    """A message or handler was given up on. ``then`` is the decision of its policy; ``code`` is the error code if the dialog ends, else 0."""
 
     NAME = "GAVE_UP"
     conversation: ConversationId
@@ -105,7 +106,7 @@ class GaveUp(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class SkippedByPeer(WorkerEvent):
-    """The peer goes on without messages of these numbers."""
+    """The peer skipped messages of this service that failed there, and continues the dialog; ``numbers`` are their numbers."""
 
     NAME = "SKIPPED_BY_PEER"
     conversation: ConversationId
@@ -114,7 +115,7 @@ class SkippedByPeer(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Undeliverable(WorkerEvent):
-    """A dialog ended because a topic does not take its envelopes."""
+    """A topic refuses the envelopes of a dialog, and the dialog breaks if it is not over. ``envelopes`` of them became dead letters."""
 
     NAME = "UNDELIVERABLE"
     conversation: ConversationId
@@ -125,7 +126,7 @@ class Undeliverable(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Undelivered(WorkerEvent):
-    """Answers were dropped, as nobody remembers the conversation."""
+    """Delayed answers to a closed conversation were dropped, because its tombstone was deleted; ``envelopes`` is their number."""
 
     NAME = "UNDELIVERED"
     conversation: ConversationId
@@ -134,7 +135,7 @@ class Undelivered(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Unanswerable(WorkerEvent):
-    """A refusal could not be told, as the service named as sender has no queue."""
+    """An answer with ``code`` could not be sent, because the service that a record names as its sender has no queue."""
 
     NAME = "UNANSWERABLE"
     service_named: str
@@ -146,7 +147,7 @@ class Unanswerable(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class QueueDisabled(WorkerEvent):
-    """The queue of a partition is off; ``command`` asked for it, if one did."""
+    """The queue of the partition is off. If a command turned it off, ``command`` is its id."""
 
     NAME = "QUEUE_DISABLED"
     cause: str
@@ -157,7 +158,7 @@ class QueueDisabled(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class QueueEnabled(WorkerEvent):
-    """The queue of a partition is on."""
+    """The queue of the partition is on."""
 
     NAME = "QUEUE_ENABLED"
     by: str
@@ -167,7 +168,7 @@ class QueueEnabled(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class QueuePaused(WorkerEvent):
-    """A queue is not read while too much waits: bytes at work, and bytes that wait their turn."""
+    """The partition stopped reading its queue, because too many bytes wait in waiting rows, or are parked and wait only for their turn."""
 
     NAME = "QUEUE_PAUSED"
     waiting_bytes: int
@@ -176,14 +177,14 @@ class QueuePaused(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class QueueResumed(WorkerEvent):
-    """The queue is read again."""
+    """The partition reads its queue again."""
 
     NAME = "QUEUE_RESUMED"
 
 
 @dataclass(frozen=True, slots=True)
 class BrakeOn(WorkerEvent):
-    """The brake is on for a peer: so many of its dialogs failed."""
+    """The brake is on for ``peer``: ``dialogs`` failed dialogs count for it, also those of other failing peers. ``failure`` is the last exception."""
 
     NAME = "BRAKE_ON"
     dialogs: int
@@ -193,7 +194,7 @@ class BrakeOn(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class BrakeOff(WorkerEvent):
-    """The brake is off for a peer."""
+    """The brake is off for ``peer``."""
 
     NAME = "BRAKE_OFF"
     peer: str
@@ -204,7 +205,7 @@ class BrakeOff(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Resolved(WorkerEvent):
-    """A command decided about a failed message, or a handler without one."""
+    """A command decided about a failed message, or about a failed handler without a message (``number`` -1)."""
 
     NAME = "RESOLVED"
     command: str
@@ -219,7 +220,7 @@ class Resolved(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Settled(WorkerEvent):
-    """A command closed letters."""
+    """A command closed letters; ``outcome`` tells what happened to them."""
 
     NAME = "SETTLED"
     command: str
@@ -231,7 +232,7 @@ class Settled(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class CommandDone(WorkerEvent):
-    """A command took effect, now or before."""
+    """A command has taken effect. It may have taken effect earlier, if it was sent more than once."""
 
     NAME = "COMMAND_DONE"
     command: str
@@ -240,7 +241,7 @@ class CommandDone(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class CommandRefused(WorkerEvent):
-    """A command had no effect."""
+    """A command was refused and had no effect; ``why`` is the reason."""
 
     NAME = "COMMAND_REFUSED"
     NEEDED = frozenset({"command", "why"})
@@ -250,19 +251,19 @@ class CommandRefused(WorkerEvent):
 
 
 class Outcome(StrEnum):
-    """What became of a failed message that an operator gave back."""
+    """The outcome of a failed message or handler that an operator gave back."""
 
     HANDLED = "handled"
     FAILED = "failed"
     ENDED = "ended"
-    """Its dialog was over before it had its turn."""
+    """Its dialog ended before it had its turn."""
     DECIDED = "decided"
-    """Somebody decided about it again."""
+    """Another decision was made about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Returned(WorkerEvent):
-    """What became of a message that a command gave back."""
+    """The outcome of a message or handler that ``command`` gave back: handled, failed, ended (its dialog), or decided (another decision)."""
 
     NAME = "RETURNED"
     NEEDED = frozenset({"command", "outcome"})
@@ -275,7 +276,7 @@ class Returned(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Resubmitting(ToolEvent):
-    """Letters of a dialog go on a new dialog: who repeats the command uses the same."""
+    """The messages of ``letters`` are sent again on the new dialog ``dialog``. If the command is repeated, it uses the same new dialog."""
 
     NAME = "RESUBMITTING"
     NEEDED = frozenset({"at", "conversation", "dialog", "letters"})
@@ -290,7 +291,7 @@ class Resubmitting(ToolEvent):
 
 @dataclass(frozen=True, slots=True)
 class RedriveEvent(ToolEvent):
-    """Something about a redrive."""
+    """An event about a redrive."""
 
     NEEDED = frozenset({"redrive", "by"})
     redrive: str
@@ -301,14 +302,14 @@ class RedriveEvent(ToolEvent):
 
 @dataclass(frozen=True, slots=True)
 class RedriveStop(RedriveEvent):
-    """Somebody asks a redrive to stop."""
+    """An operator asks a redrive to stop."""
 
     NAME = "REDRIVE_STOP"
 
 
 @dataclass(frozen=True, slots=True)
 class RedriveCounts(RedriveEvent):
-    """How far a redrive is: letters by outcome."""
+    """An event with the progress of a redrive: the number of letters for each outcome."""
 
     NEEDED = frozenset({"redrive", "by", "outcomes"})
     outcomes: Mapping[str, int]
@@ -316,7 +317,7 @@ class RedriveCounts(RedriveEvent):
 
 @dataclass(frozen=True, slots=True)
 class RedriveStarted(RedriveCounts):
-    """A redrive starts, or is resumed."""
+    """A redrive of ``letters`` letters starts, or is resumed."""
 
     NAME = "REDRIVE_STARTED"
     letters: int
@@ -324,14 +325,14 @@ class RedriveStarted(RedriveCounts):
 
 @dataclass(frozen=True, slots=True)
 class RedriveProgress(RedriveCounts):
-    """How far a redrive is."""
+    """The progress of a redrive: the number of letters for each outcome."""
 
     NAME = "REDRIVE_PROGRESS"
 
 
 @dataclass(frozen=True, slots=True)
 class RedriveEnded(RedriveCounts):
-    """A redrive ended, and how."""
+    """A redrive ended; ``end`` tells how."""
 
     NAME = "REDRIVE_ENDED"
     NEEDED = frozenset({"redrive", "by", "outcomes", "end"})
@@ -346,14 +347,14 @@ EVENTS: dict[str, type[Event]] = {
         Returned, Resubmitting, RedriveStarted, RedriveProgress, RedriveStop, RedriveEnded,
     )
 }  # fmt: skip
-"""Every event by its name."""
+"""The classes of all events, by the name of the event."""
 
 
 # -- bytes ---------------------------------------------------------------------------------------------------------------
 
 
 def encode_worker_event(origin: Origin, event: WorkerEvent) -> bytes:
-    """Encode an event of a worker; long texts are cut."""
+    """Encode an event of a worker. Long texts are cut."""
     facts = {name: it[:TEXT_LIMIT] if isinstance(it, str) else it for name, it in _facts(event).items()}
     return json.dumps({"event": event.NAME, **origin._asdict(), **facts}).encode()
 
@@ -364,15 +365,15 @@ def encode_tool_event(event: ToolEvent) -> bytes:
 
 
 def decode_event(value: bytes | None) -> Event | None:
-    """Read an event; None for one that this version does not know.
+    """Decode an event. Return None for an event that this version does not know.
 
     Raises:
-        ValueError: it is none, or a field is not what its name promises.
-        RecursionError: it is nested too deeply.
+        ValueError: the bytes are not an event, or a field has a value of the wrong type.
+        RecursionError: the JSON is nested too deeply.
     """
     said = json.loads(value or b"")
     if not isinstance(said, dict) or not isinstance(said.get("event"), str):
-        raise ValueError("it is no JSON object that says which event it is")  # noqa: TRY004 - as what json raises
+        raise ValueError("it is not a JSON object with the name of an event")  # noqa: TRY004 - as json raises
     known = EVENTS.get(said["event"])
     kinds = _SHARED if known is None else _KINDS_OF[known]
     needed = () if known is None else known.NEEDED
@@ -389,7 +390,7 @@ class Kind(NamedTuple):
 
     fits: Callable[[Any], bool]
     schema: Mapping[str, Any]
-    """The same in the words of JSON Schema."""
+    """The type as a JSON Schema."""
     empty: object
     """The value of a missing field."""
     read: Callable[[Any], object] = lambda value: value
@@ -431,11 +432,11 @@ _KINDS: dict[object, Kind] = {
     Mapping[str, int]: _COUNTS,
 }
 _SHARED = {"command": _TEXT, "redrive": _TEXT, "why": _TEXT, "outcomes": _COUNTS}
-"""Fields that mean the same in any event, also in one that is not known."""
+"""Fields that mean the same in every event. They are checked in unknown events, too."""
 
 
 def kinds_of(event: type[Event]) -> dict[str, Kind]:
-    """Return the fields of an event in their order on the wire, and what each may be."""
+    """Return the types of an event's fields, by name, in their order on the wire."""
     hints = get_type_hints(event)
     return {field.name: _KINDS[hints[field.name]] for field in fields(event)}  # type: ignore[arg-type]  # all are dataclasses
 

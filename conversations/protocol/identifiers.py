@@ -1,4 +1,4 @@
-"""Conversation ids: UUIDv7, so that their age can be read off."""
+"""Conversation ids. They are UUIDv7, which contain the time at which they were made."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from conversations.protocol.codes import HANDLE_NOT_FOUND
 
 RANDOM_BITS = 74
 UUID_GROUPS = (8, 4, 4, 4, 12)
-"""Digits of each part of a UUID's text."""
+"""Number of digits in each part of a UUID's text."""
 _SEPARATOR = "@"
 
 
 def uuid7(now: int, random: int) -> UUID:
-    """Make a UUIDv7 from the time (microseconds since the epoch) and 74 random bits (RFC 9562, section 5.7)."""
+    """Make a UUIDv7 from the time (microseconds since 1970) and 74 random bits (RFC 9562, section 5.7)."""
     value = (now // 1_000 & (1 << 48) - 1) << 80 | 0x7 << 76 | (random >> 62 & 0xFFF) << 64
     return UUID(int=value | 0b10 << 62 | random & (1 << 62) - 1)
 
 
 def drawn_at(conversation: bytes) -> int | None:
-    """Return when a UUIDv7 was drawn, in microseconds since the epoch; None for another kind of UUID."""
+    """Return the time at which a UUIDv7 was made, in microseconds since 1970; None for another kind of UUID."""
     if conversation[6] >> 4 != 7:
         return None
     return int.from_bytes(conversation[:6], "big") * 1_000
 
 
 def uuid_text(conversation: bytes) -> str:
-    """Write down the 16 bytes of a UUID as ``str(UUID(bytes=conversation))`` does, in a quarter of its time."""
+    """Return the text of a UUID of 16 bytes: the same as ``str(UUID(bytes=conversation))``, but in a quarter of the time."""
     text = conversation.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def handle(conversation: bytes, key: str) -> str:
-    """Write down how to address a dialog: its id, and its key when that is another."""
+    """Return the text that names a dialog for clients: the conversation id, followed by the key if the key is not that id."""
     name = uuid_text(conversation)
     return name if key == name else f"{name}{_SEPARATOR}{key}"
 
 
 def read_handle(text: str) -> tuple[bytes, str]:
-    """Read what ``handle`` wrote: conversation id and key.
+    """Return the conversation id and the key from a text that ``handle`` made.
 
     Raises:
-        LocalError: it is not the id of a dialog (8426).
+        LocalError: the text is not the id of a dialog (8426).
     """
     name, _, key = text.partition(_SEPARATOR)
     try:

@@ -1,7 +1,7 @@
-"""Dead letters and retries as records: the original bytes are the value, headers say why and where from.
+"""Dead letters and retries as records. The value is the original bytes; headers have the reason and the source.
 
-Letters are written by workers, and read by operators' tools, Spark jobs and tests. ``source_of`` tells the letters of this product from those of
-other programs that share a topic.
+Workers write letters. Operators' tools, Spark jobs and tests read them. Other programs may write to the same topic: ``source_of`` recognizes
+the letters of this product.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 STACK_LIMIT = 8_192
-"""Bytes of a stack, and characters of an exception's text, in a header."""
+"""Most bytes of a stack trace, and most characters of an exception's text, in a header."""
 TEXT_LIMIT = 1_000
-"""Characters of a text from outside that is repeated in a header or an event."""
+"""Most characters of a text from outside in a header or an event."""
 
 # Names of the headers of a dead letter.
 REASON = "dl.reason"
@@ -31,17 +31,17 @@ SEQUENCE = "dl.sequence"
 MESSAGE_TYPE = "dl.message-type"
 CODE = "dl.code"
 HELD = "dl.held"
-"""The letter is open: its message is still the head of its dialog, which waits until an operator decides."""
+"""Present if the message is still the head of its dialog, which waits until an operator decides."""
 DUE = "dl.due"
-"""On a retry topic: when it is tried again, microseconds since 1970."""
+"""On a retry topic: the time of the next attempt, in microseconds since 1970."""
 PART = "dl.part"
-"""``number/count`` of a letter in parts, from 1: a record too large for one; all have the same source offset."""
+"""``number/count`` of a part, from 1. A record that is too large for one letter is kept in parts with the same source offset."""
 PART_OF = "dl.part-of"
-"""Whether the part is of the ``key`` or the ``value``."""
+"""``key`` or ``value``: which of the two the part belongs to."""
 SIZE = "dl.size"
-"""Bytes of the whole key or value that the part is of."""
+"""Number of bytes of the whole key or value."""
 ORIGINAL = "dl.header."
-"""Prefix of the headers that a record set aside had itself."""
+"""Prefix under which the letter of a record that was set aside repeats the record's own headers."""
 
 # Why a record became a dead letter.
 HANDLER_FAILED = "handler-failed"
@@ -54,42 +54,42 @@ BREACH = "breach"
 REFUSED = "refused"
 COMMAND_REFUSED = "command-refused"
 WAITS = "waits"
-"""On a retry topic: it is tried again."""
+"""On a retry topic: the message waits for another attempt."""
 SET_ASIDE = "set-aside"
 UNDELIVERABLE = "undeliverable"
-"""What this side said, and its peer's topic refused for good."""
+"""This side sent the envelope, and the peer's topic refused it for good."""
 
 _COUNTED = re.compile(rb"[0-9]{1,18}")
 _NUMBERS = {SOURCE_OFFSET: _COUNTED, FAILED_AT: _COUNTED, SEQUENCE: re.compile(rb"(-?[0-9]{1,18})?")}
-"""Headers that are numbers, and how those look."""
+"""Headers with numbers, and the pattern of each."""
 
 
 class Source(NamedTuple):
-    """The facts in a letter about the record that it keeps."""
+    """The facts in a letter's headers about the record that it keeps."""
 
     topic: str
-    """Kind of the topic it was read from: ``queue`` or ``commands``."""
+    """Kind of the topic that the record was read from: ``queue`` or ``commands``."""
     offset: int
     reason: str
     exception: str
-    """Class of the exception, empty without one."""
+    """Class of the exception; empty if there was no exception."""
     message: str
     conversation: str
     from_initiator: bool
     sequence: int
-    """-1 without a number."""
+    """-1 if the record has no number."""
     message_type: str
     failed_at: int
     """Microseconds since 1970."""
 
 
 def letter_of(service: str, topic: str, partition: int, offset: int) -> str:
-    """Name a letter by where its record came from: "orders.queue-3-17"."""
+    """Return the name of a letter, made from the source of its record: "orders.queue-3-17"."""
     return f"{service}.{topic.rpartition('.')[2]}-{partition}-{offset}"
 
 
 def source_of(headers: Mapping[str, bytes]) -> Source | None:
-    """Read the headers of a letter; None when another program wrote it, or nobody can have."""
+    """Read the headers of a letter. Return None if they are not headers that this product writes."""
     if REASON not in headers or not all(look.fullmatch(headers.get(name, b"")) for name, look in _NUMBERS.items()):
         return None
 

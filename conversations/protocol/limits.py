@@ -1,7 +1,7 @@
-"""Bounds on everything that comes from outside; no writer of a record can raise one.
+"""Limits of everything that comes from outside. A writer of records cannot raise them.
 
-They fit each other and the topics ``conversations apply`` creates: a record that is taken can be kept as a row of the
-state topic and as a dead letter, with room for what is written around it.
+They fit each other and the topics that ``conversations apply`` creates: an accepted record fits into a row of the state topic and into a dead
+letter, together with the fields and headers that are added there.
 """
 
 from __future__ import annotations
@@ -9,28 +9,28 @@ from __future__ import annotations
 import re
 
 BODY_BYTES = 1_000_000
-"""Most that ``Limits.body_bytes`` may be: with what surrounds it a message fits Kafka's default of 1 MiB per record."""
+"""Largest allowed value of ``Limits.body_bytes``: body and envelope together fit into Kafka's default of 1 MiB per record."""
 RECORD_BYTES = 1_500_000
-"""Largest record value that is taken; a larger one is set aside, in parts."""
+"""Largest record value that is accepted, in bytes. A larger record is set aside, in parts."""
 COMMAND_BYTES = 1_040_000
-"""Largest command that is written: as a record it fits Kafka's default of 1 MiB."""
+"""Largest command that is written, in bytes: as a record it fits into Kafka's default of 1 MiB."""
 KEY_BYTES = 1_000
-"""Longest key of an endpoint or a conversation group."""
+"""Longest key of an endpoint or a conversation group, in bytes."""
 STATE_BYTES = 1_000_000
-"""Largest encoded state of a conversation group."""
+"""Largest encoded state of a conversation group, in bytes."""
 GROUP_MEMBERS = 10_000
-"""Most dialogs of one conversation group that are remembered at a time."""
+"""Most dialogs in one conversation group. A closed dialog counts until its tombstone is deleted."""
 SKIPPED = 100
-"""Numbers of skipped messages that one envelope tells of at most."""
+"""Most numbers of skipped messages in one envelope."""
 OPERATIONS = 10_000
-"""Operations of one command, or of one block of a client, at most."""
+"""Most operations of one command, or of one block of a client."""
 DESCRIPTION_LIMIT = 3_000
-"""Characters of an error's description (Service Broker's limit)."""
+"""Most characters of an error's description (Service Broker's limit)."""
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
-"""The names that a service, a contract or a message type may have: each can be part of a topic's name."""
+"""Pattern of the names of services, contracts and message types. Such a name can be part of a topic's name."""
 
 
 def sendable(text: str, limit: int) -> str:
-    """Cut a text, and replace what UTF-8 cannot say (lone surrogates), so that it always can be written."""
+    """Cut a text to ``limit`` characters, and escape characters that UTF-8 cannot encode (lone surrogates)."""
     return text[:limit].encode("utf-8", "backslashreplace").decode()

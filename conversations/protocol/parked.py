@@ -1,4 +1,4 @@
-"""Records that wait for another attempt or for an operator, read from the rows of a state topic."""
+"""Messages and handlers that failed and wait, for another attempt or for an operator, as the rows of a state topic show them."""
 
 from __future__ import annotations
 
@@ -13,56 +13,56 @@ from conversations.protocol.letters import letter_of
 from conversations.protocol.sequencing import NONE
 
 NEEDED = (rows.ENDPOINT, rows.PARK, rows.PARKED, rows.RETRY)
-"""Kinds of rows it is told from."""
+"""Kinds of the rows that ``parked`` reads."""
 
 
 class Parked(NamedTuple):
-    """A failed message with its dialog behind it, or a failed handler without a message."""
+    """A failed message that its dialog waits behind, or a failed handler without a message."""
 
     letter: str
-    """What operators call it: the service, where its record came from; a timer's has no record."""
+    """Name for operators: the service and the source of the record; without a record, the service, the handler and the dialog."""
     service: str
     conversation: str
     initiator: bool
-    """Which side of the dialog waits."""
+    """True if the initiator's side waits, False if the target's side waits."""
     key: str
-    """Of that side."""
+    """Key of the side that waits."""
     contract: str
     peer: str
     handler: Failed
-    """Whose handler failed."""
+    """Kind of the handler that failed."""
     number: int
-    """Sequence number of the message, -1 without one."""
+    """Sequence number of the message; -1 if there is no message."""
     what: str
-    """Its message type, "END", "TIMER" or "ERROR"."""
+    """The message type, or "END", "TIMER" or "ERROR"."""
     body: bytes
     attempts: int
-    """How often it failed."""
+    """Number of failed attempts."""
     since: int
-    """When it failed first, microseconds since 1970."""
+    """Time of the first failure, in microseconds since 1970."""
     due: int | None
-    """When it is tried again; None: when an operator says so, or its queue is on again."""
+    """Time of the next attempt; None if it waits for an operator, its queue or the brake."""
     behind: int
-    """Records that wait behind it."""
+    """Number of records that wait behind the failed message."""
     size: int
-    """Bytes of all."""
+    """Bytes of the failed message and the records behind it."""
     failure: str
     """The last exception of the handler."""
     ticket: int
-    """Tells whether it was parked again since."""
+    """The ticket of its present state. Each time it is parked it gets a new ticket."""
     queue_off: bool = False
-    """It waits for its queue to be on again, or for its worker's brake to be over."""
+    """True if it waits for its queue to be on again, or for the brake to be off."""
     returns: int = 0
-    """How often an operator gave it back to its handler."""
+    """Number of times that an operator gave it back to its handler."""
 
     @property
     def exception(self) -> str:
-        """Class of the handler's last exception, without its module."""
+        """Name of the class of the handler's last exception, without its module."""
         return self.failure.partition(":")[0]
 
     @property
     def held(self) -> bool:
-        """It was given up on, and an operator must decide."""
+        """True if it was given up on and an operator must decide."""
         return self.due is None and not self.queue_off
 
 
@@ -72,13 +72,13 @@ def parked(
     partition: int,
     left_out: Callable[[bytes, Exception], None] | None = None,
 ) -> list[Parked]:
-    """List the waiting records of a partition, longest waiting first, from the rows of its state.
+    """Return what failed and waits in a partition, the longest waiting first. ``table`` has the rows of its state.
 
-    ``left_out`` is called with the key of what cannot be told, and why; without it that raises.
+    If a row cannot be decoded, ``left_out`` is called with the row's key and the error. Without ``left_out`` the error is raised.
 
     Raises:
-        UndecodableRecord: a row is not what its key says.
-        KeyError: rows are missing.
+        UndecodableRecord: a row is not of the kind that its key names.
+        KeyError: a parked row is missing.
     """
     found = []
     for key, row in table.items():
@@ -122,20 +122,20 @@ def _parked(table: Mapping[bytes, bytes], key: bytes, data: bytes, where: tuple[
 
 
 class Decision(NamedTuple):
-    """What somebody decided about a failed message, who, and why."""
+    """An operator's decision about a failed message or handler."""
 
     action: Action
     by: str
     reason: str
     body: bytes = b""
-    """The new one of EDIT."""
+    """The new body; only for EDIT."""
     code: int = 0
-    """The error END ends the dialog with."""
+    """Code of the error with which the dialog ends; only for END."""
     description: str = ""
 
 
 def resolution(it: Parked, decision: Decision, command_id: bytes, now: int) -> Command:
-    """Make the command for a decision; a fresh id of 16 bytes, the time in microseconds."""
+    """Make the command for a decision. ``command_id`` is a new id of 16 bytes; ``now`` is in microseconds."""
     conversation = bytes.fromhex(it.conversation.replace("-", ""))
     return Command(
         command_id, conversation, it.initiator, it.key, "", decision.by, now,

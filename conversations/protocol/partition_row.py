@@ -1,4 +1,4 @@
-"""The row of a partition: its positions and counts, which must survive a process."""
+"""The row of a partition: its positions and counts, which must outlive the worker's process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PARTITION = Schema(schemas.load("partition", schemas.newest("partition")))
 
 @dataclass(slots=True)
 class PartitionRow:
-    """The facts about a queue partition itself that its owner keeps."""
+    """The facts that the owner of a partition keeps about the partition as a whole."""
 
     queue: int = 0
     commands: int = 0
@@ -26,30 +26,30 @@ class PartitionRow:
     rollbacks: int = 0
     state_version: int = 0
     announced: list[str] = field(default_factory=list)
-    """Records at work since an unclean start; they are committed before they run."""
+    """Names of the records that are announced after an unclean start. They are committed here before they are decoded or carried out."""
     alone: bool = False
-    """It runs alone."""
+    """True if the announced record runs alone."""
     process: str = ""
-    """Which process announced it."""
+    """The process that announced the records."""
     deaths: dict[str, int] = field(default_factory=dict)
-    """By announced record: how many processes died with nothing else at work."""
+    """By name of an announced record: the number of processes that died while it ran alone."""
     off: str = ""
-    """Why its queue is off; empty while it is on."""
+    """Why the queue is off: ``operator``, ``policy`` or ``rollbacks``; empty while it is on."""
     off_since: int = 0
     off_by: str = ""
     off_reason: str = ""
 
     def announce(self, names: list[str], *, alone: bool) -> None:
-        """Name the records that are handled next, so that a process that dies of one leaves its name."""
+        """Announce the records that are handled next. If one of them ends the process, the row has its name."""
         self.announced, self.alone = names, alone
 
     def hand_over(self, process: str) -> None:
-        """This process announces from now on."""
+        """Set the process that announces records from now on."""
         self.process = process
 
 
 def record_name(topic: str, offset: int) -> str:
-    """Name a record, as ``announced`` does, by what stays the same in every process that reads it."""
+    """Return the name of a record in ``announced``. It is the same in every process that reads the record."""
     return f"{topic.rpartition('.')[2]}-{offset}"
 
 
@@ -62,6 +62,6 @@ def decode_partition(row: bytes) -> PartitionRow:
     """Decode the partition row.
 
     Raises:
-        UndecodableRecord: it is none.
+        UndecodableRecord: the bytes are not a partition row.
     """
     return PartitionRow(**DEFAULT.decode(row, _PARTITION))

@@ -1,7 +1,7 @@
-"""The writer schemas a process can read, by fingerprint, and Avro's single-object encoding.
+"""The writer schemas that a process can read, by fingerprint, and Avro's single-object encoding.
 
-A record begins with ``MARKER`` and the CRC-64-AVRO of its writer schema's Parsing Canonical Form. Records of a later
-minor version are read as soon as their schema is registered, by Avro's schema resolution (design decision 0004).
+A record begins with ``MARKER`` and a fingerprint: the CRC-64-AVRO of the Parsing Canonical Form of its writer schema. Records of a later minor
+version can be read once their schema is registered, by Avro's schema resolution (design decision 0004).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from conversations.protocol import strict
 
 MARKER = b"\xc3\x01"
 HEAD_SIZE = 10
-"""Bytes of marker and fingerprint."""
+"""Number of bytes of the marker and the fingerprint."""
 
 _REFUSALS = (
     EOFError, IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError, MemoryError, RecursionError,
@@ -28,7 +28,7 @@ _REFUSALS = (
 
 
 class _Memory:
-    """As much of a file as fastavro asks for; the protocol does not import ``io``."""
+    """A file object with the two methods that fastavro calls; the protocol must not import ``io``."""
 
     __slots__ = ("at", "value")
 
@@ -46,14 +46,15 @@ class _Memory:
 
 
 class Schema:
-    """One schema, parsed once: its name, fingerprint, and the head every record of it begins with."""
+    """One schema, parsed once: its name, its fingerprint, and the head with which every record of this schema begins."""
 
     __slots__ = ("fingerprint", "head", "items", "name", "names", "parsed")
 
     def __init__(self, source: dict[str, Any], items: int | None = None) -> None:
-        """Parse ``source``; logical types are left out, so that timestamps stay integers (microseconds).
+        """Parse ``source`` without its logical types, so that timestamps stay integers (microseconds).
 
-        ``items``: how many items the lists of a record may have together when it is read as one of this schema; None: any.
+        ``items`` is the largest number of items that all lists of a record may have together when it is decoded into this schema. None is
+        unlimited.
         """
         parsed: Any = fastavro.parse_schema(_plain(source))
         self.parsed = parsed
@@ -75,9 +76,9 @@ class Schema:
 
 
 class Registry:
-    """Fingerprint to writer schema; starts with every schema of the package.
+    """Writer schemas by fingerprint. A new registry has every schema of this package.
 
-    A process has its own registry and adds the schemas of the catalog; ``DEFAULT`` knows the package's schemas only.
+    A process makes its own registry and adds the schemas of the catalog. ``DEFAULT`` has only the schemas of this package.
     """
 
     def __init__(self) -> None:
@@ -87,7 +88,7 @@ class Registry:
                 self.register(schemas.load(name, version))
 
     def register(self, source: dict[str, Any]) -> bytes:
-        """Make records written with ``source`` readable; the same schema again changes nothing. Return its fingerprint.
+        """Register a writer schema, so that its records can be decoded, and return its fingerprint. Registering it again changes nothing.
 
         Raises:
             ValueError: fastavro refuses the schema.
@@ -100,10 +101,10 @@ class Registry:
         return schema.fingerprint
 
     def writer(self, value: bytes) -> Schema:
-        """Return the schema ``value`` was written with.
+        """Return the schema with which ``value`` was written.
 
         Raises:
-            UndecodableRecord: too short, another marker, or a fingerprint that is not registered.
+            UndecodableRecord: ``value`` is too short, has another marker, or has a fingerprint that is not registered.
         """
         if len(value) < HEAD_SIZE:
             raise UndecodableRecord(f"too short: {len(value)} bytes, the head alone has {HEAD_SIZE}")
@@ -115,10 +116,10 @@ class Registry:
         return schema
 
     def decode(self, value: bytes, reader: Schema) -> dict[str, Any]:
-        """Decode ``value``, of any registered version, as ``reader`` sees it; records in unions come with their name.
+        """Decode ``value``, of any registered version, into the fields of ``reader``. A record in a union becomes a pair of name and fields.
 
         Raises:
-            UndecodableRecord: it is of another record type, broken, or cannot be resolved to ``reader``.
+            UndecodableRecord: ``value`` is a record of another type, is broken, or cannot be resolved to ``reader``.
         """
         writer = self.writer(value)
         if writer.name != reader.name:
@@ -135,7 +136,7 @@ class Registry:
                 return_record_name_override=True,
             )
         except fastavro.read.SchemaResolutionError as error:
-            why = f"written with schema {writer.fingerprint.hex()}, it holds what this version's {reader.name} has not"
+            why = f"written with schema {writer.fingerprint.hex()}, it holds what this version's {reader.name} does not have"
             raise UndecodableRecord(why) from error
         except _REFUSALS as error:
             raise UndecodableRecord(f"not a {reader.name}: {type(error).__name__}: {str(error)[:200]}") from error
@@ -157,4 +158,4 @@ def _plain(schema: Any) -> Any:
 
 
 DEFAULT = Registry()
-"""The package's own schemas."""
+"""The registry with only the schemas of this package."""

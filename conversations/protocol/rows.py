@@ -1,16 +1,17 @@
 """Rows of the state topic: their keys and their encoding.
 
-A key begins with one letter for its kind. ``identity`` is a conversation id and a side: 17 bytes.
+A key begins with one letter, which is the kind of its row. ``identity`` is a conversation id and a side: 17 bytes.
 
-    E identity            an endpoint, or the tombstone of a closed one
+    E identity            an endpoint, or the tombstone of a closed endpoint
     G origin 0 key        a conversation group
-    H identity number     held: arrived ahead of a gap (the original record)
-    D identity number     delayed: not transmittable yet (the encoded envelope)
-    W number              waiting: read, not handled (in order of arrival)
-    F identity            a dialog whose message failed and that waits for the next attempt, or for a human
-    R identity number     parked: the failed message (the original record), then what arrived behind it
-    T identity letter     a timer (t), or an error's handler (e), that failed and is tried again later
-    K digest              a command that took effect (its idempotency)
+    H identity number     held: a record that arrived early, because a message before it is missing (its original bytes)
+    D identity number     delayed: an envelope that its destination cannot take now (encoded)
+    W number              waiting: a record that is read and whose handler has not finished (in order of arrival)
+    F identity            a dialog whose message failed: it waits for the next attempt, or for a human
+    R identity number     parked: first the failed message, then the records behind it (their original bytes)
+    T identity letter     a failed handler without a message, of a timer (t) or an error (e), that waits for the next attempt
+    K digest              a command that took effect, so that a repetition has no effect
+    L source              an open letter; the source is the topic and the offset of its record
     P                     the partition itself
 """
 
@@ -38,40 +39,40 @@ ENDPOINT, GROUP, HELD, DELAYED, WAITING, COMMAND = b"E", b"G", b"H", b"D", b"W",
 PARK, PARKED, RETRY = b"F", b"R", b"T"
 LETTER = b"L"
 TIMER, ERROR = b"t", b"e"
-"""Handlers without a message, as keys of their retries name them."""
+"""The handlers without a message: the last byte of the keys of T rows."""
 PARTITION = b"P"
 
 _WAKE = slice(HEAD_SIZE, HEAD_SIZE + 8)
 _CONSTANT = _WAKE.stop
-"""Where the constant part of an endpoint's row begins."""
+"""Position at which the constant part of an endpoint's row begins."""
 _NUMBERS = 12
-"""Numbers of an endpoint's row from its state to its error code, see ``Kept``."""
+"""Count of the integers in an endpoint's row, from its state to its error code; see ``Kept``."""
 
 _ENDPOINT, _TOMBSTONE, _GROUP, _WAITING, _PARK = (
     Schema(schemas.load(name, schemas.newest(name))) for name in ("endpoint", "tombstone", "group", "waiting", "park")
 )
 _UNCOUNTED = Schema(schemas.load("endpoint", 1)).head
-"""How an endpoint's row of an older release begins: it lacks the two fields at the end."""
+"""Head of an endpoint's row in schema version 1, which lacks the last two fields."""
 _HEADS = (_ENDPOINT.head, _UNCOUNTED)
 
 
 def identity(conversation: bytes, initiator: bool) -> bytes:
-    """Name one side of a conversation, in the bytes an envelope begins with."""
+    """Return the bytes that name one side of a conversation, encoded as in an envelope."""
     return conversation + (b"\1" if initiator else b"\0")
 
 
 def other_side(name: bytes) -> bytes:
-    """Name the opposite side."""
+    """Return the bytes that name the opposite side."""
     return name[:16] + (b"\0" if name[16] else b"\1")
 
 
 def numbered(kind: bytes, name: bytes, number: int) -> bytes:
-    """Key of a held, delayed or parked row; sorts by number."""
+    """Return the key of a held, delayed or parked row. Such keys sort by number."""
     return kind + name + number.to_bytes(8, "big")
 
 
 def group_key(origin: str, key: str) -> bytes:
-    """Key of a group row."""
+    """Return the key of a group row."""
     return b"G" + origin.encode() + b"\0" + key.encode()
 
 
@@ -79,7 +80,7 @@ def group_key(origin: str, key: str) -> bytes:
 
 
 def encode_constant(endpoint: Endpoint) -> bytes:
-    """Encode the part of an endpoint's row that does not change; kept by the owner."""
+    """Encode the part of an endpoint's row that does not change. The owner keeps the result."""
     text = encode_text
     key = text(endpoint.key)
     return b"".join((
@@ -90,7 +91,7 @@ def encode_constant(endpoint: Endpoint) -> bytes:
 
 
 def encode_endpoint(endpoint: Endpoint, constant: bytes) -> bytes:
-    """Encode an endpoint's row by hand; ``constant`` is its ``encode_constant``."""
+    """Encode an endpoint's row, without fastavro. ``constant`` is the result of ``encode_constant``."""
     number = encode_long
     error = endpoint.error
     return b"".join((
@@ -114,20 +115,20 @@ def _numbers(numbers: Collection[int]) -> bytes:
 
 
 def is_tombstone(row: bytes) -> bool:
-    """Tell a tombstone from an endpoint."""
+    """Return True if the row is a tombstone, False if it is an endpoint."""
     return row.startswith(_TOMBSTONE.head)
 
 
 def wake_of(row: bytes) -> int:
-    """Read from an endpoint's row, or a tombstone, when its owner must look at it: microseconds, ``NEVER`` never."""
+    """Return the time at which the owner must look at an endpoint or a tombstone, from its row: in microseconds, or ``NEVER``."""
     return int.from_bytes(row[_WAKE], "big")
 
 
 def contract_of(row: bytes) -> bytes:
-    """Cut the contract's name, as it is encoded, out of an endpoint's row.
+    """Return the contract's name from an endpoint's row, encoded in UTF-8.
 
     Raises:
-        UndecodableRecord: it is no endpoint row.
+        UndecodableRecord: the bytes are not an endpoint's row.
     """
     if not row.startswith(_HEADS):
         raise _foreign(row)
@@ -136,10 +137,10 @@ def contract_of(row: bytes) -> bytes:
 
 
 def peer_of(row: bytes) -> str:
-    """Read the peer's name from an endpoint's row.
+    """Return the peer's name from an endpoint's row.
 
     Raises:
-        UndecodableRecord: it is no endpoint row.
+        UndecodableRecord: the bytes are not an endpoint's row.
     """
     if not row.startswith(_HEADS):
         raise _foreign(row)
@@ -147,12 +148,12 @@ def peer_of(row: bytes) -> str:
 
 
 def decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, bytes]:
-    """Decode an endpoint's row, and cut out what ``encode_constant`` would give again.
+    """Decode an endpoint's row. Return the endpoint and the constant part of the row, as ``encode_constant`` makes it.
 
     The caller restores the held numbers from the held rows.
 
     Raises:
-        UndecodableRecord: it is no endpoint row.
+        UndecodableRecord: the bytes are not an endpoint's row.
     """
     if not row.startswith(_HEADS) or len(name) != IDENTITY_SIZE:
         raise _foreign(row)
@@ -195,7 +196,7 @@ def _decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, b
         handled, at = read_long(row, at)
         stateful, at = row[at], at + 1
     if at != len(row):
-        raise UndecodableRecord(f"{len(row) - at} bytes behind an endpoint row")
+        raise UndecodableRecord(f"{len(row) - at} bytes after the end of an endpoint row")
     endpoint = Endpoint(
         name[:16], name[16] == 1, contract=intern(contract), service=service, peer=intern(peer), key=key,
         peer_key=key if peer_key == key else peer_key, expires_at=NEVER if expires_at < 0 else expires_at,
@@ -224,7 +225,7 @@ def _read_numbers(row: bytes, at: int) -> tuple[Spans | None, int]:
 
 @dataclass(slots=True)
 class Tombstone:
-    """The facts about a closed endpoint that are kept."""
+    """The facts that are kept about a closed endpoint."""
 
     key: str
     origin: str
@@ -239,7 +240,7 @@ class Tombstone:
     """Numbers up to ``accepted`` that never arrived."""
 
     def hear(self, accepted: int, missing: AbstractSet[int]) -> None:
-        """A number arrived after the end."""
+        """Set the last accepted number and the missing numbers after an envelope arrived late."""
         self.accepted, self.missing = accepted, missing
 
     def gave_up_on(self) -> None:
@@ -247,7 +248,7 @@ class Tombstone:
         self.dead_lettered += 1
 
     def tell(self) -> None:
-        """The peer is told that the dialog is over."""
+        """Note that the peer has been told that the dialog is over."""
         self.told = True
 
 
@@ -261,7 +262,7 @@ def decode_tombstone(row: bytes) -> Tombstone:
     """Decode a tombstone.
 
     Raises:
-        UndecodableRecord: it is none.
+        UndecodableRecord: the bytes are not a tombstone.
     """
     fields = DEFAULT.decode(row, _TOMBSTONE)
     try:
@@ -276,15 +277,15 @@ def decode_tombstone(row: bytes) -> Tombstone:
 
 @dataclass(slots=True)
 class GroupRow:
-    """A conversation group: its state and its endpoints, the one that opened it first."""
+    """A conversation group: its state and its endpoints. The first endpoint is the one that opened the group."""
 
     version: int = 0
     state: bytes = b""
     members: dict[bytes, None] = field(default_factory=dict)
-    """In the order they joined; the values say nothing."""
+    """The endpoints' identities, in the order in which they joined. The values of the dictionary have no meaning."""
 
     def keep(self, state: bytes, version: int) -> None:
-        """A handler wrote the state, in this version of the service's state."""
+        """Set the state that a handler wrote, and the service's version of states."""
         self.state, self.version = state, version
 
 
@@ -297,7 +298,7 @@ def decode_group(row: bytes) -> GroupRow:
     """Decode a group row.
 
     Raises:
-        UndecodableRecord: it is none.
+        UndecodableRecord: the bytes are not a group row.
     """
     fields = DEFAULT.decode(row, _GROUP)
     return GroupRow(**fields | {"members": dict.fromkeys(fields["members"])})
@@ -305,7 +306,7 @@ def decode_group(row: bytes) -> GroupRow:
 
 @dataclass(slots=True)
 class WaitingRow:
-    """A record that was read and not handled yet, with its original bytes."""
+    """A record that was read and is not handled yet, with its original bytes. Held, delayed and parked rows have the same fields."""
 
     topic: str
     offset: int
@@ -323,10 +324,10 @@ def encode_waiting(row: WaitingRow) -> bytes:
 
 
 def topic_of(row: bytes) -> str:
-    """Read from a waiting row, or a held, delayed or parked one, which topic its record came from or goes to.
+    """Return the topic of a waiting, held, delayed or parked row: where its record came from, or where a delayed envelope goes to.
 
     Raises:
-        UndecodableRecord: it is no such row.
+        UndecodableRecord: the bytes are not such a row.
     """
     if not row.startswith(_WAITING.head):
         return decode_waiting(row).topic
@@ -337,47 +338,47 @@ def decode_waiting(row: bytes) -> WaitingRow:
     """Decode a waiting row.
 
     Raises:
-        UndecodableRecord: it is none.
+        UndecodableRecord: the bytes are not a waiting row.
     """
     return WaitingRow(**DEFAULT.decode(row, _WAITING))
 
 
 QUEUE_ON = NEVER - 1
-"""The due time of records that wait while their queue is off, or the brake is on: until that is over."""
+"""The ``due`` of records that wait until their queue is on, or until the brake is off."""
 
 
 @dataclass(slots=True)
 class ParkRow:
-    """A dialog that waits for a failed handler to be tried again, or for a human."""
+    """A dialog that waits for another attempt of a failed handler, or for a human."""
 
     due: int = NEVER
-    """When it is tried again, microseconds; ``NEVER``: nobody but a human decides; or ``QUEUE_ON``."""
+    """Time of the next attempt, in microseconds. ``NEVER``: it waits for a human. ``QUEUE_ON``: it waits for the queue or the brake."""
     first: int = 0
-    """Number of its first parked row: the failed message."""
+    """Number of its first parked row, which has the failed message."""
     next: int = 0
-    """Number after that of its last parked row."""
+    """Number of its last parked row, plus one."""
     size: int = 0
     """Bytes of the parked records."""
     since: int = 0
-    """When the first attempt failed, microseconds."""
+    """Time at which the first attempt failed, in microseconds."""
     ticket: int = 0
-    """Changes whenever it is parked; only grows."""
+    """A number that grows each time the failed message or handler is parked."""
     attempts: int = 0
-    """Failed attempts of a handler that has no message; of a message its own row tells."""
+    """Number of failed attempts of a handler without a message. The attempts of a message are in its parked row."""
     ended: bool = False
-    """The last parked row is the peer's END."""
+    """True if the last parked row is the peer's END."""
     failure: str = ""
-    """The handler's last exception; empty: the first parked record was not tried yet."""
+    """The handler's last exception; empty if the first parked record has not been tried yet."""
     returns: int = 0
-    """How often an operator gave the failed message back to its handler."""
+    """Number of times that an operator gave the failed message back to its handler."""
     returned: str = ""
-    """The command that did so last, until its outcome is known."""
+    """The command that last gave it back; empty once the outcome is known."""
     counted: int = 0
-    """Records behind a failed one that arrived while the queue was on: a limit counts only these."""
+    """Number of records that arrived behind a failed message while its queue was on. The limit counts only these."""
     counted_size: int = 0
-    """Their bytes."""
+    """Bytes of the records in ``counted``."""
     edited: str = ""
-    """The command that gave the failed message its present body; empty: it has its own."""
+    """The command that gave the failed message its present body; empty if it has its original body."""
 
 
 def encode_park(row: ParkRow) -> bytes:
@@ -389,22 +390,22 @@ def decode_park(row: bytes) -> ParkRow:
     """Decode the row of a parked dialog.
 
     Raises:
-        UndecodableRecord: it is none.
+        UndecodableRecord: the bytes are not such a row.
     """
     fields = DEFAULT.decode(row, _PARK)
     return ParkRow(**fields | {"due": int.from_bytes(fields["due"], "big")})
 
 
 def letter_key(topic: str, offset: int) -> bytes:
-    """Key of the row of an open letter, by where its record came from: the queue or the commands."""
+    """Return the key of an open letter's row, made from the source of its record: the topic (queue or commands) and the offset."""
     return LETTER + (b"q" if topic.endswith(QUEUE) else b"c") + offset.to_bytes(8, "big") + bytes(8)
 
 
 def letter_source(key: bytes) -> tuple[str, int]:
-    """Return kind of topic, and offset, of the key of a letter's row."""
+    """Return the kind of topic and the offset from the key of a letter's row."""
     return (QUEUE if key[1:2] == b"q" else COMMANDS), int.from_bytes(key[2:10], "big")
 
 
 def _fields(row: Tombstone | WaitingRow | ParkRow) -> dict[str, Any]:
-    # dataclasses.asdict copies every value deeply; these are all immutable.
+    # ``dataclasses.asdict`` would copy every value deeply, which these values do not need.
     return {name: getattr(row, name) for name in row.__slots__}

@@ -1,4 +1,4 @@
-"""In-order, once: what to do with a numbered message of one direction."""
+"""The sequence numbers of one direction of a dialog: each number is accepted once, in order."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ from typing import Any
 from conversations.protocol.spans import Spans
 
 NONE = -1
-"""The number before the first: nothing accepted, nothing sent."""
+"""The number before the first number: nothing is accepted, or nothing is sent."""
 
 
 class Arrival(Enum):
-    """The meaning of a sequence number to its receiver."""
+    """The meaning of an arriving sequence number for the receiver."""
 
     NEXT = 1
-    """The one waited for; it is accepted by this call."""
+    """It is the next number, and this call accepts it."""
     DUPLICATE = 2
-    """Accepted or held before."""
+    """It was accepted or held before."""
     AHEAD = 3
-    """Something before it is missing; it is held."""
+    """A number before it is missing, so it is held."""
     TOO_FAR = 4
-    """Holding it would pass the limit."""
+    """It is not held, because too many numbers are held or it is too far ahead."""
     MISSED = 5
     """It was passed over when the dialog ended, and arrives only now."""
 
 
 _EMPTY: Any = frozenset()
-"""What nearly every direction of a million open dialogs holds and misses; replaced by a set before it is added to."""
+"""An empty set that all directions share for ``held`` and ``missing``, to save memory. It is replaced before a number is added."""
 
 
 class Inbound:
-    """The numbers of one direction as its receiver sees them: accepted without a hole, then held ones."""
+    """The numbers of one direction at its receiver: the next number to accept, the held numbers and the missing numbers."""
 
     __slots__ = ("held", "missing", "next")
 
     def __init__(self, next_number: int = 0, missing: MutableSet[int] | None = None) -> None:
         self.next = next_number
-        """The number that is accepted next; everything below it is accepted, but for ``missing``."""
+        """The number that is accepted next. All numbers below it are accepted, except those in ``missing``."""
         self.held: set[int] = _EMPTY
-        """Numbers that arrived ahead of a gap."""
+        """Numbers that arrived early, because a number before them is missing."""
         self.missing: MutableSet[int] = missing or _EMPTY
-        """Numbers that were passed over at the end of a dialog and have not arrived."""
+        """Numbers that were passed over when the dialog ended, and have not arrived."""
 
     def __bool__(self) -> bool:
-        raise TypeError("ask for .next or .held: an inbound direction is neither true nor false")
+        raise TypeError("an inbound direction is neither true nor false: use .next or .held")
 
     @property
     def accepted(self) -> int:
-        """The last accepted number, ``NONE`` before the first."""
+        """The last accepted number; ``NONE`` before the first one."""
         return self.next - 1
 
     def arrive(self, number: int, limit: int) -> Arrival:
-        """Take note of a number; at most ``limit`` are held at a time."""
+        """Account for an arriving number, and return its meaning. At most ``limit`` numbers are held at a time."""
         if number == self.next:
             self.next = number + 1
             if self.held:
@@ -72,22 +72,22 @@ class Inbound:
         return Arrival.AHEAD
 
     def hold(self, numbers: set[int]) -> None:
-        """Hold exactly these numbers: they are in rows, or were taken out of them."""
+        """Set the held numbers. They must be the numbers of the held rows."""
         self.held = numbers or _EMPTY
 
     def ready(self) -> int | None:
-        """Return the held number that may be accepted now, if any."""
+        """Return the held number that may be accepted now; None if there is none."""
         return self.next if self.next in self.held else None
 
     def believes(self, number: int, limit: int) -> bool:
-        """Say whether a number may be accepted without the numbers before it: no more than twice ``limit`` are missed."""
+        """Return True if a number may be accepted without the numbers before it: if at most twice ``limit`` numbers would be missing."""
         return number < self.next or number - self.next + len(self.missing) <= 2 * limit
 
     def jump(self, number: int, limit: int) -> None:
-        """Accept ``number`` without the numbers before it, in a dialog that is over: an ERROR needs no predecessor.
+        """Accept ``number`` although numbers before it are missing. This is for a dialog that is over, or that an ERROR ends.
 
-        The numbers passed over are remembered, so that each still counts once; a number with which more than twice
-        ``limit`` would be missed is not believed and moves nothing.
+        The numbers that are passed over become ``missing``, so that each of them still counts once when it arrives. A number that ``believes``
+        refuses changes nothing.
         """
         if number < self.next or not self.believes(number, limit):
             return
@@ -100,9 +100,9 @@ class Inbound:
         self.next = number + 1
 
     def late(self, number: int, limit: int) -> bool:
-        """Count a number of a dialog that is over; False when it was counted before.
+        """Account for a number of a dialog that is over. Return False if the number arrived before.
 
-        One that is not believed always counts: its bytes are kept as often as it comes.
+        For a number that ``believes`` refuses, the result is always True: its bytes are kept each time it arrives.
         """
         if number in self.missing:
             self.missing.discard(number)

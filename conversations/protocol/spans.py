@@ -1,4 +1,4 @@
-"""A set of numbers kept as ranges: the missing numbers of a direction are nearly always a few ranges."""
+"""A set of numbers, stored as ranges. The missing numbers of a direction are nearly always a few ranges."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Iterable, Iterator, MutableSet
 
 
 class Spans(MutableSet[int]):
-    """Numbers from 0, kept as the bounds of their ranges."""
+    """A set of numbers from 0, stored as the bounds of its ranges."""
 
     __slots__ = ("_bounds",)
 
     def __init__(self, numbers: Iterable[int] = ()) -> None:
         self._bounds: list[int] = []
-        """Where ranges begin and where the next number is in none, in turn, ascending."""
+        """Bounds in ascending order: for each range its first number, then the number after its last number."""
         for number in sorted(numbers):
             self.extend(number, number + 1)
 
     def extend(self, start: int, stop: int) -> None:
-        """Add the numbers from ``start`` up to, and not including, ``stop``; none there may be larger than ``start``.
+        """Add the numbers from ``start`` up to, and not including, ``stop``. All numbers of the set must be smaller than ``start``.
 
         Raises:
-            ValueError: one is, or ``start`` is negative.
+            ValueError: the set has a number that is not smaller, or ``start`` is negative.
         """
         if stop <= start:
             return
         last = self._bounds[-1] if self._bounds else 0
         if start < last:
-            raise ValueError(f"{start} is below {last}: ranges are added in their order, from 0")
+            raise ValueError(f"{start} is below {last}: add ranges in ascending order, from 0")
         if self._bounds and start == last:
             self._bounds[-1] = stop
         else:
@@ -55,7 +55,7 @@ class Spans(MutableSet[int]):
                 self.extend(number, number + 1)
 
     def discard(self, value: int) -> None:
-        """Take one number out; harmless when it is not there."""
+        """Remove one number, if the set has it."""
         at = bisect_right(self._bounds, value)
         if at % 2 == 0:
             return

@@ -1,10 +1,9 @@
-"""The states of an endpoint and every transition between them.
+"""The states of an endpoint, and all transitions between them.
 
-Rules of the house: whatever changes an endpoint's state is a row of ``TRANSITIONS``, and nothing outside
-``Endpoint._move`` assigns one. Every (state, trigger) is either a row of ``TRANSITIONS`` or of ``REFUSALS``; a test holds
-this file to it, and ``docs/protocol.md`` draws its diagram from it.
+Every change of an endpoint's state is an entry of ``TRANSITIONS``, and only ``Endpoint._move`` carries it out. Every pair of state and trigger is
+in ``TRANSITIONS`` or in ``REFUSALS``: a test checks this. The diagram in ``docs/protocol.md`` is generated from ``TRANSITIONS``.
 
-The table does not say what travels: that is ``endpoint.py``. The states are the states of Service Broker's conversation endpoints.
+Which envelopes a transition sends is not in this table, but in ``endpoint.py``. The states are those of Service Broker's conversation endpoints.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ from conversations.protocol.codes import END_REFUSED, SEND_REFUSED, TIMER_REFUSE
 
 
 class State(IntEnum):
-    """Where one side of a dialog stands."""
+    """The state of one side of a dialog."""
 
     STARTED_OUTBOUND = 0
-    """Begun here; nothing sent yet."""
+    """This side began the dialog, and has not sent anything yet."""
     STARTED_INBOUND = 1
-    """Begun by the peer; its first message has not arrived yet, later ones have."""
+    """The peer began the dialog. A later envelope has arrived, but not its first message."""
     CONVERSING = 2
     DISCONNECTED_OUTBOUND = 3
-    """Ended here; the peer has not acknowledged it yet."""
+    """This side has ended; the peer has not acknowledged the end yet."""
     DISCONNECTED_INBOUND = 4
-    """Ended by the peer; not ended here yet."""
+    """The peer has ended; this side has not."""
     ERROR = 5
-    """Broken: by the peer's error, the broker's, or the lifetime; not ended here yet."""
+    """The dialog broke, by an error of the peer, by a system error of this side, or by its lifetime. This side has not ended yet."""
     CLOSED = 6
-    """Over on this side; a tombstone remembers it."""
+    """The dialog is over on this side; a tombstone remains."""
 
 
 class Trigger(IntEnum):
-    """What can happen to an endpoint."""
+    """A verb of the application, or an arrival or a deadline, that can change the state of an endpoint."""
 
     SEND = 0
     END = 1
@@ -45,18 +44,18 @@ class Trigger(IntEnum):
     PEER_END = 5
     PEER_ERROR = 6
     ACKNOWLEDGED = 7
-    """The peer acknowledged everything, our END or ERROR included."""
+    """The peer acknowledged everything that this side has sent; after its end, also its END or ERROR."""
     LIFETIME = 8
 
 
 LOCAL = frozenset({Trigger.SEND, Trigger.END, Trigger.END_WITH_ERROR, Trigger.CLEANUP})
-"""Triggers the application causes; these can be refused, the others only happen."""
+"""Triggers that the application causes. Only these triggers can be refused."""
 
 SO, SI, CO = State.STARTED_OUTBOUND, State.STARTED_INBOUND, State.CONVERSING
 DO, DI, ER, CD = State.DISCONNECTED_OUTBOUND, State.DISCONNECTED_INBOUND, State.ERROR, State.CLOSED
 
 TRANSITIONS: dict[tuple[State, Trigger], State] = {
-    # Begun here, nothing sent: ending leaves nothing to tell anybody.
+    # Begun here, nothing sent: the peer does not know of the dialog, so ending sends nothing.
     (SO, Trigger.SEND): CO,
     (SO, Trigger.END): CD,
     (SO, Trigger.END_WITH_ERROR): CD,
@@ -66,7 +65,7 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (SO, Trigger.PEER_ERROR): ER,
     (SO, Trigger.ACKNOWLEDGED): SO,
     (SO, Trigger.LIFETIME): ER,
-    # Begun by the peer: its messages are held until the first one is here.
+    # Begun by the peer: later messages are held until the first message arrives.
     (SI, Trigger.MESSAGE): CO,
     (SI, Trigger.PEER_END): SI,
     (SI, Trigger.PEER_ERROR): CD,
@@ -84,7 +83,8 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (CO, Trigger.PEER_ERROR): ER,
     (CO, Trigger.ACKNOWLEDGED): CO,
     (CO, Trigger.LIFETIME): ER,
-    # Ended here: what the peer sent before it knew is discarded; its END crossed ours, or it acknowledged.
+    # Ended here: further messages of the peer are discarded. The peer's END or ERROR closes this side, and so does its
+    # acknowledgement of this side's end.
     (DO, Trigger.CLEANUP): CD,
     (DO, Trigger.MESSAGE): DO,
     (DO, Trigger.PEER_END): CD,
@@ -130,13 +130,13 @@ REFUSALS: dict[tuple[State, Trigger], int] = {
     (CD, Trigger.END_WITH_ERROR): END_REFUSED,
     (CD, Trigger.CLEANUP): END_REFUSED,
 }
-"""Local triggers that a state does not allow, with the error raised; nothing changes."""
+"""Local triggers that a state refuses, with the code of the error. A refused trigger changes nothing."""
 
 TIMER_STATES = frozenset({SO, CO, DI, ER})
-"""States in which a timer may be set (8458 elsewhere)."""
+"""States in which a timer may be set. In other states the error is 8458."""
 
 OPEN_STATES = frozenset({SO, CO})
-"""States in which the dialog can still be spoken on from this side."""
+"""States in which this side can still send messages."""
 
 
 _WHAT = {
@@ -149,10 +149,10 @@ _WHAT = {
 
 
 def refuse(state: State, trigger: Trigger) -> None:
-    """Raise the error of a local trigger that this state refuses.
+    """Raise an error if this state refuses a local trigger.
 
     Raises:
-        DialogEnded: with Service Broker's code for the verb.
+        DialogEnded: the trigger is refused; the error has Service Broker's code for the verb.
     """
     code = REFUSALS.get((state, trigger))
     if code is not None:
@@ -161,10 +161,10 @@ def refuse(state: State, trigger: Trigger) -> None:
 
 
 def check_timer(state: State) -> None:
-    """Raise when no timer may be set in this state.
+    """Raise an error if no timer may be set in this state.
 
     Raises:
-        DialogEnded: 8458.
+        DialogEnded: no timer may be set (8458).
     """
     if state not in TIMER_STATES:
         raise DialogEnded(f"no timer on this dialog: {_WHAT.get(state, state.name)} (8458)", code=TIMER_REFUSED)

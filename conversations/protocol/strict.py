@@ -1,8 +1,8 @@
-"""Check that bytes are one Avro record, before a decoder trusts them.
+"""Checks that bytes are exactly one Avro record, before a decoder trusts them.
 
-fastavro takes a negative enum or union index for one counted from the end, any byte for a boolean and numbers of any
-length. This walk refuses those, and every length that is more than the bytes at hand (design decision 0004). It also
-bounds how many items there are: a byte on the wire must not become an object in memory a million times.
+fastavro accepts negative indexes of enums and unions (it counts them from the end), any byte as a boolean, and numbers of any length. This check
+refuses all of these, and every length that is more than the bytes that are left (design decision 0004). It also limits the number of items in
+lists: a list of a million items, of one byte each, would become a million objects in memory.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _INT = 1 << 31
 
 
 def check(schema: Any, names: Names, value: bytes, start: int, items: int | None = None) -> None:
-    """Check that ``value[start:]`` is exactly one datum of ``schema``, a schema parsed by fastavro.
+    """Check that ``value[start:]`` is exactly one datum of ``schema``, which fastavro has parsed.
 
-    ``items`` is how many its arrays and maps may have together; None: as many as there are bytes.
+    ``items`` is the largest number of items that its arrays and maps may have together. None sets no limit other than the number of bytes.
 
     Raises:
-        UndecodableRecord: it is truncated, has trailing bytes, has too many items, or breaks a rule of Avro.
+        UndecodableRecord: the datum is truncated, has trailing bytes, has too many items, or breaks a rule of Avro.
     """
     end = _walk(schema, _Names(names, items), value, start)
     if end != len(value):
@@ -31,7 +31,7 @@ def check(schema: Any, names: Names, value: bytes, start: int, items: int | None
 
 
 class _Names:
-    """The named schemas of a walk, and how many items it may still meet."""
+    """The named schemas for one check, and the number of items that it may still count."""
 
     __slots__ = ("by_name", "left", "most")
 
@@ -40,7 +40,7 @@ class _Names:
         self.most = self.left = most
 
     def take(self, count: int) -> None:
-        """Count items before they are walked over."""
+        """Count items before they are checked one by one."""
         if self.left is None:
             return
         self.left -= count
@@ -86,7 +86,7 @@ def _blocks(items: Any, names: _Names, value: bytes, at: int) -> int:
         for _ in range(count):
             after = _walk(items, names, value, at)
             if after == at:
-                # Items without bytes would let a few bytes ask for any amount of work and memory.
+                # If items could have no bytes, a few bytes could demand any amount of work and memory.
                 raise UndecodableRecord(f"the block at byte {at} has {count} items without bytes")
             at = after
 

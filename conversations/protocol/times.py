@@ -1,4 +1,4 @@
-"""Times as the protocol counts them: microseconds since 1970."""
+"""Times of the protocol: microseconds since 1970."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from conversations.protocol.endpoint import NEVER
 
 
 def later(now: int, after: int) -> int:
-    """Return the time ``after`` microseconds from now; the end of time when there is no such time."""
+    """Return the time ``after`` microseconds from ``now``, but at most the last time before ``NEVER``."""
     return min(now + after, NEVER - 1)
 
 
 def moment(at: int) -> datetime:
-    """Turn microseconds since the epoch into a datetime in UTC; what no datetime can say becomes the nearest that can."""
+    """Turn microseconds since 1970 into a datetime in UTC. A time outside the range of datetime becomes its earliest or latest value."""
     try:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at)
     except OverflowError:

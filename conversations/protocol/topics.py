@@ -1,4 +1,4 @@
-"""Names of topics, and which partition a key belongs to."""
+"""Names of topics, and the partition that a key belongs to."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ DEAD_LETTER = "dead-letter"
 STATE = "state"
 RETRY = "retry"
 SERVICE_TOPICS = (QUEUE, COMMANDS, DEAD_LETTER, STATE)
-"""The topics of one service; all have the service's partition count."""
+"""The kinds of topics that each service has. All of them have the service's partition count."""
 
 
 def check_name(what: str, name: str) -> str:
-    """Return ``name`` when it can be part of a topic name.
+    """Return ``name`` if it can be part of a topic's name.
 
     Raises:
-        DeclarationError: it has other characters than Kafka allows, or more than 128 of them.
+        DeclarationError: the name is empty, is longer than 128, begins with a dot, or has characters that Kafka does not allow.
     """
     if not NAME.fullmatch(name):
         raise DeclarationError(
@@ -35,12 +35,12 @@ def check_name(what: str, name: str) -> str:
 
 
 def service_topic(namespace: str, service: str, kind: str) -> str:
-    """Name the topic of a service: ``conv.orders.queue``."""
+    """Return the name of a topic of a service: ``conv.orders.queue``."""
     return f"{namespace}.{service}.{kind}"
 
 
 def twins_of(namespace: str, service: str) -> list[tuple[str, str]]:
-    """Name every other namespace and service whose topics would have the same names: dots may be in both."""
+    """Return every other namespace and service whose topics would have the same names. This can happen, because both may contain dots."""
     parts = f"{namespace}.{service}".split(".")
     splits = ((".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts)))
     return [
@@ -51,16 +51,16 @@ def twins_of(namespace: str, service: str) -> list[tuple[str, str]]:
 
 
 def retry_topic(namespace: str, service: str, delay: str) -> str:
-    """Name the topic of messages that wait so long for their next attempt: ``conv.orders.retry.5s``."""
+    """Return the name of the topic for messages that wait this delay for their next attempt: ``conv.orders.retry.5s``."""
     return service_topic(namespace, service, f"{RETRY}.{delay}")
 
 
 DELAY = re.compile(r"[0-9][0-9a-z]{0,60}")
-"""What ``delay_name`` writes."""
+"""Pattern of the results of ``delay_name``."""
 
 
 def delay_name(delay: timedelta) -> str:
-    """Write a delay down as a retry topic's name does: ``5s``, ``1h30m``, ``1500us``."""
+    """Return a delay as it is written in the name of a retry topic: ``5s``, ``1h30m``, ``1ms500us``."""
     rest, text = delay // timedelta(microseconds=1), ""
     for unit, size in _UNITS:
         count, rest = divmod(rest, size)
@@ -72,17 +72,17 @@ _UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 
 
 
 def catalog_topic(namespace: str) -> str:
-    """Name the compacted topic of declarations."""
+    """Return the name of the catalog: the compacted topic of declarations."""
     return f"{namespace}.catalog"
 
 
 def events_topic(namespace: str) -> str:
-    """Name the topic workers report events to."""
+    """Return the name of the topic for events."""
     return f"{namespace}.events"
 
 
 def metrics_topic(namespace: str) -> str:
-    """Name the compacted topic of what dialogs did, per minute, which the console reads."""
+    """Return the name of the compacted topic with the counts of dialogs for each minute, which the console reads."""
     return f"{namespace}.metrics"
 
 
@@ -103,12 +103,12 @@ def murmur2(key: bytes) -> int:
 
 
 def key_in(partition: int, count: int) -> str:
-    """Find a key that belongs to a partition, of ``count``: for what concerns the partition and no conversation."""
+    """Return a key that belongs to ``partition`` of ``count`` partitions. Commands about a partition have such a key."""
     return next(
         key for key in map("partition-{}".format, range(1 << 20)) if partition_of(key.encode(), count) == partition
     )
 
 
 def partition_of(key: bytes, count: int) -> int:
-    """Return the partition, of ``count``, that every record of ``key`` goes to."""
+    """Return the partition, of ``count`` partitions, to which every record with ``key`` goes."""
     return murmur2(key) % count

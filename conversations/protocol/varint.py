@@ -1,4 +1,4 @@
-"""Avro's long: a zigzag number in base 128, small ones from tables (design decision 0004)."""
+"""Avro's long: a zigzag number in base 128. Small numbers are in tables, for speed (design decision 0004)."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def _encode(number: int) -> bytes:
 
 
 LONGS: tuple[bytes, ...] = (*(_encode(number) for number in range(_LIMIT)), _encode(-1))
-"""Encoded 0 to 8191, and -1 at its own negative index; nothing else may be looked up here."""
+"""The encoded numbers 0 to 8191, and -1 at index -1. No other number may be looked up here."""
 
 PAIRS: dict[bytes, tuple[int, int]] = {}
-"""Pairs of longs already read, each under its bytes, see ``read_pair``."""
+"""Cache of pairs of longs already read, by their bytes; see ``read_pair``."""
 
 PAIR_SIZE = 16
-"""Bytes of two of today's times, and of any pair in ``PAIRS``: dialogs that one step begins under one contract share them."""
+"""Number of bytes of two times of today, and of every key in ``PAIRS``. Dialogs that one step begins under one contract have the same times."""
 
 TABLE_END = _LIMIT
-"""Numbers from -1 up to, and not including, this one are in ``LONGS``."""
+"""``LONGS`` has the numbers from -1 up to, and not including, this number."""
 
 
 class _Encoded(dict[int, bytes]):
-    """Numbers encoded lately: small ones, and times that many records of a step share."""
+    """Cache of numbers encoded recently: small numbers, and times that many records of a step have in common."""
 
     def __missing__(self, number: int) -> bytes:
         if not _LOW <= number <= _HIGH:
@@ -47,7 +47,7 @@ class _Encoded(dict[int, bytes]):
 
 
 encode_long: Callable[[int], bytes] = _Encoded().__getitem__
-"""Encode a number as Avro encodes a long: 1 to 10 bytes. Nearly all calls are one look into a table.
+"""Encode a number as Avro encodes a long: 1 to 10 bytes. Nearly all calls find the number in a cache.
 
 Raises:
     OverflowError: it does not fit in 64 bits.
@@ -55,12 +55,12 @@ Raises:
 
 
 def read_long(value: bytes, at: int) -> tuple[int, int]:
-    """Read the long at ``at``: the number, and where the next field begins.
+    """Decode the long at ``at``. Return the number and the position of the next field.
 
-    Encodings longer than necessary are accepted, as Avro does; more than 10 bytes or 64 bits are not.
+    As in Avro, an encoding may be longer than necessary, up to 10 bytes. A number of more than 64 bits is refused.
 
     Raises:
-        UndecodableRecord: the bytes end inside it, or it is no 64-bit number.
+        UndecodableRecord: the bytes end inside the number, or its encoding is too long, or it has more than 64 bits.
     """
     if at < len(value) and (byte := value[at]) < 128:
         return byte >> 1 ^ -(byte & 1), at + 1
@@ -79,12 +79,12 @@ def read_long(value: bytes, at: int) -> tuple[int, int]:
 
 
 def read_pair(value: bytes, at: int) -> tuple[tuple[int, int], int]:
-    """Read the two longs at ``at``: the numbers, and where the next field begins; remember them when they are times.
+    """Decode the two longs at ``at``. Return the numbers and the position of the next field. Put a pair of ``PAIR_SIZE`` bytes into ``PAIRS``.
 
-    The memory is asked with ``PAIRS.get(value[at : at + PAIR_SIZE])``, by the caller itself, for speed.
+    For speed, the caller itself first looks in the cache: ``PAIRS.get(value[at : at + PAIR_SIZE])``.
 
     Raises:
-        UndecodableRecord: the bytes end inside them, or one is no 64-bit number.
+        UndecodableRecord: as ``read_long``.
     """
     first, middle = read_long(value, at)
     second, end = read_long(value, middle)

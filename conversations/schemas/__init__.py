@@ -1,4 +1,4 @@
-"""Avro schemas of the records on the wire, by name and version, and their examples."""
+"""Avro schemas of the records in topics, by name and version, with examples."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ VERSIONS: dict[str, tuple[int, ...]] = {
     "park": (1,),
     "partition": (1, 2),
 }
-"""Every schema of this package with its versions, oldest first."""
+"""The versions of every schema of this package, the oldest first."""
 
 
 def load(name: str, version: int) -> Schema:
-    """Return the schema ``name`` of ``version`` as written in its ``.avsc`` file.
+    """Return version ``version`` of the schema ``name``, as written in its ``.avsc`` file.
 
     Raises:
         KeyError: there is no such schema or version.
@@ -35,7 +35,7 @@ def load(name: str, version: int) -> Schema:
 
 
 def newest(name: str) -> int:
-    """Return the newest version of the schema ``name``: the one this code writes.
+    """Return the newest version of the schema ``name``: the version that this code writes.
 
     Raises:
         KeyError: there is no such schema.
@@ -44,10 +44,10 @@ def newest(name: str) -> int:
 
 
 def examples(name: str, version: int) -> dict[str, Any]:
-    """Return the example records of one schema version: file name to what the file holds.
+    """Return the examples of one schema version: the content of each file, by file name.
 
-    Names begin with ``good-`` (a record that must encode and decode to itself) or ``bad-`` (one that must be
-    refused); their format is described in the README beside them.
+    A file name begins with ``good-`` if the record must encode, and decode to itself. It begins with ``bad-`` if the record must be refused.
+    The README of this package describes the format.
     """
     folder = files(__name__).joinpath("examples", name, str(version))
     found = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".json")), key=lambda entry: entry.name)
