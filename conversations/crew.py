@@ -14,9 +14,7 @@ from conversations.lanes import Threads
 from conversations.ports import Stores
 from conversations.service import Service
 from conversations.stores.memory import MemoryStores
-from conversations.worker import Worker
-from conversations.worker.presence import Presence
-from conversations.worker.stage import Stage
+from conversations.worker import Presence, Stage, Worker
 
 
 def kafka_worker(

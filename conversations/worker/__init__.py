@@ -48,6 +48,8 @@ All partitions of a worker share a ``Context``. Its lock guards all the state ab
 records and closes steps. A run holds it between two handler calls.
 """
 
+from conversations.worker.presence import Presence
+from conversations.worker.stage import Stage
 from conversations.worker.worker import Worker
 
-__all__ = ["Worker"]
+__all__ = ["Presence", "Stage", "Worker"]

@@ -102,9 +102,8 @@ def test_modules_stand_on_few_floors_and_in_no_circle() -> None:
 
 
 def test_nobody_outside_knows_the_inside_of_the_worker() -> None:
-    """But for the product's own test kit, which looks at what a worker keeps, and for what hosts a worker."""
+    """Except the product's own test kit, which looks at the state of a worker."""
     inside = {f"conversations.worker.{module}" for module in trees()}
-    may = {"conversations/crew.py"}
     knows = set()
     for package in ("conversations", "ops", "spark_jobs"):
         for path in (ROOT / package).rglob("*.py"):
@@ -112,7 +111,7 @@ def test_nobody_outside_knows_the_inside_of_the_worker() -> None:
             where = path.relative_to(ROOT).as_posix()
             if names & inside and not where.startswith(("conversations/worker/", "conversations/testing/")):
                 knows.add(where)
-    assert knows <= may, knows - may
+    assert knows == set()
 
 
 # -- narration -----------------------------------------------------------------------------------------------------
