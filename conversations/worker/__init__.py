@@ -16,16 +16,16 @@
 
 The modules form nine floors. Each module imports only from floors below its own:
 
-=====  ==========================================================================================================
+=====  =====================================================================================================================
 floor  modules
-=====  ==========================================================================================================
+=====  =====================================================================================================================
 9      worker
 8      dispatch, assignment, closing, refusals
 7      inbound, failures, departure, dialog_commands, partition_commands, decisions, routing, restoring, rollbacks
-6      outbound, strangers, undelivered, retention, intake, commands, switch, quarantine, probes, room, task, presence
+6      outbound, strangers, undelivered, retention, intake, commands, switch, quarantine, probes, room, task, presence, condition
 5      partition
 1-4    the owners in the table below, and the modules that they use
-=====  ==========================================================================================================
+=====  =====================================================================================================================
 
 A ``Partition`` itself only knows which endpoints have changed, and whether it is gone. Every other part of its state has one owner, and only
 that owner changes it:

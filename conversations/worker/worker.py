@@ -70,6 +70,7 @@ from conversations.worker import (
     undelivered,
 )
 from conversations.worker.assignment import Assignment
+from conversations.worker.condition import condition_of
 from conversations.worker.context import Context
 from conversations.worker.counts import Counts
 from conversations.worker.membership import Membership, Phase
@@ -159,10 +160,10 @@ class Worker:
         """True while the worker is a member of its service's group."""
         return self._membership.joined
 
-    @property
-    def restoring(self) -> int:
-        """Number of partitions that are being restored."""
-        return self.assignment.restoring
+    def condition(self) -> dict[str, Any]:
+        """Return how the worker is doing, as plain data for the health page; may be called from any thread."""
+        alive = {"joined": self.joined, "stopping": self.stopping.is_set(), "restoring": self.assignment.restoring}
+        return {**alive, **condition_of(self.context, self.partitions, self.readiness)}
 
     # -- running ----------------------------------------------------------------------------------------
 

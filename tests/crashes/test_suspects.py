@@ -58,7 +58,7 @@ def test_a_death_before_the_start_is_committed_counts_nothing(mortal: MortalServ
     worker = mortal.worker()
     worker.context.connection.join(worker)
     worker.context.connection.poll(0, 1)
-    assert worker.restoring
+    assert worker.assignment.restoring
     die(worker)
     assert mortal.row() == row
 

@@ -234,7 +234,7 @@ def _reported(worker: Worker, reports: Reports) -> Iterator[None]:
 
     def report() -> None:
         while True:
-            reports.send("status", **condition(worker))
+            reports.send("status", **worker.condition())
             if over.wait(REPORT_EVERY):
                 return
 
@@ -245,31 +245,6 @@ def _reported(worker: Worker, reports: Reports) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-
-
-def condition(worker: Worker) -> dict[str, Any]:
-    """Return the condition of a worker as plain data."""
-    context, unanswered = worker.context, worker.readiness.unanswered()
-    with context.lock:
-        partitions = [partition.lengths() for partition in list(worker.partitions.values())]
-        counts = dataclasses.asdict(context.counts)
-    return {
-        "joined": worker.joined,
-        "stopping": worker.stopping.is_set(),
-        "restoring": worker.restoring,
-        "clock_off_seconds": round(context.clock.off / 1_000_000, 3),
-        "idle_seconds": max(0.0, (context.clock.now() - context.now) / 1_000_000),
-        "partitions": partitions,
-        "kafka": None
-        if unanswered is None
-        else {
-            "unanswered_seconds": round(unanswered[0], 3),
-            "trying": unanswered[1],
-            "unreachable": worker.readiness.is_unreachable(),
-        },
-        "brake_on": context.brakes.on,
-        "counts": counts,
-    }
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from conversations.stores.memory import MemoryStores
 from conversations.units import HOUR, SECOND
 from conversations.worker import Worker
 from conversations_ops.broker import EmbeddedBroker
-from conversations_ops.host.child import condition
 from tests.support import waiting
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -146,17 +145,17 @@ def test_an_idle_worker_is_not_ready_while_its_broker_is_away(broker: EmbeddedBr
     worker = pair.worker(pair.answerer, periods=periods)
     with Crew([worker], pair.kafka) as crew:
         crew.await_ready(60)
-        assert condition(worker)["kafka"] is None
+        assert worker.condition()["kafka"] is None
         broker.kill()
         until(lambda: not worker.ready.is_set(), "it is not ready")
-        said = condition(worker)["kafka"]
+        said = worker.condition()["kafka"]
         assert said["unreachable"]
         assert said["unanswered_seconds"] > 1
         assert broker.bootstrap in said["trying"]
         assert worker.joined
         broker.restart()
         crew.await_ready(150)
-        assert condition(worker)["kafka"] is None
+        assert worker.condition()["kafka"] is None
 
 
 def test_an_open_transaction_holds_up_its_partition_alone(

@@ -14,7 +14,6 @@ from conversations.ports import Produced
 from conversations.stores.memory import MemoryStores
 from conversations.units import SECOND
 from conversations.worker import Worker
-from conversations_ops.host.child import condition
 from tests.support.waiting import until
 
 
@@ -29,7 +28,7 @@ def test_a_worker_whose_commit_is_not_answered_is_not_ready() -> None:
         def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
             if len(said) < 2:
                 worker.ready.set()  # as it is of a worker that works
-                said.append(until(lambda: condition(worker)["kafka"], "it is noticed", seconds=30))
+                said.append(until(lambda: worker.condition()["kafka"], "it is noticed", seconds=30))
                 raise Interrupted("the records were not taken in time")
             ready.append(worker.ready.is_set())
             return super().commit(outs, offsets)
@@ -41,5 +40,5 @@ def test_a_worker_whose_commit_is_not_answered_is_not_ready() -> None:
     assert all(it["unreachable"] for it in said)
     assert ready == [False]
     until(lambda: worker.step() or worker.ready.is_set(), "it is ready again", pause=0)
-    assert condition(worker)["kafka"] is None
+    assert worker.condition()["kafka"] is None
     worker.close()
