@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.made-from-lock
-# Tests mostly wait, for Kafka and for processes: three processes keep two cores at work. One process: make test PROCESSES=0
-PROCESSES ?= 3
+# Tests mostly wait, for Kafka and for processes: four processes keep two cores at work. One process: make test PROCESSES=0
+PROCESSES ?= 4
 TESTS := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help

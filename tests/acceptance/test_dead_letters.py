@@ -74,7 +74,7 @@ def test_the_operators_day(terminal: Terminal) -> None:
     assert sorted(left) == ["five", "four"], "skipped, mended, ended; one failed again, one was not touched"
     code, told = terminal("dead-letters", "retry", one, *why)
     assert code == 2
-    assert "does not wait" in told["error"]
+    assert "is not waiting" in told["error"]
     assert terminal("dead-letters", "show", "nobody.queue-0-0")[0] == 2
     assert terminal("dead-letters", "list", "nobody")[0] == 2
     assert five in {letter["letter"] for letter in left.values()}
@@ -104,6 +104,6 @@ def test_nobody_is_there_to_decide(kafka: Kafka, tmp_path: Path) -> None:
     (letter,) = terminal.letters()
     code, told = terminal("dead-letters", "skip", letter["letter"], "--reason", "INC-1", "--wait", "1")
     assert code == 1
-    assert "is it running?" in told["error"]
+    assert "does the service run?" in told["error"]
     with Running(kafka, tmp_path, "fragile:fragile", "fragile:asker"):
         until(lambda: not parked_messages(kafka, "fragile"))

@@ -58,6 +58,6 @@ def test_what_an_operator_may_get_wrong(kafka: Kafka, tmp_path: Path) -> None:
     assert "--reason" in terminal.text("queue", "off", "fragile")
     code, told = terminal("queue", "off", "fragile", *WHY, "--wait", "1")
     assert code == 1
-    assert "is it running?" in told["error"]
+    assert "does the service run?" in told["error"]
     with Running(kafka, tmp_path, "fragile:fragile", "fragile:asker"):
         until(lambda: all(it.off for it in queues(kafka, "fragile")))

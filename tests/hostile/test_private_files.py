@@ -117,7 +117,7 @@ def test_a_settings_file_that_everybody_may_read_is_warned_about(
 def test_a_process_that_is_no_broker_is_not_ended() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other, held("one"):
         named.write(Record("one", other.pid, "127.0.0.1:1", "/data", "/log", kept=True, started_at=0.0))
-        with pytest.raises(NotTheBroker, match=f"Process {other.pid}"):
+        with pytest.raises(NotTheBroker, match=f"process {other.pid}"):
             named.stop("one")
         result = CliRunner().invoke(app, ["broker", "stop", "one", "--json"])
         assert (result.exit_code, json.loads(result.stdout)["kind"]) == (1, "NotTheBroker")

@@ -217,7 +217,7 @@ def test_nothing_waits_and_nothing_is_decided() -> None:
         sim.decide(it, by_hand(Action.RETRY))
         sim.run()
         (refused,) = events(sim, "COMMAND_REFUSED")
-        assert "nothing" in refused["why"] or "over" in refused["why"]
+        assert "no message or handler of this dialog waits" in refused["why"] or "over" in refused["why"]
         sim.check_invariants()
 
 

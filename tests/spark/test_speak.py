@@ -202,8 +202,8 @@ def test_contracts_are_found_by_name() -> None:
     ("last", "known"),
     [
         (
-            "conversations.errors.LogError: another process writes as x.0 now",
-            LogError("another process writes as x.0 now"),
+            "conversations.errors.LogError: another process uses the transactional id x.0 now",
+            LogError("another process uses the transactional id x.0 now"),
         ),
         ("conversations.errors.KafkaUnreachable: no answer", KafkaUnreachable("k:1", "no answer")),
         ("ValueError: something else", None),
@@ -389,7 +389,7 @@ def test_a_writer_that_was_replaced_writes_nothing_more(kafka: Kafka) -> None:
                 assert append_in_order(kafka, "same", topic, [(0, b"k", b"other")]) == 1
             yield 0, b"k", str(number).encode()
 
-    with pytest.raises(LogError, match="another process writes as same now"):
+    with pytest.raises(LogError, match="another process uses the transactional id same now"):
         append_in_order(kafka, "same", topic, records())
     with Follower(kafka, [topic]) as follower:
         values = [record.value() for record in follower.to_the_end(30)]
