@@ -12,11 +12,6 @@ Apart = dict[bytes, int]
 """Bytes that the command of each such dialog has so far, by the identity of the dialog."""
 
 
-def set_apart(apart: Apart | None, identity: bytes, related: bool) -> Apart | None:
-    """Add a new dialog, unless it is in the group of the handler's dialog (``related``)."""
-    return apart if related else {**(apart or {}), identity: AROUND}
-
-
 def take_room(apart: Apart | None, identity: bytes, size: int) -> None:
     """Count the bytes of a message, if its dialog is in ``apart``.
 

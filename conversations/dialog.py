@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeAlias
 
 from typing_extensions import TypeVar
 
-from conversations.apart import Apart, set_apart, take_room
+from conversations.apart import AROUND, Apart, take_room
 from conversations.errors import DialogEnded, HandlerOver, LocalError, RetryLater
 from conversations.handlers import Side
 from conversations.protocol import admission
@@ -135,6 +135,21 @@ class Draft:
             self.check_open()
             if isinstance(verb, EndWithError):
                 self.asks = [it for it in self.asks if it[0] is not party or not isinstance(it[1], Send)]
+            self.asks.append((party, verb, at))
+
+    def begin(self, party: Party, verb: Begin, at: int, *, related: bool) -> None:
+        """Note that a dialog begins: in the group of the handler's dialog, or apart from it.
+
+        Threads of a handler may begin dialogs at the same time, so the request and the place of its dialog are noted together.
+
+        Raises:
+            HandlerOver: the handler's run is over.
+        """
+        with _GATE:
+            self.check_open()
+            if not related:
+                self.apart = self.apart or {}
+                self.apart[party.identity] = AROUND
             self.asks.append((party, verb, at))
 
     def state_of(self, party: Party) -> State:
@@ -424,8 +439,7 @@ class Group(Generic[S]):
         until = admission.expiry(now, lifetime, contract, room.lifetime)
         party = room.new_party(self._party, to, contract, until, related)
         verb = Begin(to, contract.name, -1 if until >= NEVER else until - now)
-        self._draft.ask(party, verb, now)
-        self._draft.apart = set_apart(self._draft.apart, party.identity, related)
+        self._draft.begin(party, verb, now, related=related)
         return Dialog(self._draft, party)
 
     def end_with_error(self, code: int, description: str) -> None:

@@ -311,7 +311,8 @@ class Threads:
         task, dialog = watch.running()
         with self._lock:
             for run in self._on_loop:
-                if run.task is task or (run.call is not None and run.call.arguments[-1] is dialog):
+                call = run.call  # read once: the run's own thread clears it
+                if run.task is task or (call is not None and call.arguments[-1] is dialog):
                     return run
         return None
 
@@ -324,8 +325,8 @@ class Threads:
     def abandon(self, run: Run) -> None:
         """Refuse later requests of the run's handler. A task on the event loop is cancelled; a thread cannot be stopped."""
         run.abandoned = True
-        if run.call is not None:
-            run.call.over()
+        if (call := run.call) is not None:  # read once: the run's own thread clears it
+            call.over()
         if run.mark is not None and not run.done:
             run.done = True
             run.mark.end()

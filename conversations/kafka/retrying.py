@@ -56,7 +56,7 @@ def patiently(
     )
     try:
         return retrying(call)
-    except BaseException as failure:  # noqa: BLE001 - raised again
+    except KafkaException as failure:
         # tenacity's frame refers to the failure, and the failure's traceback refers to that frame. This cycle would keep a
         # failed client alive, and sending requests, until the next garbage collection.
         raise failure.with_traceback(None)  # noqa: B904 - the same failure

@@ -1,6 +1,9 @@
 """Who belongs to a conversation group: a key says so, and anybody may choose any key."""
 
+import sys
+import threading
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 from uuid import UUID
 
@@ -113,3 +116,56 @@ def test_a_stray_record_does_not_decide_the_key_of_a_dialog_that_begins_later() 
         records.post(sim, records.message(prefix, 0, "Say", EMPTY))
         sim.run()
         assert said(sim, "stranger") == [f"x {own} {own}"]
+
+
+EACH = 20
+
+
+def in_step(other: threading.Barrier) -> Any:
+    """Return a trace function: two threads enter each line of ``begin_dialog``, and of module ``apart``, together."""
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        code = frame.f_code
+        if code.co_name != "begin_dialog" and not code.co_filename.endswith("conversations/apart.py"):
+            return None
+        other.wait(10)
+        return trace
+
+    return trace
+
+
+def test_threads_of_a_handler_begin_dialogs_apart_at_the_same_time() -> None:
+    """Every dialog begins in a group of its own: a dialog that stayed in the handler's partition would never hear its peer."""
+    hub = Service("hub", accepts=[ECHO], initiates=[ECHO])
+    heard: list[str] = []
+
+    @hub.on(Say)
+    def say(body: Say, dialog: Dialog) -> None:
+        if body.text != "begin":
+            heard.append(body.text)
+            return
+
+        together = in_step(threading.Barrier(2))
+
+        def begin(thread: int) -> None:
+            sys.settrace(together)
+            for number in range(EACH):
+                dialog.group.begin_dialog("echo", ECHO, related=False).send(Say(text=f"{thread} {number}"))
+
+        threads = [threading.Thread(target=begin, args=(number,)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    echo = Service("echo", accepts=[ECHO])
+
+    @echo.on(Say)
+    def answer(body: Say, dialog: Dialog) -> None:
+        dialog.send(body)
+
+    with Simulation(hub, echo, partitions=16) as sim:
+        sim.peer("web").begin_dialog("hub", ECHO).send(Say(text="begin"))
+        sim.run()
+        assert sim.dead_letters("hub") == []
+    assert sorted(heard) == sorted(f"{thread} {number}" for thread in range(2) for number in range(EACH))
