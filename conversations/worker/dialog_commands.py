@@ -86,6 +86,7 @@ def _begun(partition: Partition, known: Active, command: Command, begin: Begin) 
     side = context.sides.get((begin.contract, True))
     if side is None:
         raise not_initiated(context.name, begin.contract)
+    partition.groups.check_room(known.lane)
     lifetime = begin.lifetime
     if lifetime < -1:
         raise lifetime_not_positive(lifetime)

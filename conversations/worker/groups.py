@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from conversations.errors import LocalError
 from conversations.protocol import rows
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import GROUP_MEMBERS
@@ -112,6 +113,15 @@ class Groups:
     def is_full(self, lane: Lane) -> bool:
         """Return True if a group has as many members as one row can hold."""
         return len(self.of(lane).members) >= GROUP_MEMBERS
+
+    def check_room(self, lane: Lane) -> None:
+        """Check that another dialog may begin in a group.
+
+        Raises:
+            LocalError: the group is full.
+        """
+        if self.is_full(lane):
+            raise LocalError(f"group {lane.name[1][:80]!r} has {GROUP_MEMBERS} dialogs: it cannot have more")
 
     def leave(self, origin: str, key: str, own: bytes) -> None:
         """Remove an endpoint whose tombstone is deleted from its group. With the last member the group's row is deleted, and its state."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from conversations.dialog import Party
-from conversations.errors import LocalError
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.identifiers import uuid_text
-from conversations.protocol.limits import GROUP_MEMBERS
 from conversations.worker.active import Active, Lane
 from conversations.worker.partition import Partition
 
@@ -52,10 +50,9 @@ class Room:
             peer_key=key,
             expires_at=expires_at,
         )
-        with context.lock:
-            if related and self._partition.groups.is_full(lane):
-                raise LocalError(f"group {key[:80]!r} has {GROUP_MEMBERS} dialogs: it cannot have more")
         if related:
+            with context.lock:
+                self._partition.groups.check_room(lane)
             endpoint.join_group_of(lane.name[0])
         active = Active(conversation + b"\1", lane if related else Lane(("", key)))
         active.place(endpoint, context.sides[contract.name, True])

@@ -462,4 +462,8 @@ MUTATIONS = (
         f"{_TAKERS}what_was_set_aside_is_remembered_as_no_suspect_any_more[False]",
     ),
     Mutation("223-commands-that-wait-are-read-on", f"{_TAKERS}commands_that_wait_are_no_more_than_a_step_reads"),
+    Mutation(
+        "250-a-client-fills-a-group-without-end",
+        "tests/simulation/test_groups.py::test_a_client_begins_no_dialog_in_a_full_group",
+    ),
 )

@@ -14,6 +14,7 @@ from conversations.protocol.command import Begin, Command, Operation, Send, enco
 from conversations.protocol.envelope import Kind
 from conversations.protocol.topics import COMMANDS
 from conversations.testing import Simulation
+from conversations.worker import groups
 from tests.simulation.support import records
 from tests.simulation.support.services import ECHO, Say
 
@@ -116,6 +117,20 @@ def test_a_stray_record_does_not_decide_the_key_of_a_dialog_that_begins_later() 
         records.post(sim, records.message(prefix, 0, "Say", EMPTY))
         sim.run()
         assert said(sim, "stranger") == [f"x {own} {own}"]
+
+
+def test_a_client_begins_no_dialog_in_a_full_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group's row has all its members, so their number has a limit. The command is a letter, and the other dialogs continue."""
+    monkeypatch.setattr(groups, "GROUP_MEMBERS", 2)
+    with Simulation(company()) as sim:
+        web = sim.peer("web", accepts=[ECHO])
+        for number in range(3):
+            begin = Begin("web", "Echo"), Send("Say", "application/json", EMPTY)
+            command(sim, records.drawn(sim, number), "account-42", *begin)
+        sim.run()
+        assert [letter.reason for letter in sim.dead_letters("shop")] == ["command-refused"]
+        assert len(web.dialogs()) == 2
+        sim.check_invariants()
 
 
 EACH = 20
