@@ -18,7 +18,10 @@ def one_line(text: str) -> str:
 
 
 def lines(text: str, margin: str = MARGIN) -> str:
-    """Write a text of several lines. Tabs stay, ``one_line`` escapes the rest, and each line after the first is indented."""
+    """Write a text of several lines, and indent each line after the first.
+
+    Tabs stay. All other characters that are not printable get an escape, as in ``one_line``.
+    """
     return f"\n{margin}".join("\t".join(map(one_line, line.split("\t"))) for line in text.split("\n"))
 
 

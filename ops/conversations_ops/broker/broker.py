@@ -43,7 +43,7 @@ class EmbeddedBroker:
     """A Kafka broker for demos, tests and laptops; a context manager.
 
     The directory ``data`` is kept when the broker stops. Without it the broker uses a temporary directory and removes it at the end.
-    Without ``port`` the broker takes a free port. ``settings`` override the settings of the server, which suit a laptop.
+    Without ``port`` the broker takes a free port. ``settings`` override the default settings, which are made for a laptop.
 
     The broker ends with the process that started it, even if that process is killed. Several brokers may run at once. A start takes
     about 4 s; the first start downloads 45 MB. A failed start raises BrokerError; its message says how to fix the cause.
@@ -93,7 +93,7 @@ class EmbeddedBroker:
 
     @property
     def log_path(self) -> Path:
-        """The server's log. Without ``data``, a stop in order removes the log; after a crash or a failed start the log stays."""
+        """The server's log. Without ``data``, a clean stop removes the log; after a crash or a failed start the log stays."""
         if self._log is None:
             raise BrokerError("The broker has not been started: use `with EmbeddedBroker() as broker:`")
         return self._log
@@ -104,7 +104,7 @@ class EmbeddedBroker:
         return self._server is not None and self._server.exit_code is None
 
     def start(self) -> None:
-        """Start the broker and wait until it serves clients. After a BrokerError only the log is left."""
+        """Start the broker and wait until it serves clients. After a BrokerError no process and no temporary data is left, only the log."""
         if self.running:
             return
         self._java = find_java()
@@ -117,7 +117,7 @@ class EmbeddedBroker:
             raise
 
     def stop(self) -> None:
-        """Stop in order and remove a temporary data directory. Do nothing if the broker is not running."""
+        """Stop the broker cleanly, and remove its temporary data directory. Do nothing if the broker was not started."""
         crashed = self._server is not None and self._server.exit_code is not None
         self._end(keep_log=crashed)
 
@@ -128,7 +128,7 @@ class EmbeddedBroker:
             self._server = None
 
     def restart(self) -> None:
-        """Start again on the same port and data: after ``kill()``, or while the server runs."""
+        """Start the broker again with the same port and data. If the server still runs, stop it first."""
         if self._server is not None:
             self._server.stop()
             self._server = None
@@ -170,8 +170,8 @@ class EmbeddedBroker:
     def _run(self, layout: Layout) -> None:
         """Start the server. Try again if another program took the free port first, or if Kafka misread its metadata.
 
-        Kafka 4.3.1 was seen to misread its metadata on a busy machine: it found a record corrupt that it had just written. With the
-        same data the next start succeeded.
+        Kafka 4.3.1 misread its metadata on a busy machine: it reported that a record was corrupt, although it had just written the
+        record. The next start with the same data succeeded.
         """
         for attempt in range(ATTEMPTS):
             port, controller_port = free_ports(2)
@@ -223,7 +223,7 @@ class EmbeddedBroker:
 
 
 def serves(bootstrap: str, cluster_id: str | None = None) -> bool:
-    """Return True if Kafka answers on the address within 5 s and names a broker. If ``cluster_id`` is given, it must be that cluster."""
+    """Return True if Kafka answers on the address within 5 s and names a broker. If ``cluster_id`` is given, Kafka must report this id."""
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     try:
         metadata = client.list_topics(timeout=5)

@@ -16,7 +16,7 @@ from conversations_ops.broker.named import Record, serve
 
 
 def answer(told: dict[str, object]) -> None:
-    """Send the only answer to the command that started this process. That command may end afterwards."""
+    """Send the only answer to the command that started this process, and discard later output. The command may end afterwards."""
     os.write(1, json.dumps(told).encode() + b"\n")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -24,7 +24,7 @@ def answer(told: dict[str, object]) -> None:
 
 
 def main(name: str, data: str, port: str) -> int:
-    """Serve until SIGTERM and return 0. Return 1 if the broker could not start or ended by itself."""
+    """Run the broker until SIGTERM, and return 0. Return 1 if the broker could not start, or ended by itself."""
 
     def ready(record: Record) -> None:
         answer(dataclasses.asdict(record))

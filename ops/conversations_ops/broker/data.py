@@ -1,4 +1,4 @@
-"""Data directories of embedded brokers: checks that this program made them, with a version of Kafka that may use them."""
+"""Checks data directories of embedded brokers: this program must have made them, with the same version of Kafka."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conversations_ops.broker.errors import DataNotOurs, DiskFull
 from conversations_ops.broker.server import KAFKA_VERSION, Layout
 
 LEAST_FREE = 256 * 1024 * 1024
-"""Bytes: enough for some topics and their indexes. With less free space Kafka stops in the middle of a test."""
+"""Free bytes that a start needs: enough for some topics and their indexes. With fewer, Kafka could stop in the middle of a test."""
 
 
 def new_cluster_id() -> str:
@@ -25,7 +25,7 @@ def new_cluster_id() -> str:
 def needs_format(layout: Layout) -> bool:
     """Return True if the directory must be formatted: it is empty, or an earlier start died while formatting it.
 
-    Return False if this version of Kafka has formatted it. Raises DataNotOurs for all other directories.
+    Return False if this version of Kafka has formatted the directory. Raises DataNotOurs for all other directories.
     """
     if layout.marker.exists():
         formatted_by = read_marker(layout)
@@ -34,14 +34,16 @@ def needs_format(layout: Layout) -> bool:
                 f"{layout.data} was formatted by Kafka {formatted_by}; this is Kafka {KAFKA_VERSION}. "
                 "Use another --data directory, or remove this one if its data is not needed"
             )
-        return not meta_properties(layout)  # missing after a start that died while formatting
+        return not meta_properties(layout)  # the file is missing if an earlier start died while formatting
     if meta_properties(layout) or (layout.data / "meta.properties").exists():
         raise DataNotOurs(
             f"{layout.data} holds the data of a Kafka broker that was not started by this program. "
             "Use another --data directory"
         )
     if layout.data.exists() and any(layout.data.iterdir()):
-        raise DataNotOurs(f"{layout.data} is not empty and not a broker's data. Use a new or an empty --data directory")
+        raise DataNotOurs(
+            f"{layout.data} is not empty, and it is not the data of a broker. Use a new or an empty --data directory"
+        )
     return True
 
 

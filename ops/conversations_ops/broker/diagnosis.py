@@ -18,7 +18,7 @@ TAIL_BYTES = 64 * 1024
 
 
 def tail(log: Path, since: int = 0) -> list[str]:
-    """Return the last lines of a log: at most 64 KiB, and nothing from before byte ``since``."""
+    """Return the last lines of a log: at most 64 KiB, and only bytes from position ``since`` on."""
     with log.open("rb") as file:
         end = file.seek(0, 2)
         file.seek(max(since, end - TAIL_BYTES))
@@ -38,11 +38,11 @@ def diagnose(log: Path, since: int, what: str) -> BrokerError:
         return DiskFull("The disk is full. Free some space, or choose a --data directory on another disk", log_path=log)
     if "Failed to acquire lock on file .lock" in text:
         return DataInUse(
-            "Another broker works on this data directory. Stop it (conversations broker status names the ones started "
-            "by name), or choose another --data directory",
+            "Another broker works on this data directory. Stop that broker (conversations broker status lists the brokers "
+            "that were started with this command), or choose another --data directory",
             log_path=log,
         )
     last = "\n".join(f"  {line}" for line in lines[-TAIL_LINES:]) or "  (nothing)"
     misread = "MetadataLoader" in text and "CorruptRecordException" in text
     kind = MetadataMisread if misread else StartFailed
-    return kind(f"{what}. The last lines of its log:\n{last}", log_path=log)
+    return kind(f"{what}. The last lines of the log:\n{last}", log_path=log)

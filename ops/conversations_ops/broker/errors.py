@@ -6,13 +6,13 @@ BrokerError
  ├─ ExtraMissing      the packages that fetch jars are not installed
  ├─ DownloadFailed    the jars could not be fetched
  ├─ JarCorrupted      a jar differs from the lock file, even after a second download
- ├─ PortTaken         something else listens on the wanted port
+ ├─ PortTaken         the port cannot be used; mostly another program listens on it
  ├─ DiskFull          no room for the jars or the data
- ├─ DataNotOurs       the data directory belongs to something else, or to another Kafka version
+ ├─ DataNotOurs       the data directory was not made by this program, or with another Kafka version
  ├─ DataInUse         another broker works on the data directory
  ├─ StartFailed       Kafka ended or did not answer while starting; the message has the last lines of its log
- ├─ MetadataMisread   Kafka misread its own metadata while starting; the next start reads it
- ├─ EndedByItself     Kafka ended while it should have served
+ ├─ MetadataMisread   Kafka misread its own metadata while starting; the next start usually succeeds
+ ├─ EndedByItself     Kafka ended, although it was not told to stop
  ├─ NameTaken         a broker of this name is running
  ├─ NotRunning        no broker of this name is running
  └─ NotTheBroker      the process in the record of a broker is another program
@@ -55,11 +55,11 @@ class DownloadFailed(BrokerError):
 
 
 class JarCorrupted(BrokerError):
-    """A downloaded jar differs from the one in the lock file."""
+    """The checksum of a downloaded jar differs from the checksum in the lock file."""
 
 
 class PortTaken(BrokerError):
-    """Something else listens on the wanted port."""
+    """The wanted port cannot be used, mostly because another program listens on it."""
 
 
 class DiskFull(BrokerError):
@@ -67,7 +67,7 @@ class DiskFull(BrokerError):
 
 
 class DataNotOurs(BrokerError):
-    """The data directory belongs to something else, or to another Kafka version."""
+    """This program did not make the data directory, or made it with another Kafka version."""
 
 
 class DataInUse(BrokerError):
@@ -79,7 +79,7 @@ class StartFailed(BrokerError):
 
 
 class MetadataMisread(BrokerError):
-    """Kafka, while starting, judged a good record of its metadata to be corrupt. The next start reads the record."""
+    """Kafka reported, while starting, that a good record of its metadata is corrupt. The next start usually succeeds."""
 
 
 class NameTaken(BrokerError):
@@ -87,7 +87,7 @@ class NameTaken(BrokerError):
 
 
 class EndedByItself(BrokerError):
-    """Kafka ended while it should have served."""
+    """Kafka ended, although it was not told to stop."""
 
 
 class NotRunning(BrokerError):
@@ -99,5 +99,5 @@ class NotTheBroker(BrokerError):
 
 
 def by_name(kind: str) -> type[BrokerError]:
-    """Return the error class with this name, or BrokerError for an unknown name. This passes errors between processes."""
+    """Return the error class with this name, or BrokerError for an unknown name. A process that reads an error from another one needs it."""
     return next((each for each in BrokerError.__subclasses__() if each.__name__ == kind), BrokerError)

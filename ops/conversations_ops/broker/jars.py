@@ -1,4 +1,7 @@
-"""Fetches jars by coordinate, once, and verifies them against a lock file at every start: the broker's jars and other sets."""
+"""Fetches missing jars by their Maven coordinates, and verifies all jars against a lock file at every start.
+
+The jars are those of the broker, or of another set with its own lock file.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from conversations_ops.broker.progress import Progress, progress
 LOCK_NAME = "jars.lock"
 PARALLEL_DOWNLOADS = 6
 NETWORK_ATTEMPTS = 4
-WAITS = tenacity.wait_random_exponential(multiplier=0.5, max=5)  # seconds between them
+WAITS = tenacity.wait_random_exponential(multiplier=0.5, max=5)  # seconds between two attempts
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def ensure_jars(jars: tuple[Jar, ...] | None = None, directory: Path | None = No
     directory = cache_directory() / "jars" if directory is None else directory
     directory.mkdir(parents=True, exist_ok=True)
     if any(not is_intact(jar, directory) for jar in jars):
-        with fetch_lock(directory):  # another process may have fetched them meanwhile: check again
+        with fetch_lock(directory):  # another process may have fetched jars meanwhile: check again
             fetch([jar for jar in jars if not is_intact(jar, directory)], directory, what)
     return [directory / jar.file_name for jar in jars]
 
@@ -81,7 +84,7 @@ def digest(path: Path) -> str:
 
 @contextlib.contextmanager
 def fetch_lock(directory: Path) -> Iterator[None]:
-    """Keep other processes from fetching into the directory while the block runs. Wait, without limit, for one that fetches now."""
+    """Keep other processes from fetching into the directory while the block runs. First wait, without limit, until no process fetches."""
     with (directory / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -89,7 +92,7 @@ def fetch_lock(directory: Path) -> Iterator[None]:
 
 def fetch(jars: list[Jar], directory: Path, what: str = "Kafka") -> None:
     """Fetch jars in parallel. The caller holds the fetch lock."""
-    for leftover in directory.glob(".fetch-*"):  # left by a process that died while fetching
+    for leftover in directory.glob(".fetch-*"):  # directories of processes that died while fetching
         shutil.rmtree(leftover, ignore_errors=True)
     if not jars:
         return
@@ -112,7 +115,7 @@ def fetch(jars: list[Jar], directory: Path, what: str = "Kafka") -> None:
 
 
 def fetch_one(jar: Jar, directory: Path, bar: Progress) -> None:
-    """Put one jar into the directory: copy it from the user's Maven repository if its bytes are right there, else download it.
+    """Put one jar into the directory. Copy it from the user's Maven repository if that has the correct bytes, else download it.
 
     A download with wrong bytes is thrown away and repeated once. Raises DownloadFailed, JarCorrupted, OSError.
     """
@@ -134,8 +137,8 @@ def fetch_one(jar: Jar, directory: Path, bar: Progress) -> None:
                 path.replace(directory / jar.file_name)
                 return
     raise JarCorrupted(
-        f"{jar.coordinate} arrives with sha256 {found}, but {LOCK_NAME} names {jar.sha256}. "
-        "A proxy or mirror on the way alters or cuts downloads: fetch from another network, then start again"
+        f"The download of {jar.coordinate} has sha256 {found}, but {LOCK_NAME} has {jar.sha256}. "
+        "A proxy or mirror probably alters downloads or cuts them off: fetch from another network, then start again"
     )
 
 
@@ -155,8 +158,8 @@ def download(jar: Jar, scratch: Path, bar: Progress) -> Path:
         return attempts(attempt)
     except maven.NetworkError as error:
         raise DownloadFailed(
-            f"Cannot download {jar.coordinate} ({error}). The first start needs the network, to reach Maven Central; later "
-            "starts do not. Behind a proxy, set HTTPS_PROXY. Or let Maven fetch the artifacts of "
+            f"Cannot download {jar.coordinate} ({error}). The first start needs the network, to reach Maven Central; "
+            "later starts work offline. Behind a proxy, set HTTPS_PROXY. Or let Maven fetch the artifacts of "
             f"{LOCK_NAME} into ~/.m2 from its own mirrors (mvn dependency:get -Dartifact={jar.coordinate}). Or copy the "
             "directory jars from the cache of another machine"
         ) from error

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from conversations_ops.broker.errors import JavaMissing, JavaTooOld
 
-OLDEST = 17  # Kafka 4 brokers are compiled for it
+OLDEST = 17  # Kafka 4 brokers are compiled for Java 17
 FIX = (
     f"Install Java {OLDEST} or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk), "
-    "or set JAVA_HOME to one, or let pip bring one: pip install 'kafka-dialogs[embedded-java]'"
+    "or set JAVA_HOME to such a Java, or install one with pip: pip install 'kafka-dialogs[embedded-java]'"
 )
 VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 VERSION_TIMEOUT = 30.0
@@ -76,6 +76,6 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
         too_old.append(java)
     if too_old:
         found = "; ".join(f"Java {java.major} at {java.path} (from {java.found_by})" for java in too_old)
-        raise JavaTooOld(f"Kafka needs Java {OLDEST} or newer, but found only {found}. {FIX}")
+        raise JavaTooOld(f"Kafka needs Java {OLDEST} or newer, but only these were found: {found}. {FIX}")
     tried = f" ({'; '.join(looked_at)})" if looked_at else ""
     raise JavaMissing(f"The embedded broker needs Java, and none was found{tried}. {FIX}")

@@ -1,4 +1,4 @@
-"""Make ``jars.lock``: ``python -m conversations_ops.broker.make_lock``, after changing ROOTS.
+"""Makes ``jars.lock``. After a change of ROOTS, run ``python -m conversations_ops.broker.make_lock``.
 
 It resolves ROOTS and their runtime dependencies, and writes the coordinate, sha256 and size of each jar. Review the difference before
 you commit it: the machines of all users will run these programs.
@@ -15,7 +15,7 @@ from conversations_ops.broker.maven import resolve
 
 ROOTS = [
     "org.apache.kafka:kafka_2.13:4.3.1",
-    "org.slf4j:slf4j-simple:1.7.36",  # Kafka's jars bind no logger to slf4j; this one writes to stderr, which goes to our log file
+    "org.slf4j:slf4j-simple:1.7.36",  # Kafka's jars have no logger for slf4j; this logger writes to stderr, which is our log file
 ]
 HEADER = "# Jars of the embedded broker, made by make_lock.py: coordinate, sha256, size in bytes.\n"
 

@@ -30,7 +30,7 @@ def local_copy(coordinate: str) -> Path | None:
 
 
 def _jgo() -> Any:
-    """Import jgo, which is installed with an extra only."""
+    """Import jgo, which is only installed with the extra ``broker``."""
     try:
         from jgo import maven
     except ModuleNotFoundError as error:
@@ -41,8 +41,8 @@ def _jgo() -> Any:
 def download(coordinate: str, directory: Path, advance: Advance) -> Path:
     """Download one jar, without its dependencies, into the empty ``directory`` or below it, and return its path.
 
-    The bytes are not verified, because jgo only warns about wrong checksums. ``advance`` is called with the number of bytes that
-    arrived. Raises NetworkError, OSError if the file cannot be written, and ExtraMissing if jgo is not installed.
+    The bytes are not verified, because jgo only warns about wrong checksums. ``advance`` is called whenever bytes arrive, with
+    their number. Raises NetworkError, OSError if the file cannot be written, and ExtraMissing if jgo is not installed.
     """
     jgo = _jgo()
 
@@ -66,7 +66,7 @@ def download(coordinate: str, directory: Path, advance: Advance) -> Path:
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """Return the first error of a chain: HTTP libraries wrap "connection refused" three times."""
+    """Return the first error of a chain: HTTP libraries wrap "connection refused" in other errors."""
     while error.__context__ is not None:
         error = error.__context__
     return error

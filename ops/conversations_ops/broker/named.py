@@ -1,4 +1,4 @@
-"""Starts, finds and stops brokers with a name. Such a broker lives on after the command that started it."""
+"""Starts, finds and stops brokers with a name. Such a broker keeps running when the command that started it has ended."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class Record:
 
 
 def serve(name: str, data: Path | None, port: int | None, ready: Callable[[Record], None]) -> None:
-    """Run a broker under a name until SIGINT or SIGTERM. Call ``ready`` with its record once it serves clients.
+    """Run a broker under a name until SIGINT or SIGTERM. Call ``ready`` with the record of the broker once it serves clients.
 
     Raises NameTaken, EndedByItself, and the errors of ``EmbeddedBroker.start``.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that `stop` and Ctrl-C end in the same way
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that SIGTERM ends this process as Ctrl-C does
     with contextlib.suppress(KeyboardInterrupt), held(name), EmbeddedBroker(data, port) as broker:
         record = Record(
             name, os.getpid(), broker.bootstrap, str(broker.data), str(broker.log_path), data is not None, time.time()
@@ -96,7 +96,7 @@ def start_detached(name: str, data: Path | None, port: int | None) -> Record:
 
 
 def understand(answer: str, log: Path, daemon: subprocess.Popen[str]) -> Record:
-    """Return the record in a daemon's one-line answer, or raise the error in it."""
+    """Return the record in a daemon's answer of one line. If the answer has an error, raise it."""
     try:
         told = json.loads(answer)
     except ValueError:
@@ -130,8 +130,8 @@ def tell(record: Record, number: signal.Signals) -> None:
     words = set(command_of(record.pid))
     if not {DAEMON, record.name} <= words and not {"broker", "start", "--foreground"} <= words:
         raise NotTheBroker(
-            f"The record of broker {record.name!r} names process {record.pid}, which is not a broker of this program and was not "
-            f"stopped. End the broker by hand, and delete {record_path(record.name)}"
+            f"The record of broker {record.name!r} names process {record.pid}, which is not a broker of this program. It was not "
+            f"stopped. If the broker still runs, end it by hand, and delete {record_path(record.name)}"
         )
     with contextlib.suppress(ProcessLookupError):  # the process has just ended
         os.kill(record.pid, number)
@@ -184,14 +184,14 @@ def write(record: Record) -> None:
 def held(name: str) -> Iterator[None]:
     """Hold the name while the block runs, and remove the record at its end. Raises NameTaken.
 
-    A lock on a file shows that a broker lives. A process id would not, because the system reuses process ids.
+    A lock on a file shows that a broker lives. A process id would not show this, because the system reuses process ids.
     """
     check_name(name)
     with private_file(lock_path(name)) as file:
         if not acquire(file):
             raise NameTaken(
-                f"A broker named {name!r} is running. Use it (conversations broker status), stop it (conversations "
-                f"broker stop {name}), or give this one another --name"
+                f"A broker named {name!r} is running. Use it (its address: conversations broker status), stop it (conversations "
+                f"broker stop {name}), or give the new broker another --name"
             )
         try:
             yield
@@ -226,7 +226,9 @@ def is_held(name: str) -> bool:
 def check_name(name: str) -> None:
     """Raise BrokerError for a name that is not a valid file name on every system."""
     if not NAME.fullmatch(name):
-        raise BrokerError(f"{name!r} cannot name a broker: use letters, digits, '.', '_' and '-', at most 64")
+        raise BrokerError(
+            f"{name!r} cannot name a broker: use letters, digits, '.', '_' and '-', at most 64 characters"
+        )
 
 
 def directory() -> Path:
@@ -245,5 +247,5 @@ def lock_path(name: str) -> Path:
 
 
 def daemon_log(name: str) -> Path:
-    """Return the path of the log of the process that holds a broker. It tells why that process failed."""
+    """Return the path of the log of the process that holds a broker. The log tells why that process failed."""
     return directory() / f"{name}.daemon.log"

@@ -21,14 +21,15 @@ class ServerProcess:
         """Start the command. If this process dies without stopping it, the supervisor removes the directory ``scratch``."""
         wrapped = [sys.executable, "-I", "-S", supervisor.__file__, str(scratch or ""), "--", *command]
         with log.open("ab") as output:
-            # A session of its own: Ctrl-C at the terminal reaches only this process, and one signal reaches the whole group.
+            # In a new session, Ctrl-C at the terminal does not reach the server. The supervisor and the server get a process
+            # group of their own, which one signal can kill.
             self._process = subprocess.Popen(
                 wrapped, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
             )
 
     @property
     def pid(self) -> int:
-        """Process id of the supervisor. It leads the process group of the server."""
+        """Process id of the supervisor, which is also the id of the process group of the server."""
         return self._process.pid
 
     @property
@@ -37,7 +38,7 @@ class ServerProcess:
         return self._process.poll()
 
     def stop(self) -> None:
-        """Stop the server in order, and kill it if that takes too long (10 to 15 s). Do nothing if the server has ended."""
+        """Stop the server cleanly, and kill it if that takes too long (10 to 15 s). Do nothing if the server has ended."""
         self._say(b"stop\n")
         try:
             self._process.wait(STOP_TIMEOUT)
@@ -52,7 +53,7 @@ class ServerProcess:
         self._say(b"")
 
     def _say(self, word: bytes) -> None:
-        """Write ``word`` to the supervisor's standard input and close it. The supervisor may be gone already."""
+        """Write ``word`` to the supervisor's standard input, and close this input. The supervisor may be gone already."""
         pipe = self._process.stdin
         if pipe is None or pipe.closed:
             return

@@ -87,7 +87,7 @@ class Layout:
 
     @property
     def marker(self) -> Path:
-        """File that marks the directory as ours and names the version of Kafka that formatted it."""
+        """File that marks the directory as made by this program, and names the version of Kafka that formatted it."""
         return self.data / "kafka-dialogs.json"
 
 

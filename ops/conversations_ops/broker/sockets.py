@@ -8,14 +8,14 @@ import socket
 from conversations_ops.broker.errors import PortTaken
 from conversations_ops.broker.server import HOST
 
-BELOW_EPHEMERAL = range(20_000, 32_000)  # Linux begins at 32768, others at 49152
+BELOW_EPHEMERAL = range(20_000, 32_000)  # outgoing connections use ports from 32768 on Linux, from 49152 elsewhere
 
 
 def free_ports(count: int) -> list[int]:
     """Return ports on which no program listens now. Another program may take one of them first, so the caller may have to try again.
 
     The ports lie below the range that systems use for outgoing connections. On a port of that range, a client that keeps trying to
-    reach a stopped broker sooner or later connects to itself. Then the broker cannot have its port back.
+    reach a stopped broker sooner or later connects to itself. Then the broker cannot use its port again.
     """
     found: list[int] = []
     while len(found) < count:

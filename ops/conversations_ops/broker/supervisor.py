@@ -1,10 +1,10 @@
 """Runs one child process, and ends it when the parent of this process ends. The parent holds the other end of standard input.
 
-The parent starts it by its path, ``python -I -S supervisor.py SCRATCH -- COMMAND...``. So this module imports only the standard library.
+The parent starts this module by its path, ``python -I -S supervisor.py SCRATCH -- COMMAND...``. So this module imports only the standard library.
 
 Two things end the child: the line ``stop`` on standard input, and the end of standard input, which means that the parent has died. The
-child gets SIGTERM, and SIGKILL after GRACE seconds. At the end of input the supervisor also removes the directory SCRATCH ("" for none),
-because the parent cannot remove it any more.
+child gets SIGTERM, and SIGKILL after GRACE seconds. If the parent has died, the supervisor also removes the directory SCRATCH ("" for
+none), because the parent cannot remove it any more.
 
 A pipe works on every system. PR_SET_PDEATHSIG exists only on Linux, and fires when the parent *thread* ends.
 """
@@ -23,12 +23,16 @@ STANDARD_INPUT = 0
 
 
 def main(scratch: str, command: list[str]) -> int:
-    """Run the command until it ends by itself or standard input ends it. Return the exit code, as a shell would report it."""
+    """Run the command until it ends by itself, or until standard input has the line ``stop`` or ends.
+
+    Return the exit code, as a shell would report it.
+    """
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     orphaned = threading.Event()
 
     def watch() -> None:
-        # Not sys.stdin: this thread would hold its lock while it reads, and the interpreter would abort when it exits.
+        # This does not read sys.stdin: the thread would hold the lock of sys.stdin while it waits, and the interpreter
+        # would abort at its exit.
         if not os.read(STANDARD_INPUT, 64):
             orphaned.set()
         child.terminate()

@@ -23,7 +23,7 @@ Wait = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the answ
 
 
 def check_reason(reason: str, *, dry_run: bool = False) -> None:
-    """Refuse a change without a reason.
+    """Check that a change has a reason.
 
     Raises:
         typer.BadParameter: the reason is missing, and this is no dry run.
@@ -34,7 +34,7 @@ def check_reason(reason: str, *, dry_run: bool = False) -> None:
 
 @contextmanager
 def refusals(who: str, *, as_json: bool) -> Iterator[None]:
-    """Print a refusal and exit with code 1. ``who`` is the owner that refused."""
+    """If the block raises ``Refused``, print the refusal and exit with code 1. ``who`` names the owner that refused."""
     from conversations_ops.operate.commands import Refused
 
     try:

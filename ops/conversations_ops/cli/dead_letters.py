@@ -55,7 +55,7 @@ def list_letters(
     context: typer.Context,
     service: Service = "",
     over: Annotated[bool, typer.Option("--detached", help="List letters that no dialog waits for.")] = False,
-    by: Annotated[By | None, typer.Option(help="Only count the letters, in groups with the same value.")] = None,
+    by: Annotated[By | None, typer.Option(help="Group the letters by this field, and print only the numbers.")] = None,
     as_json: Json = False,
 ) -> None:
     """List the letters that wait for your decision, each with the number of records that wait behind it.
@@ -217,7 +217,7 @@ def end(
 
 @contextmanager
 def _answering(as_json: bool) -> Iterator[None]:
-    """Print an expected failure, and exit with its code."""
+    """If the block fails in an expected way, print the error and exit with its code."""
     with failures(as_json=as_json), refusals("the owner of the dialog", as_json=as_json):
         try:
             yield
@@ -293,7 +293,7 @@ def _list(kafka: Kafka, service: str, wanted: Callable[[Parked], bool], name: st
         else:
             show(
                 {},
-                "no letter waits for a decision" if name == "letters" else "no message has a next attempt",
+                "no letter waits for a decision" if name == "letters" else "no message waits for another attempt",
                 as_json=False,
             )
         return found
@@ -352,7 +352,7 @@ def _short(seconds: float) -> str:
 
 
 def _described(it: Parked) -> str:
-    message = f"{it.what} #{it.number}" if it.number >= 0 else f"none: the handler of {it.what.lower()}s"
+    message = f"{it.what} #{it.number}" if it.number >= 0 else f"none: a handler of {it.what.lower()}s failed"
     lines = [
         f"letter        {one_line(it.letter)}",
         f"dialog        {one_line(f'{it.conversation} ({_side(it)}), {it.contract}, with {it.peer}')}",

@@ -44,7 +44,7 @@ def demo(
                      cancelled, minutes, airports, longest gap between departures
 
     Meanwhile the demo causes faults. It appends 2 % of the records a second
-    time, some at once, some after their dialog has ended. It kills one worker
+    time: half of them at once, the others at the end. It kills one worker
     of aircraft-log (SIGKILL). The handlers need no code for these faults:
     ops/conversations_ops/demo/aircraft_log.py has no deduplication, no lock
     and no retry loop.
@@ -52,12 +52,13 @@ def demo(
     15 flights of 14 aircraft departed, but have no arrival in the data. For
     these the handler raises. It runs again at once, after 0.5 s and after 1 s.
     Then the flight is held. Later flights of the same aircraft wait behind it,
-    in order. All other aircraft go on.
+    in order. The flights of all other aircraft are handled meanwhile.
 
-    An operator repairs this. The arrival of one flight is entered by hand
-    (dead-letters edit). For the rest, a new release of aircraft-log is started
-    that counts such flights as diverted: ops/conversations_ops/demo/mended.py.
-    The held flights are given back to it, three first, then the rest (redrive).
+    Then the demo acts as an operator. It enters the arrival of one flight
+    (dead-letters edit). For the other flights it starts a new release of
+    aircraft-log, which counts such flights as diverted
+    (ops/conversations_ops/demo/mended.py). It gives the held flights back to
+    the new release: three first, then the rest (redrive).
 
     At the end every summary is compared with the result of plain code on the
     same CSV file. Every flight must be answered, once and in order, and no

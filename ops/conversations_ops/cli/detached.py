@@ -1,4 +1,4 @@
-"""``conversations dead-letters list --detached``, ``discard`` and ``resubmit``: letters that no dialog waits for.
+"""``conversations dead-letters list --detached``, ``discard`` and ``resubmit``: commands for letters that no dialog waits for.
 
 A detached letter stays open until an operator discards it or resubmits its message.
 """

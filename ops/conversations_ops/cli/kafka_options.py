@@ -1,4 +1,4 @@
-"""Declares the options for the Kafka cluster and for settings once, for all commands.
+"""Declares, once for all commands, the options for the Kafka cluster and for settings.
 
 The options may follow `conversations`, or the name of a command that uses Kafka. `Group` and `Command` move them from the
 parameters into the context, and `kafka_of` reads them there. While a command runs, CONVERSATIONS_SETTINGS has the path of
@@ -25,7 +25,7 @@ from conversations_ops.settings.given import Given, given
 VARIABLE = "CONVERSATIONS_BOOTSTRAP"
 _PANEL = "Which Kafka"
 _COMMAND_LINE = "COMMANDLINE"
-"""Click's name for the source of a parameter that stands on the command line."""
+"""Click's name for the command line as the source of a parameter."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Options:
     settings: list[str] = field(default_factory=list)
     """Values of ``--setting``, each NAME=VALUE."""
     told: set[str] = field(default_factory=set)
-    """Names of the options on the command line. The environment, which each level reads again, does not change these options."""
+    """Names of the options on the command line. Values from the environment do not override these options."""
 
 
 def _declared(
@@ -60,7 +60,7 @@ def _declared(
         list[str],
         typer.Option(
             metavar="NAME=VALUE",
-            help="A setting, e.g. worker.step=2s, or one of librdkafka (TLS, SASL, ...). May be repeated. Passwords belong in the file.",
+            help="A setting of the product, e.g. worker.step=2s, or of librdkafka (TLS, SASL, ...). May be repeated. Passwords belong in FILE.",
             rich_help_panel=_PANEL,
         ),
     ] = [],  # noqa: B006 - Typer declares parameters in defaults, and copies them
@@ -134,7 +134,7 @@ class Group(TyperGroup):
 
 
 def arguments_of(context: typer.Context) -> list[str]:
-    """Return the options of the command line as arguments for another program, which reads the environment itself."""
+    """Return the options of the command line as arguments for another program. That program reads the environment itself."""
     options = context.ensure_object(Options)
     named = [f"--{name}={getattr(options, name)}" for name in sorted(options.told - {"file"})]
     return [*named, *(f"--setting={setting}" for setting in options.settings)]
@@ -159,12 +159,12 @@ def kafka_of(context: typer.Context, settings: Given | None = None) -> Kafka:
 
     Args:
         context: the context of the command.
-        settings: the result of ``settings_of``, for a command that uses settings of the product. Without it, these settings may stand
-            only in the file.
+        settings: the result of ``settings_of``, for a command that uses settings of the product. Without this argument,
+            such settings may stand only in the file, not after ``--setting``.
 
     Raises:
-        typer.BadParameter: there is no address; a setting is wrong (see ``settings_of``); or ``--setting`` has a setting of the product,
-            and ``settings`` is missing.
+        typer.BadParameter: there is no address; a setting is wrong (see ``settings_of``); or ``--setting`` has a setting of the product
+            although ``settings`` is not given.
     """
     options = context.ensure_object(Options)
     if not options.bootstrap:

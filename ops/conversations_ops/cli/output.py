@@ -26,7 +26,7 @@ def show(data: Mapping[str, object], text: str, *, as_json: bool) -> None:
 
 @contextlib.contextmanager
 def failures(*, as_json: bool) -> Iterator[None]:
-    """Print an expected error, as ``show_error`` does, and exit with its code."""
+    """If the block raises an expected error, print the error as ``show_error`` does, and exit with its code."""
     try:
         yield
     except (BrokerError, DeclarationError, LogError, StateUpgradeError) as error:

@@ -81,7 +81,7 @@ def plan(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a plan of the held letters that match now. Later letters are not in it. No message is retried yet.
+    """Write a plan with the held letters that match now. Later letters are not in the plan. No message is retried yet.
 
     \b
     Examples:
@@ -113,11 +113,15 @@ def _made(kafka: Kafka, selector: Selector, care: Care) -> Plan:
 
 
 def _described(made: Plan, path: Path) -> str:
-    out = f"; {made.left_out} left out, given back {made.care.max_returns} times already" if made.left_out else ""
+    out = (
+        f"; {made.left_out} left out, because they were given back {made.care.max_returns} times already"
+        if made.left_out
+        else ""
+    )
     if not made.letters:
         return f"no letter matches{out}"
     return (
-        f"{made.redrive}: {len(made.letters)} letters frozen as of {one_line(made.made_at)} (later ones are not included){out}; "
+        f"{made.redrive}: {len(made.letters)} letters as of {one_line(made.made_at)} (later letters are not included){out}; "
         f"canary: the {min(made.care.canary, len(made.letters))} oldest; {made.behind} records wait behind them\n"
         f"nothing is changed yet; next: conversations redrive start {path} --reason WHY"
     )

@@ -38,7 +38,7 @@ def run(
     workers: Annotated[int, typer.Option(min=1, help="Processes per service.")] = 1,
     concurrency: Annotated[
         int | None,
-        typer.Option(min=1, help="Most handlers that run at the same time in one process. Sets worker.concurrency."),
+        typer.Option(min=1, help="Maximum number of handlers at the same time in a process (worker.concurrency)."),
     ] = None,
     state_dir: Annotated[
         Path | None,
@@ -65,7 +65,7 @@ def run(
     """Run services until Ctrl-C or SIGTERM.
 
     TARGET names a Service or a function that returns a Service. It may also name a context manager or a generator
-    function, sync or async, that yields a Service. Each process enters it, and so can open resources for its handlers.
+    function, sync or async, that yields a Service. Each process enters it, so it can open resources for the handlers.
     Modules are looked for in Python's own library, then in the current directory, then in installed packages.
     Before the first run, `conversations apply TARGET` must create the topics.
 
@@ -163,7 +163,7 @@ def _tell(supervisor: Supervisor, spec: Spec, page: list[str], *, as_json: bool)
 
 
 def _product(given: Given, concurrency: int | None) -> list[Line]:
-    """Return the given settings of the product. ``--concurrency`` comes last, because the last value of a setting counts."""
+    """Return the given settings of the product. ``--concurrency`` comes last, because the last value of a setting takes effect."""
     own = [] if concurrency is None else [Line("--concurrency", "worker.concurrency", str(concurrency))]
     return [*given.product, *own]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def search_here() -> str:
-    """Add the current directory to the search path for modules, and return it.
+    """Add the current directory to the search path for modules, and return the directory.
 
     The directory comes after Python's own modules and before installed packages. So no file in it can replace a module of Python.
     """

@@ -26,14 +26,14 @@ def instant(text: str) -> datetime:
 
 
 def minute(text: str) -> datetime:
-    """Read a whole minute; without a zone it is UTC.
+    """Read a time without seconds; without a zone it is UTC.
 
     Raises:
-        ValueError: the text is not a time, or not a whole minute.
+        ValueError: the text is not a time, or its seconds are not 0.
     """
     at = instant(text)
     if at != minute_of(at):
-        raise ValueError(f"{text!r} is within a minute: give a whole minute, for instance 2026-09-01T12:30Z")
+        raise ValueError(f"{text!r} is within a minute: give a time without seconds, for instance 2026-09-01T12:30Z")
     return at
 
 
@@ -73,7 +73,7 @@ def moment(at: int) -> str:
 
 
 def plain(it: Any) -> Any:
-    """Return plain data with each time as a text in UTC, so that the data can be written as JSON."""
+    """Return a copy of plain data in which each ``datetime`` is a text in UTC, so that the data can be written as JSON."""
     if isinstance(it, dict):
         return {name: plain(value) for name, value in it.items()}
     if isinstance(it, list):

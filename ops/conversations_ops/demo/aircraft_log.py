@@ -43,7 +43,7 @@ class NeverArrived(Exception):
 PATIENT = PoisonPolicy(
     exception=NeverArrived, delays=[timedelta(0), timedelta(seconds=0.5), timedelta(seconds=1)], then=Then.HOLD
 )
-"""The arrival may only be late: try the flight three more times. Then hold it; it and later flights wait for an operator."""
+"""Try the flight three more times, because its arrival may only be late. Then hold it: it and later flights wait for an operator."""
 
 aircraft_log = Service("aircraft-log", accepts=[FLIGHTS], initiates=[SUMMARIES], state=Log, poison=[PATIENT])
 

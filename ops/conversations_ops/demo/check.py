@@ -60,7 +60,7 @@ def _replies(aircraft: str, wanted: Expected, outcome: Outcome) -> Iterator[str]
 
 
 def _held(expected: Mapping[str, Expected], outcome: Outcome) -> Iterator[str]:
-    """Check that each aircraft's first flight without an arrival was held, that no other flight was, and that none is held now."""
+    """Check that each aircraft's first flight without an arrival was held, that no other flight was, and that no flight is held now."""
     wanted = {aircraft: each.held.row for aircraft, each in expected.items() if each.held is not None}
     found = {held.aircraft: held.leg.row for held in outcome.held}
     for aircraft in sorted(wanted.keys() | found.keys()):
@@ -71,7 +71,10 @@ def _held(expected: Mapping[str, Expected], outcome: Outcome) -> Iterator[str]:
 
 
 def _letters(expected: Mapping[str, Expected], found: list[DeadLetter]) -> Iterator[str]:
-    """Check that each held flight has one dead letter, that the edited one has a second with its old bytes, and that there are no others."""
+    """Check that each held flight has one dead letter, and the edited flight a second one with its old bytes.
+
+    There must be no other dead letters.
+    """
     held = {each.held.row: each.edited for each in expected.values() if each.held is not None}
     wanted = Counter({(row, letters.HANDLER_FAILED): 1 for row in held})
     wanted.update((row, letters.EDITED) for row, edited in held.items() if edited)

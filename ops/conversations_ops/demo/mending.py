@@ -1,4 +1,4 @@
-"""The operator of the demo. It runs the usual commands about the held flights, and shows each command."""
+"""The operator of the demo. It runs the usual commands for the held flights, and prints each command except the lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conversations_ops.demo.messages import Leg
 from conversations_ops.demo.workers import DemoFailed
 
 ARRIVED = 1_215
-"""The arrival that the operator enters: 12:15, as a clock time of the file. The air time stays unknown."""
+"""The arrival that the operator enters: 12:15, written as the clock times in the file. The air time stays unknown."""
 FINE, SOMETHING_WAITS = 0, 1
 """Exit codes of `dead-letters list`."""
 TIMEOUT = 90.0

@@ -48,7 +48,7 @@ class Desks:
         return {aircraft for _, aircraft in self._desks}
 
     def of(self, aircraft: str) -> Desk:
-        """Return the state of an aircraft: both its groups together."""
+        """Return the state of an aircraft, added up over its two groups."""
         desks = [self._desks[key] for key in (("", aircraft), ("aircraft-log", aircraft)) if key in self._desks]
         return Desk(
             replies=sum(desk.replies for desk in desks),

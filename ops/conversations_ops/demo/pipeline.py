@@ -1,4 +1,4 @@
-"""Runs the last part of the demo, Spark in its own process: archive, audit, and the minutes that each aircraft flew on each day."""
+"""Runs the last part of the demo: Spark, in its own process, makes the archive, the audit, and the sums for each aircraft and day."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run_pipeline(bootstrap: str, directory: Path, flights: Iterable[Flight], say
         DemoFailed: Spark failed, or took too long.
     """
     command = [sys.executable, "-P", "-m", "spark_jobs.demo", str(directory), "--bootstrap", bootstrap, "--json"]
-    # The result goes to a file: it is longer than a pipe holds, and this process reads stderr while it is written.
+    # Spark writes the result to a file. A pipe could fill up, because this process reads only stderr meanwhile.
     with (
         TemporaryFile("w+", encoding="utf-8") as result,
         subprocess.Popen(command, stdout=result, stderr=subprocess.PIPE, text=True) as process,
@@ -87,7 +87,7 @@ def _sum(found: dict[str, Any], name: str) -> int:
 
 
 def _relayed(process: subprocess.Popen[str], say: Callable[[str], None]) -> str:
-    """Pass the progress lines of stderr to ``say``, and return the last 20 of its other lines."""
+    """Pass the progress lines of stderr to ``say``, and return the last 20 other lines of stderr."""
     rest = []
     for line in process.stderr or ():
         if line.startswith(STEP):

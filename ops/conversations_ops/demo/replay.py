@@ -50,10 +50,10 @@ class Replayer:
         self._thread.start()
 
     def finish(self) -> None:
-        """Stop reading, append the duplicates that were kept, and wait until Kafka has all of them.
+        """Stop reading, append the duplicates that are left, and wait until Kafka has confirmed all duplicates.
 
         Raises:
-            LogError: Kafka did not accept all of them in time.
+            LogError: Kafka did not confirm all duplicates in time.
         """
         self.stop()
         if self.failure is not None:
@@ -66,7 +66,7 @@ class Replayer:
             raise self.failure
 
     def stop(self) -> None:
-        """Stop reading. Only ``finish`` appends the duplicates that were kept."""
+        """Stop reading. Append no further duplicates: only ``finish`` appends those that are left."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -39,7 +39,7 @@ WORKERS = 2
 DUPLICATED = 0.02
 """Share of the records on the wire that are appended a second time."""
 KILL_AT = 0.4
-"""Share of the replies after which a worker is killed."""
+"""A worker is killed when this share of all replies has arrived."""
 STANDSTILL = 60.0
 """Seconds without any progress after which the demo gives up."""
 DRAINING = 60.0
@@ -60,7 +60,7 @@ class Faults:
     killed_after: int = 0
     """Number of replies when the worker was killed."""
     back_after: float | None = None
-    """Seconds until a new process worked in place of the killed worker; None before."""
+    """Seconds from the kill until a new process worked in place of the killed worker; None before that."""
     crashes: int = 0
     """Number of processes that the supervisor started again."""
     counted: int = 0
@@ -152,7 +152,7 @@ def _workers(kafka: Kafka, directory: Path, *, keep: bool) -> Iterator[Workers]:
         yield workers
     finally:
         try:
-            workers.stop()  # also after a failure, before Kafka stops: without Kafka they take much longer
+            workers.stop()  # before Kafka stops, even after a failure: without Kafka the stop takes much longer
         except BaseException:
             workers.kill()
             raise
@@ -178,7 +178,7 @@ class Demo:
         self._killed_at = self._look_at = 0.0
 
     def run(self, *, faults: bool) -> float:
-        """Send the flights, inject the faults, act as an operator, and wait for the end. Return the seconds that it took.
+        """Send the flights, inject the faults, act as an operator, and wait for all summaries. Return the seconds until then.
 
         Raises:
             LogError, DemoFailed: the demo could not be carried out.
@@ -230,7 +230,9 @@ class Demo:
         while len(held := self._operator.held()) < len(self._held):
             self._workers.check()
             if time.monotonic() > deadline:
-                raise DemoFailed(f"{len(held)} of {len(self._held)} flights are held.{self._workers.last_words()}")
+                raise DemoFailed(
+                    f"Only {len(held)} of {len(self._held)} flights are held after {STANDSTILL:g} s.{self._workers.last_words()}"
+                )
         return held
 
     def _watch(self, follower: Follower, sending: Sending, aircraft: int, *, faults: bool) -> None:

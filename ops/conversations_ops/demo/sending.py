@@ -12,7 +12,7 @@ from conversations_ops.demo.flights import Flight
 from conversations_ops.demo.messages import FLIGHTS, Leg
 
 UNDER_WAY = 1_000
-"""Blocks that wait for Kafka's confirmation at the same time."""
+"""Maximum number of blocks that wait for Kafka's confirmation at the same time."""
 
 
 def leg_of(flight: Flight, *, last: bool) -> Leg:
@@ -31,13 +31,13 @@ def leg_of(flight: Flight, *, last: bool) -> Leg:
 
 
 class Sender:
-    """Sends all flights, and begins a dialog with the first flight of each aircraft. ``operations`` ends it after the last reply."""
+    """Sends all flights, and begins a dialog with the first flight of each aircraft. ``operations`` ends each dialog after the last reply."""
 
     def __init__(self, client: Client, flights: Sequence[Flight]) -> None:
         self._client = client
         self._flights = flights
         self.begun = 0
-        """Number of flights whose block was begun. When ``send_all`` is called again, it sends the flights after them."""
+        """Number of flights whose block was begun. If ``send_all`` is called again, it continues with the flight after them."""
         self._left = Counter(flight.aircraft for flight in flights)
         self._dialogs: dict[str, str] = {}
         self.sent = 0
@@ -57,8 +57,8 @@ class Sender:
                     return
                 flight = self._flights[self.begun]
                 self.begun += 1
-                # Tasks start in the order in which they are made. Each appends its block before it waits for the first
-                # time. So the commands of a dialog are in the order of the flights, while many wait for confirmation.
+                # Tasks start in the order in which they are made. Each task appends its block before its first wait. So
+                # the commands of a dialog are in the order of the flights, although many blocks wait for confirmation.
                 blocks.create_task(self._send(flight)).add_done_callback(lambda _: room.release())
 
     async def _send(self, flight: Flight) -> None:

@@ -42,20 +42,20 @@ class Worker:
 
 
 class Workers:
-    """A run of both services: first one release, then the next. It ends when this process ends, for whatever reason.
+    """A run of both services: first one release, then the next. The run ends when this process ends, for whatever reason.
 
     Args:
         kafka: the cluster.
         directory: directory for the log and the local copies.
         per_service: number of worker processes of each service.
-        keep: True keeps the directory even if this process dies. Otherwise the directory is removed then.
+        keep: if False, the directory is removed when this process dies.
     """
 
     def __init__(self, kafka: Kafka, directory: Path, per_service: int, *, keep: bool) -> None:
         self.restarts = 0
         """Number of processes that were started again, in the releases that have been stopped."""
         self.duplicates = 0
-        """Number of duplicates that the processes of those releases counted."""
+        """Number of duplicates that the processes of the stopped releases counted."""
         self._directory, self._scratch = directory, None if keep else directory
         self._options = [
             "--workers", str(per_service), "--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace,
@@ -71,7 +71,7 @@ class Workers:
         self._process = ServerProcess(command, self.log, self._scratch)
 
     def replace(self) -> None:
-        """Stop the workers in order, and start those of the next release.
+        """Stop the workers cleanly, and start the workers of the next release.
 
         Raises:
             DemoFailed: a new worker did not get its partitions in time.
@@ -135,7 +135,9 @@ class Workers:
             DemoFailed: the run has ended.
         """
         if self._process.exit_code is not None:
-            raise DemoFailed(f"The workers ended by themselves, code {self._process.exit_code}.{self.last_words()}")
+            raise DemoFailed(
+                f"The workers ended by themselves with exit code {self._process.exit_code}.{self.last_words()}"
+            )
 
     def last_words(self) -> str:
         """Return the last lines of the log, as an addition to an error message."""
@@ -143,7 +145,7 @@ class Workers:
         return "\nThe last lines of their log:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
 
     def stop(self) -> None:
-        """Stop in order, so that the workers give their partitions back."""
+        """Stop the workers cleanly, so that they give their partitions back."""
         if self._process.exit_code is None and self._page is not None:
             with contextlib.suppress(DemoFailed):
                 self._count()

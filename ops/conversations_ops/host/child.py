@@ -1,8 +1,8 @@
 """One worker process under `conversations run`. The supervisor starts it and sends it orders on standard input.
 
 The orders are JSON lines. The first is the ``Spec``. ``{"start": SLOT}`` follows once every process has loaded its target. Later
-``{"stop": true}`` may follow. The end of the input means that the supervisor has died; then the process stops by itself. Reports to
-the supervisor go through a separate pipe, so that handlers may print.
+``{"stop": true}`` may follow. If the input ends, the supervisor has died, and the process stops by itself. Reports to the supervisor
+go through a separate pipe, so that handlers may print.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger("conversations.run")
 REPORT_EVERY = 1.0
 """Seconds between two status reports."""
 LEAVING = 10.0
-"""Seconds for the last commit and for leaving the group. They come after the time that running handlers have (``revocation``)."""
+"""Seconds for the last commit and for leaving the group. They begin when the time for running handlers (``revocation``) is over."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Spec:
     settings: dict[str, str] = dataclasses.field(repr=False)
     """Settings for librdkafka; passwords may be among them."""
     product: Sequence[Sequence[str]] = ()
-    """Settings of the product that were given: for each the place where it was given, its name and its value."""
+    """Settings of the product that were given. Each has three texts: the place where it was given, its name and its value."""
     state: str | None
     """Directory of the local copies; None keeps them in memory."""
     slots: str
@@ -100,7 +100,7 @@ class Orders:
     def __init__(self, source: BinaryIO, grace: float) -> None:
         self._source = source
         self.grace = grace
-        """Seconds that this process has to stop after the end of the input; then it ends itself by force."""
+        """Seconds that this process has to stop after the end of the input. Then it ends itself without cleaning up."""
         self._changed = threading.Condition()
         self._start: str | None = None
         self._stopping = False
@@ -121,7 +121,7 @@ class Orders:
                 self.stop()
         self.stop()
         time.sleep(self.grace)
-        os._exit(1)  # the supervisor, which would kill a process that does not stop, is gone
+        os._exit(1)  # the supervisor would kill a process that does not stop, but the supervisor is gone
 
     def stop(self) -> None:
         """Ask this process to stop soon."""
@@ -132,13 +132,13 @@ class Orders:
         stop()
 
     def await_start(self) -> str | None:
-        """Wait for the order to start and return its slot; None if the process must stop."""
+        """Wait for the order to start, and return the slot in it. Return None if the process is told to stop instead."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopping or self._start is not None)
             return None if self._stopping else self._start
 
     def on_stop(self, stop: Callable[[], None]) -> None:
-        """Call ``stop`` when the process must stop. Call it at once if the process must stop already."""
+        """Register ``stop`` to be called when the process is told to stop. If that has happened already, call ``stop`` now."""
         with self._changed:
             self._stop = stop
             now = self._stopping
@@ -147,9 +147,9 @@ class Orders:
 
 
 def main(descriptor: int) -> int:
-    """Run one worker until an order or a signal stops it. The exit code is 0 after a stop and 1 after a failure."""
+    """Run one worker until an order or a signal stops it. Return 0 after a stop, and 1 after a failure."""
     source = os.fdopen(os.dup(0), "rb")
-    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a descriptor; programs of handlers inherit it
+    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - programs that handlers start inherit descriptor 0
         os.dup2(nothing.fileno(), 0)
     reports = Reports(descriptor)
     spec = Spec(**json.loads(source.readline()))
@@ -157,7 +157,7 @@ def main(descriptor: int) -> int:
     orders = Orders(source, grace(WorkerSettings().revocation))
     orders.listen()
     for number in (signal.SIGTERM, signal.SIGINT):
-        # In a thread of its own: the signal handler may have interrupted the thread that holds the lock.
+        # Call ``stop`` in another thread: the signal may have interrupted the thread that holds the lock.
         signal.signal(number, lambda *_: threading.Thread(target=orders.stop, daemon=True).start())
     search_here()
     kind, text = _work(spec, orders, reports)

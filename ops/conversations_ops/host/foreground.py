@@ -1,4 +1,4 @@
-"""Helpers for programs that show one run on the screen: their log goes to a file, and SIGTERM ends them as Ctrl-C does."""
+"""Helpers for programs that show one run on the screen. Their log goes to a file, and SIGTERM ends them in the same way as Ctrl-C."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def logged_to(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM raise KeyboardInterrupt while the block runs, as Ctrl-C does. So the block also ends the processes that it started."""
+    """Let SIGTERM raise KeyboardInterrupt while the block runs, as Ctrl-C does. So the block can end the processes that it started."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

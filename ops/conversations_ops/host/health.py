@@ -19,7 +19,7 @@ Services = Callable[[], list[dict[str, Any]]]
 TIMEOUT = 5.0
 """Seconds that a connection may last, from its beginning to its end."""
 CONNECTIONS = 16
-"""Largest number of open connections. A further connection closes the oldest one."""
+"""Maximum number of open connections. A further connection closes the oldest one."""
 
 
 def verdict(services: list[dict[str, Any]]) -> tuple[int, dict[str, Any]]:
@@ -30,9 +30,9 @@ def verdict(services: list[dict[str, Any]]) -> tuple[int, dict[str, Any]]:
 
     * ``down``: the worker waits to be started again.
     * ``starting``, ``joining``, ``restoring``, ``stopping``.
-    * ``silent``: no report for 10 s.
-    * ``stuck``: no step for 60 s.
-    * ``unreachable``: no broker of its Kafka has answered for ``Periods.unreachable_after``; ``kafka`` says what the worker tries.
+    * ``silent``: the worker has sent no report for 10 s.
+    * ``stuck``: the worker has finished no step for 60 s.
+    * ``unreachable``: no broker has answered the worker for ``Periods.unreachable_after``; the field ``kafka`` says what the worker tries.
     """
     healthy = all(worker["state"] in GOOD for service in services for worker in service["workers"])
     return 200 if healthy else 503, {"healthy": healthy, "services": services}
@@ -48,7 +48,7 @@ class _Connection:
 
 
 class _Server(ThreadingHTTPServer):
-    """Serves each connection in a thread. The number of connections and the time of each are bounded.
+    """Serves each connection in a thread. The number of connections and the duration of each are limited.
 
     Clients that connect and send nothing, or send very slowly, cannot use up the supervisor's descriptors or threads. They do not
     keep other clients from being served.
@@ -63,7 +63,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, page)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread. Before, close the oldest connections if too many are open."""
+        """Serve a connection in a thread. If too many connections are open, close the oldest ones first."""
         self._forget()
         while len(self._open) >= CONNECTIONS:
             self._end(self._open.pop(0))
@@ -93,8 +93,8 @@ class _Server(ThreadingHTTPServer):
 def served(host: str, port: int, services: Services, timeout: float = TIMEOUT) -> Iterator[str]:
     """Serve ``GET /health`` in a thread, and yield its address.
 
-    ``/ready`` is the same page. ``/live`` answers 200 as long as the supervisor runs. The supervisor starts dead workers again, and
-    restarting everything would not help while Kafka is unreachable.
+    ``/ready`` is the same page. ``/live`` answers 200 as long as the supervisor runs, even if workers are unhealthy. The supervisor
+    restarts dead workers itself, and a restart of the supervisor would not make Kafka reachable.
 
     Args:
         host: address of this machine to listen on.

@@ -7,7 +7,7 @@ from conversations.backoff import Backoff
 FIRST = 0.2
 LAST = 10.0
 HEALTHY = 60.0
-"""Seconds of life after which a process counts as healthy: after its death the waiting times begin again with the first."""
+"""Seconds of life after which a process counts as healthy: after its death the waiting times begin again with ``FIRST``."""
 
 
 class Restarts:

@@ -1,4 +1,4 @@
-"""Slots: names of worker processes. A name survives restarts, and only one process of a machine has it at a time."""
+"""Slots: names of worker processes. A slot survives restarts, and only one process of a machine has it at a time."""
 
 from __future__ import annotations
 

@@ -28,7 +28,10 @@ ALONE = 30.0
 """Seconds in the group after which a worker without partitions counts as ``idle``: there are more workers than partitions."""
 GOOD = frozenset({"running", "idle"})
 LOADS = 5
-"""Number of kills of a process, while targets are loaded, that end the run: then the target is to blame."""
+"""The run ends when a process has been killed this many times before all targets are loaded.
+
+Then the loading of the target probably causes the kills.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Child:
         """True once the present process has its slot."""
         self.ever_joined = False
         self.ended: RunEnd | None = None
-        """The end that the present process reported; None before."""
+        """The end that the present process reported; None as long as it has reported no end."""
         self._restarts = Restarts()
         self._reports = -1
         self._partial = b""
@@ -79,14 +82,14 @@ class Child:
         self._born = self._heard = time.monotonic()
         self._reports, theirs = os.pipe()
         os.set_blocking(self._reports, False)
-        # -P and -c: neither the current directory nor the folder of this module may shadow a module of Python's.
+        # With -P and -c, files in the current directory and in the folder of this module cannot replace Python's modules.
         program = f"import sys; from conversations_ops.host.child import main; sys.exit(main({theirs}))"
         try:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", program],
                 stdin=subprocess.PIPE,
                 pass_fds=(theirs,),
-                process_group=0,  # Ctrl-C reaches only the supervisor, which then stops the processes in order
+                process_group=0,  # Ctrl-C reaches only the supervisor, which then stops the processes cleanly
             )
         except OSError:
             os.close(self._reports)
@@ -191,7 +194,7 @@ class Child:
 
 
 class Supervisor:
-    """Starts worker processes, restarts dead ones, and stops all of them in order.
+    """Starts worker processes, restarts dead ones, and stops all of them cleanly.
 
     Args:
         specs: one spec for each target.
@@ -223,7 +226,7 @@ class Supervisor:
         return {child.service: child.settings for child in self.children}
 
     def run(self) -> RunEnd:
-        """Keep the workers running until a signal arrives or a worker can never work. Then wait until all have ended.
+        """Keep the workers running until a signal arrives or a worker fails for good. Then stop all workers, and wait for their end.
 
         A second signal kills the worker processes.
         """
@@ -256,10 +259,10 @@ class Supervisor:
 
     def _asked_to_stop(self) -> None:
         if self._end is None:
-            log.info("stopping; a second signal kills")
+            log.info("stopping; a second signal kills the worker processes")
             self._stop(RunEnd(Ended.STOPPED))
         else:
-            self._kill("killed at a second signal")
+            self._kill("killed because a second signal arrived")
 
     def _stop(self, end: RunEnd) -> None:
         if self._end is not None:
@@ -293,7 +296,7 @@ class Supervisor:
             if self._end is None and time.monotonic() >= child.restart_at:
                 self._spawn(child)
             return
-        gone = child.process.poll() is not None  # asked first, so that the reports read below are all of them
+        gone = child.process.poll() is not None  # check this before reading, so that no last report is missed
         for report in child.reports():
             self._take(child, report)
         if gone:
@@ -324,9 +327,11 @@ class Supervisor:
             return
         targets = dict.fromkeys(other.spec.target for other in self.children if other.service == child.service)
         if len(targets) > 1:
-            self._stop(RunEnd(Ended.DECLARATION, f"{' and '.join(targets)} are both service {child.service!r}"))
+            self._stop(
+                RunEnd(Ended.DECLARATION, f"{' and '.join(targets)} are both service {child.service!r}: give only one")
+            )
         elif (other := self._other_periods(child)) is not None:
-            text = f"{child.spec.target} and {other.spec.target} have different periods, which are the namespace's"
+            text = f"{child.spec.target} and {other.spec.target} have different periods, which are the namespace's: make them equal"
             self._stop(RunEnd(Ended.DECLARATION, text))
         elif all(other.service for other in self.children):
             self._all_loaded = True  # only now may the processes connect to Kafka
@@ -364,7 +369,7 @@ def _how(code: int) -> str:
 
 @contextlib.contextmanager
 def _wakened(selector: selectors.BaseSelector) -> Iterator[int]:
-    """Let signals wake the selector, and yield the descriptor from which their numbers can be read."""
+    """Let signals wake the selector, and yield the descriptor from which the numbers of the signals can be read."""
     reads, writes = os.pipe()
     os.set_blocking(reads, False)
     os.set_blocking(writes, False)

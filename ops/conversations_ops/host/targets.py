@@ -34,7 +34,7 @@ HOW = "Write it as module:attribute, for instance shop.orders:service for 'servi
 
 
 class TargetError(DeclarationError):
-    """The target cannot be found or cannot be run; the message says why."""
+    """The target cannot be found, or it gives no service; the message says why."""
 
 
 class Found(NamedTuple):
@@ -63,7 +63,7 @@ class HandlerLoop:
         if self.made is not None and self._thread is not None:
             self.made.call_soon_threadsafe(self.made.stop)
             self._thread.join(PATIENCE)
-            if not self._thread.is_alive():  # else a handler blocks the loop for good; it ends with the process
+            if not self._thread.is_alive():  # else a handler blocks the loop for good; the thread ends with the process
                 self.made.close()
 
     def comes_round(self) -> bool:
@@ -85,7 +85,9 @@ class HandlerLoop:
 
 @contextlib.contextmanager
 def entered(target: str, loop: HandlerLoop) -> Iterator[Found]:
-    """Find a target and yield its service. Enter a context manager before and leave it afterwards, an ``async`` one on ``loop``.
+    """Find a target and yield its service.
+
+    If the target is a context manager, enter it first and leave it at the end. For an ``async`` context manager, do this on ``loop``.
 
     Raises:
         TargetError: the module or attribute does not exist, or gives no service.
@@ -201,6 +203,8 @@ def _broken(target: str, error: Exception) -> TargetError:
 
 
 def _hidden(name: str | None) -> str:
-    """Return a note on the package with the same first name that is already loaded; an empty text if there is none."""
+    """Return a note about the loaded package that has the same first name; an empty text if no such package is loaded."""
     top = sys.modules.get(str(name).partition(".")[0])
-    return f" (the package {top.__name__!r} loaded is that of {', '.join(top.__path__)})" if top is not None else ""
+    return (
+        f" (the package {top.__name__!r} is already loaded from {', '.join(top.__path__)})" if top is not None else ""
+    )

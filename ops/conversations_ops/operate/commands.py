@@ -26,7 +26,7 @@ class Refused(Exception):
 
 
 def ask(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) -> list[Answer]:
-    """Append commands, wait until their owners have committed all of them, and return the answers.
+    """Append commands to Kafka, wait until the owners have committed all of them, and return the answers.
 
     Raises:
         Refused: an owner refused a command.
@@ -40,7 +40,7 @@ def ask(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) ->
 
 
 def answers(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) -> list[Answer]:
-    """Append commands, wait for all answers, and return them, including refusals.
+    """Append commands to Kafka, wait for all answers, and return the answers. Refusals are answers too.
 
     Raises:
         LogError: Kafka did not accept the commands, or an answer is missing after ``wait`` seconds.
@@ -58,9 +58,10 @@ def answers(kafka: Kafka, service: str, commands: Sequence[Command], wait: float
         found = _answers(follower, {uuid_text(command.command_id) for command in commands}, wait)
     if len(found) < len(commands):
         missing = len(commands) - len(found)
-        what = "the command is" if len(commands) == 1 else f"{missing} of {len(commands)} commands are"
+        what = "the command" if len(commands) == 1 else f"{missing} of {len(commands)} commands"
         raise LogError(
-            f"{what} in Kafka, but no worker of {service!r} answered within {wait:g} s: does the service run?"
+            f"no worker of {service!r} answered {what} within {wait:g} s: does the service run? "
+            "Kafka has accepted all commands, so they may still take effect later"
         )
     return found
 

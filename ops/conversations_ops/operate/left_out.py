@@ -1,4 +1,4 @@
-"""Counts unreadable records and warns about them. They are left out, so that the other records can still be read."""
+"""Counts unreadable records and warns about them. Readers leave them out, so that the other records can still be read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LeftOut:
         self.count += 1
 
     def tell(self) -> None:
-        """Log the number of records and the first record, if any record was left out."""
+        """If records were left out, log their number, and the place and the reason of the first of them."""
         if self.count:
             many = "a record is" if self.count == 1 else f"{self.count} records are"
             log.warning("%s: %s not understood and left out; the first, %s", self._topic, many, self._first)

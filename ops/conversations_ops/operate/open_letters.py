@@ -41,7 +41,7 @@ class OpenLetter(NamedTuple):
     service: str
     partition: int
     topic: str
-    """Topic of its record: ``queue`` or ``commands``; ``dead-letter`` if another tool wrote the letter."""
+    """Topic of the record in the letter: ``queue`` or ``commands``; ``dead-letter`` if another tool wrote the letter."""
     offset: int
     reason: str
     exception: str
@@ -68,7 +68,7 @@ class OpenLetter(NamedTuple):
 
 
 class Request(NamedTuple):
-    """The person who asks, the reason, and the seconds to wait for the owners' answers."""
+    """The operator who closes or resubmits letters, the reason, and the seconds to wait for the owners' answers."""
 
     by: str
     reason: str
@@ -114,14 +114,14 @@ def close(kafka: Kafka, letters: Sequence[OpenLetter], outcome: str, request: Re
 def _of(kafka: Kafka, service: str) -> list[OpenLetter]:
     with Follower(kafka, [service_topic(kafka.namespace, service, DEAD_LETTER)]) as follower:
         records = follower.to_the_end(PATIENCE)
-    # Read the rows after the records. A letter gets its record and its row in one transaction: so no open letter of
-    # these records can lack its row.
+    # Read the rows after the records. A worker writes the record and the row of a letter in one transaction. So each
+    # open letter among these records has its row in the table.
     is_open = {
         (partition, *rows.letter_source(key))
         for partition, table in tables(kafka, service, (rows.LETTER,)).items()
         for key in table
     }
-    # If one source has several letters, the last letter counts. The parts of a large record count as one letter.
+    # If several letters have the same source, the last letter counts. The parts of a large record count as one letter.
     found = {(it.partition, it.topic, it.offset): it for it in (_letter(service, record) for record in records)}
     return [it for place, it in found.items() if it.foreign or place in is_open]
 

@@ -1,4 +1,4 @@
-"""Reads the parked messages of services. Each has failed, and waits for its next attempt, its queue or an operator."""
+"""Reads the parked messages of services. Each of them waits for its next attempt, for an operator, or for its queue to be on."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def parked_message(kafka: Kafka, letter: str) -> Parked:
     found = next((it for it in candidates if it.letter == letter), None)
     if found is None:
         raise LookupError(
-            f"{letter} is not waiting, or not any more: 'conversations dead-letters list' shows letters that wait for a decision, "
+            f"{letter} is not waiting: the name is wrong, or the letter no longer waits. "
+            "'conversations dead-letters list' shows letters that wait for a decision, "
             "'conversations retries list' shows messages that are retried automatically"
         )
     return found
@@ -54,7 +55,7 @@ def _of(kafka: Kafka, service: str) -> list[Parked]:
 
 
 def parked_in(table: Mapping[bytes, bytes], kafka: Kafka, service: str, partition: int) -> list[Parked]:
-    """List the parked messages of a partition from its rows. An unreadable row is left out with a warning."""
+    """List the parked messages of a partition, as the rows in ``table`` show them. Leave out unreadable rows, with a warning."""
     left_out = LeftOut(service_topic(kafka.namespace, service, STATE))
     found = parked(
         table, service, partition, lambda key, why: left_out.add(f"partition {partition} row {key.hex()}", why)

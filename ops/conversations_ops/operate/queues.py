@@ -25,7 +25,7 @@ class Queue(NamedTuple):
     service: str
     partition: int
     off: str
-    """Why the queue is off: ``operator``, ``policy`` or ``rollbacks``; empty while it is on; ``unreadable`` if its row is damaged."""
+    """Why the queue is off: ``operator``, ``policy`` or ``rollbacks``; empty while it is on; ``unreadable`` if the partition's row is damaged."""
     since: int
     """Time when the queue went off, microseconds since 1970; 0 while it is on."""
     by: str
@@ -58,7 +58,8 @@ def turn(kafka: Kafka, service: str, operation: Switch, by: str, wait: float) ->
 
     Raises:
         Refused: an owner refused the command.
-        LogError: Kafka did not accept the commands, or an owner did not answer within ``wait`` seconds. The owner still obeys later.
+        LogError: Kafka did not accept the commands, or an owner did not answer within ``wait`` seconds. Such an
+            owner may still carry out the command later.
     """
     count = read_catalog(kafka).partitions(service) or 0
     now = time.time_ns() // 1_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import NamedTuple
 
 from conversations.config import Kafka
@@ -17,6 +18,7 @@ from conversations.protocol.events import CommandDone, ConversationId, Resubmitt
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7, uuid_text
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import events_topic
+from conversations_ops.console.times import written
 from conversations_ops.operate.commands import Refused, answers
 from conversations_ops.operate.events import understood
 from conversations_ops.operate.open_letters import OpenLetter, Request, close
@@ -39,9 +41,9 @@ class Resubmission(NamedTuple):
         return self.first.from_service
 
     def commands(self, conversation: bytes, by: str, *, end: bool, now: int) -> list[Command]:
-        """Return the commands: begin the dialog, send each message, and with ``end`` end the dialog.
+        """Return the commands that begin the new dialog and send each message. If ``end`` is True, the last command ends the dialog.
 
-        The idempotency key of a send has the message's number, so that each message is sent once.
+        The idempotency key of each send contains the number of the message, so that each message is sent once.
         """
         begin = Begin(self.first.to_service, self.first.contract, 0, self.target_key)
         sends = [
@@ -62,7 +64,8 @@ def resubmission(letters: Sequence[OpenLetter]) -> Resubmission:
     """Check that letters can be sent again on a new dialog, and return the resubmission.
 
     Raises:
-        DeclarationError: the letters are not all messages of one dialog that its initiator sent.
+        DeclarationError: a letter is not a message, the letters belong to several dialogs, the target of the dialog sent them, or a key is
+            not text.
     """
     ordered = sorted(letters, key=lambda it: it.number)
     envelopes = [envelope for it in ordered if (envelope := it.envelope()) is not None]
@@ -73,7 +76,7 @@ def resubmission(letters: Sequence[OpenLetter]) -> Resubmission:
     first = envelopes[0].prefix
     if not first.from_initiator:
         raise DeclarationError(
-            f"{ordered[0].letter} was sent by the target of its dialog, and a target cannot begin a dialog: let the initiator ask again"
+            f"{ordered[0].letter} was sent by the target of its dialog, and a target cannot begin a dialog: let the initiator begin a new dialog"
         )
     if len({envelope.prefix.conversation_id for envelope in envelopes}) > 1:
         raise DeclarationError("these letters belong to several dialogs: send one dialog at a time")
@@ -89,14 +92,14 @@ def resubmission(letters: Sequence[OpenLetter]) -> Resubmission:
 def resubmit(kafka: Kafka, made: Resubmission, request: Request, *, end: bool) -> str:
     """Send the messages again on a new dialog, close their letters, and return the id of the dialog.
 
-    With ``end``, the new dialog ends after the last message. If a resubmission of these letters got no answer before, this
-    call continues it, also if another person began it. No message is sent twice.
+    If ``end`` is True, the new dialog ends after the last message. If an earlier resubmission of these letters did not finish, this
+    call continues that resubmission, even if another person began it. No message is sent twice.
 
     Raises:
-        DeclarationError: the resubmission began more than half of ``Periods.command_life`` ago. It is not continued, because owners
-            forget after ``command_life`` which commands took effect.
-        Refused: an owner refused a message. The letters of the messages that were sent are closed.
-        LogError: Kafka did not accept a command, or an owner did not answer in time. Another call continues.
+        DeclarationError: the resubmission began more than half of ``Periods.command_life`` ago. It cannot be continued, because
+            owners forget after ``command_life`` which commands took effect.
+        Refused: an owner refused a message. The letters of the messages that were sent are closed, and the other letters stay open.
+        LogError: Kafka did not accept a command, or an owner did not answer in time. Another call continues the resubmission.
     """
     now = time.time_ns() // 1_000
     conversation = _begun(kafka, made, request, now)
@@ -127,11 +130,12 @@ def _begun(kafka: Kafka, made: Resubmission, request: Request, now: int) -> byte
     open_still = {it.letter for it in made.letters}
     for event in before:
         if not open_still & set(event.letters):
-            continue  # it is about other letters of the old dialog
-        if now - event.at > periods().command_life // 2:
+            continue  # the event is about other letters of the old dialog
+        longest = periods().command_life // 2
+        if now - event.at > longest:
             raise DeclarationError(
-                f"a resubmission began on dialog {event.dialog} more than half a day ago, too long to continue it: look at that dialog, "
-                "and discard the letters that are left"
+                f"a resubmission on dialog {event.dialog} began more than {written(timedelta(microseconds=longest))} ago, so it cannot be "
+                "continued: look at that dialog, and discard the letters that are still open"
             )
         return bytes.fromhex(event.dialog.replace("-", ""))
     conversation = uuid7(now, int.from_bytes(os.urandom(16)) >> (128 - RANDOM_BITS)).bytes

@@ -16,10 +16,12 @@ PATIENCE = 120.0
 
 
 def services(kafka: Kafka, wanted: str = "") -> Sequence[str]:
-    """Return the services of a namespace whose topics exist, with a warning about the others. Or return only ``wanted``, if given.
+    """Return the services of a namespace whose topics exist, and log a warning for each service without topics.
+
+    If ``wanted`` is given, return only this service, without a check of its topics.
 
     Raises:
-        DeclarationError: there is no such service.
+        DeclarationError: the catalog has no service ``wanted``.
         LogError: the catalog cannot be read.
     """
     known = sorted(read_catalog(kafka).services)

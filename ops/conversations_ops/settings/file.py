@@ -1,4 +1,4 @@
-"""Reads settings files. Passwords belong in a file: everybody who lists the processes sees the options of a command."""
+"""Reads settings files. Passwords belong in such a file: every user who lists the processes sees the options of a command."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Line(NamedTuple):
 def lines_of(path: str) -> list[Line]:
     """Read the NAME=VALUE lines of a file.
 
-    Empty lines and lines that begin with ``#`` are ignored. A file with settings of librdkafka may have a password. If everybody on
-    the machine may read such a file, a warning is logged.
+    Empty lines and lines that begin with ``#`` are ignored. A file with settings of librdkafka may contain a password. If every
+    user of the machine can read such a file, a warning is logged.
 
     Raises:
         DeclarationError: the file cannot be read, or a line is not NAME=VALUE. The message has the number of the line, not its text.
@@ -47,5 +47,5 @@ def lines_of(path: str) -> list[Line]:
             raise DeclarationError(f"line {number} of {path} is not NAME=VALUE")
         found.append(Line(f"{path}, line {number}", name.strip(), value.strip()))
     if readable and any(line.name not in SETTINGS for line in found):
-        log.warning("everybody on this machine may read %s, which may have a password: run chmod 600 on it", path)
+        log.warning("everybody on this machine may read %s, and it may contain a password: run chmod 600 on it", path)
     return found

@@ -1,4 +1,4 @@
-"""The settings that were given, each with its place, and the settings of workers and of librdkafka that result from them.
+"""The settings that were given, each with the place where it was given, and the resulting settings of workers and of librdkafka.
 
 Each of these sources overrides the sources before it: the defaults, the ``WorkerSettings`` of a target, the file, ``--setting``, and
 an option such as ``--concurrency``.
@@ -37,7 +37,7 @@ class Given(NamedTuple):
     """Settings of the product and of librdkafka. If a name occurs twice, the later value counts."""
 
     product: tuple[Line, ...] = ()
-    """Settings of the product. Each value is valid by itself."""
+    """Settings of the product. Each value was checked alone; the combination of the values was not."""
     clients: tuple[Line, ...] = ()
     """Settings of librdkafka, including passwords."""
 
@@ -54,7 +54,7 @@ class Given(NamedTuple):
         for line in self.product:
             if line.place == OPTION:
                 raise DeclarationError(
-                    f"{OPTION} {line.name}: give it in a file that {VARIABLE} names, not as an option"
+                    f"{OPTION} {line.name}: give it in a file that {VARIABLE} names, because this command reads it only there"
                 )
         return self
 
@@ -76,7 +76,7 @@ class Given(NamedTuple):
         near = difflib.get_close_matches(name, [*CLIENTS, *SETTINGS], 1) if "No such configuration" in why else []
         hint = f"; the nearest name is {near[0]}" if near else ""
         places = place or ", ".join(dict.fromkeys(it.place for it in self.clients))
-        raise DeclarationError(f"{places}: Kafka's client refuses it: {why}{hint}")
+        raise DeclarationError(f"{places}: Kafka's client refuses this: {why}{hint}")
 
     def worker_settings(self, base: WorkerSettings | None = None) -> WorkerSettings:
         """Return the settings of a worker: ``base`` or the defaults, with the given settings applied.
@@ -92,7 +92,7 @@ class Given(NamedTuple):
         with_brake = groups["worker"].pop("brake", None)
         if with_brake is False and groups["brake"]:
             raise DeclarationError(
-                f"{self._places('worker', 'brake')}: {BRAKE} is off, so the settings of the brake mean nothing"
+                f"{self._places('worker', 'brake')}: {BRAKE} is off, so the settings of the brake mean nothing: remove them"
             )
         brake = found.brake or (Brake() if with_brake or groups["brake"] else None)
         made: WorkerSettings = self._made(

@@ -11,7 +11,10 @@ from conversations.config import Brake, Limits, Periods, Unit, WorkerSettings
 GROUPS: dict[str, type[Any]] = {"worker": WorkerSettings, "brake": Brake, "limits": Limits, "periods": Periods}
 """The class of each group, by the first part of the names of its settings."""
 NEAR = 0.85
-"""Least similarity at which an unknown name counts as a misspelt setting of the product. Names of librdkafka are less similar."""
+"""Smallest similarity at which an unknown name counts as a misspelt setting of the product.
+
+The names of librdkafka's settings are less similar to those of the product.
+"""
 
 
 class Setting(NamedTuple):
@@ -23,7 +26,7 @@ class Setting(NamedTuple):
     unit: Unit
     meaning: str
     least: int
-    """The least valid value, in the setting's unit; microseconds for a time."""
+    """The smallest valid value, in the unit of the setting; for a time, in microseconds."""
     end: str
     """The effect when the period is over; empty for a setting that is not a period."""
     never: bool

@@ -24,7 +24,7 @@ def read(setting: Setting, text: str) -> Any:
     """Return the value that ``text`` means; a bool for a switch.
 
     Raises:
-        ValueError: the text is not a valid value. The message shows a valid one.
+        ValueError: the text is not a valid value. The message explains which values are valid.
     """
     if setting.never and text == NEVER:
         return None
@@ -66,7 +66,9 @@ def _time(text: str) -> int:
 def _bytes(text: str) -> int:
     known = BYTES | {"": 1}
     return _measure(
-        text, known, "bytes are a number without a unit, or with B, kB, MB, GB, KiB, MiB or GiB, for instance 64 MB"
+        text,
+        known,
+        "a size is a number of bytes, or a number with the unit B, kB, MB, GB, KiB, MiB or GiB, for instance 64 MB",
     )
 
 

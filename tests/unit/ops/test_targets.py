@@ -156,7 +156,7 @@ def test_no_loop_is_made_for_what_needs_none() -> None:
         ("shop.kinds:wrong", ["must yield a Service", "a string"]),
         ("broken:service", ["ZeroDivisionError", "broken.py", "line 2"]),
         ("needy:service", ["not_installed_anywhere", "needy.py"]),
-        ("clash:service", ["spark_jobs.orders", "the package 'spark_jobs' loaded is that of"]),
+        ("clash:service", ["spark_jobs.orders", "the package 'spark_jobs' is already loaded from"]),
     ],
 )
 def test_a_target_that_cannot_be_found_says_what_was_tried(target: str, parts: list[str]) -> None:

@@ -40,7 +40,7 @@ from conversations_ops.operate.state import PATIENCE as READING
 from conversations_ops.operate.state import tables
 
 PATIENCE = 60.0
-"""Seconds after which a run ends if no letter has an answer in that time."""
+"""A run that waits for answers ends if no answer arrives for this many seconds."""
 PROGRESS = 2.0
 """Seconds between two progress events."""
 
@@ -82,7 +82,7 @@ class Drive:
         self._news = self._told = time.monotonic()
 
     def run(self) -> End:
-        """Carry out the plan until it is done or something stops it, and return how it ended.
+        """Carry out the plan. Return how the run ended: the plan was done, or the run ended early.
 
         Raises:
             LogError: Kafka cannot be read or written.
@@ -90,7 +90,7 @@ class Drive:
         services = sorted({it.service for it in self.plan.letters})
         topic = events_topic(self.kafka.namespace)
         with ExitStack() as stack:
-            # If an earlier run sent commands, read all events: their answers may have come after that run ended.
+            # If an earlier run sent commands, read all events: answers to them may have come after that run ended.
             since = None if self._commands else ends_of(self.kafka, partitions_of(self.kafka, [topic]))
             self._follower = stack.enter_context(Follower(self.kafka, [topic], since=since))
             self._producers = {service: CommandProducer(self.kafka, service) for service in services}
@@ -235,7 +235,7 @@ def stop(kafka: Kafka, redrive: str, by: str, reason: str) -> None:
     """Ask a redrive to stop, on whichever machine it runs.
 
     Raises:
-        LogError: Kafka did not accept the event, or no such redrive runs.
+        LogError: Kafka did not accept the event, or there is no such redrive, or it has ended.
     """
     last = next(iter(events_of(kafka, redrive)[-1:]), None)
     if last is None or isinstance(last, RedriveEnded):

@@ -1,4 +1,4 @@
-"""Outcomes of letters that were given back, as their owners report them."""
+"""Outcomes of letters that were given back. The owners of their dialogs report the outcomes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Outcome(StrEnum):
     OPEN = "open"
     """Not given back yet."""
     SENT = "sent"
-    """Given back; its owner has not reported the outcome."""
+    """Given back; the owner of its dialog has not reported the outcome yet."""
     HANDLED = "handled"
     BACK = "came back"
-    """The message was given up on again; it is held, or its policy decided otherwise."""
+    """The message was given up on again: it is held again, or its policy had another effect."""
     ENDED = "dialog ended"
     """The dialog ended before the message was tried."""
     CHANGED = "changed"

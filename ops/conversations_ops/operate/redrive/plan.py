@@ -87,36 +87,36 @@ def _plain(plan: Plan) -> dict[str, Any]:
 
 
 def _check(plan: Plan) -> None:
-    """Refuse values that are not valid: somebody may have edited the file."""
+    """Raise an error for values that are not valid: an operator may have edited the file."""
     care = plan.care
     parts: tuple[Plan | Selector | Care | PlannedLetter, ...] = (plan, plan.selector, care, *plan.letters)
     for part in parts:
         _check_types(part)
     if not _NAME.fullmatch(plan.redrive):
-        raise ValueError(f"redrive is {plan.redrive!r}")
+        raise ValueError(f"redrive is not a valid name: {plan.redrive!r}")
     if not 0 < care.rate < float("inf") or care.canary < 0 or care.max_returns < 1:
-        raise ValueError(f"care is {care}")
+        raise ValueError(f"care has a value out of range: {care}")
 
 
 def _check_types(part: Plan | Selector | Care | PlannedLetter) -> None:
-    """Refuse fields whose type is not the declared one: such a plan could fail half-way."""
+    """Raise an error for a field of the wrong type: a redrive with such a plan could fail half-way."""
     for name, declared in get_type_hints(type(part)).items():
         value, fits = getattr(part, name), get_origin(declared) or declared
         # JSON may have the rate 20.0 as the integer 20. But ``true`` is not a number here, although bool is an int in Python.
         if type(value) is not fits and not (fits is float and type(value) is int):
-            raise ValueError(f"{name} is {value!r:.80}")
+            raise ValueError(f"{name} has the wrong type: {value!r:.80}")
 
 
 def from_json(text: str) -> Plan:
     """Read a plan.
 
     Raises:
-        DeclarationError: the text is not a plan, or a plan of another version.
+        DeclarationError: the text is not a plan, or another version of this program wrote it.
     """
     try:
         fields = json.loads(text)
         if fields.pop("version") != VERSION:
-            raise DeclarationError("another version of this program made the plan: make it again")
+            raise DeclarationError("another version of this program made the plan: make a new plan with this version")
         letters = tuple(PlannedLetter(**it) for it in fields.pop("letters"))
         plan = Plan(
             selector=Selector(**fields.pop("selector")), care=Care(**fields.pop("care")), letters=letters, **fields
