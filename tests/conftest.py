@@ -1,4 +1,4 @@
-"""Fixtures for every test: where Kafka is."""
+"""Fixtures and hooks for all tests: the address of a Kafka, the order of tests, and their processes."""
 
 import os
 import signal
@@ -11,26 +11,27 @@ from conversations_ops.broker import EmbeddedBroker
 from tests.support.sharing import GroupScheduling, begins_late
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # As where a script starts the tests with "&". What tests start would inherit it, and know nothing of Ctrl-C.
+    # SIGINT is ignored, for example, if a script starts the tests with "&". Processes that tests start would inherit this,
+    # and Ctrl-C would not end them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Brokers and Sparks of tests live for minutes: optimizing their code would take a quarter of the tests' time.
+# The brokers and Spark sessions of tests live for minutes. Java's optimizing compiler would take a quarter of the tests' time.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the groups that take longest."""
+    """Begin with the groups of tests that take longest."""
     items.sort(key=lambda item: begins_late(item.nodeid))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
-    """Keep the tests of a group in one process, whatever ``--dist`` says."""
+    """Keep the tests of a group in one process, whatever the option ``--dist`` is."""
     return GroupScheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Write what UTF-8 cannot say, in captured output, as its escape: reports travel between processes."""
+    """Escape characters in captured output that UTF-8 cannot encode. Otherwise a report could not be sent to another process."""
     report = yield
     report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
     return report
@@ -38,9 +39,9 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.fixture(scope="session")
 def kafka_bootstrap() -> Iterator[str]:
-    """Address of a real Kafka: ``KAFKA_BOOTSTRAP`` if set, else a broker embedded for the session.
+    """Yield the address of a real Kafka: ``KAFKA_BOOTSTRAP`` if it is set, else an embedded broker that runs for the session.
 
-    Tests share it, so they name topics and groups of their own.
+    All tests share this Kafka, so each test uses its own names for topics and groups.
     """
     if given := os.environ.get("KAFKA_BOOTSTRAP"):
         yield given

@@ -1,7 +1,7 @@
-"""Which tests stay together when several processes share them (pytest-xdist).
+"""The groups of tests that stay in one process when pytest-xdist divides the tests among several processes.
 
-A process pays for what its tests need: a broker, a Spark. So the tests of a file stay in one process, and so do the tests of a
-``SHARED`` place. xdist's own groups do not work: xdist 3.8 writes a group's name into a field that pytest 9.2 does not read.
+Each process starts the broker or the Spark session that its tests need. So the tests of a file stay in one process, and so do all tests of
+a group in ``SHARED``. xdist's own groups do not work: xdist 3.8 writes the name of a group into a field that pytest 9.2 does not read.
 """
 
 from xdist.scheduler import LoadScopeScheduling
@@ -15,22 +15,22 @@ SHARED = {
     "tests/hostile/test_soak.py": "runs",
     "tests/soak/": "runs",
 }
-"""Tests that one process runs, one after the other: those with the one Spark, and those that need the whole machine."""
+"""Groups of files whose tests one process runs, one after the other: "spark" shares the Spark session, "runs" needs the whole machine."""
 
 
 def group_of(test: str) -> str:
-    """Return the group of a test: the group of its ``SHARED`` place, else its file."""
+    """Return the group of a test: the group of its file or folder in ``SHARED``, else its file."""
     file = test.partition("::")[0]
     return next((group for place, group in SHARED.items() if file.startswith(place)), file)
 
 
 def begins_late(test: str) -> bool:
-    """Return True if a test is in no ``SHARED`` place. The shared groups take longest: begun last, they would end alone."""
+    """Return True if a test is in no group of ``SHARED``. These groups take longest. If they began last, they would run alone at the end."""
     return not test.startswith(tuple(SHARED))
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Gives each process whole groups of tests, in the order of collection."""
+    """Gives whole groups of tests to each process, in the order of collection."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)

@@ -1,4 +1,4 @@
-"""Waiting for what really happens: a test looks until it is so, and fails when it takes too long."""
+"""Waiting for a condition: a test checks it again and again, and fails if it takes too long."""
 
 from collections.abc import Callable
 from threading import Event
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 def until(
-    condition: Callable[[], T], what: str = "what was waited for", seconds: float = 90, *, pause: float = 0.02
+    condition: Callable[[], T], what: str = "the awaited condition", seconds: float = 90, *, pause: float = 0.02
 ) -> T:
-    """Look again and again until ``condition`` is true, and return it.
+    """Check ``condition`` again and again until its result is true, and return the result.
 
-    ``pause`` is the time between two looks while others work; none for a condition that polls or steps by itself.
+    ``what`` names the condition in the error. ``pause`` is the number of seconds between two checks; 0 if the condition itself polls or steps.
     """
     deadline = monotonic() + seconds
     while not (found := condition()):
@@ -26,7 +26,7 @@ def until(
 
 
 def step_until(condition: Callable[[], object], *workers: Worker, seconds: float) -> None:
-    """Step the workers in turn until ``condition`` is true."""
+    """Let the workers do steps, one after the other, until ``condition`` is true."""
 
     def met() -> bool:
         if condition():

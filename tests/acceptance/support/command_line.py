@@ -1,4 +1,4 @@
-"""The real command line in real processes, and waiting for what it really does."""
+"""The real command line in real processes, and functions that wait for its effects."""
 
 import json
 import os
@@ -20,7 +20,7 @@ SERVICES = Path(__file__).parents[1] / "services"
 
 
 def alive(pid: int) -> bool:
-    """Whether a process still runs; one that only waits to be buried does not."""
+    """Return True if a process still runs. A zombie, which has ended and whose parent has not read its exit code, does not run."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except OSError:
@@ -29,19 +29,19 @@ def alive(pid: int) -> bool:
 
 
 def conversations(*arguments: str, out: Path, seconds: float = 60) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
+    """Run a command of ``conversations`` to its end, at most ``seconds``."""
     return subprocess.run(
         [PROGRAM, *arguments], cwd=SERVICES, env=environment(out), capture_output=True, text=True, timeout=seconds, check=False
     )  # fmt: skip
 
 
 def environment(out: Path) -> dict[str, str]:
-    """Environment of a command whose services write to ``out``."""
+    """Return the environment of a command whose services write to the directory ``out``."""
     return {**os.environ, "OUT": str(out), "CONVERSATIONS_CACHE": str(out / "cache"), "PYTHONWARNINGS": "default"}
 
 
 class Running:
-    """``conversations run`` in the background; killed at the end of the block if it still runs."""
+    """A ``conversations run`` in the background. At the end of the ``with`` block it is killed."""
 
     def __init__(self, kafka: Kafka, out: Path, *arguments: str) -> None:
         self.log = out / f"run-{monotonic():.6f}.log"
@@ -66,7 +66,7 @@ class Running:
         self.process.communicate()
 
     def health(self) -> tuple[int, dict[str, Any]]:
-        """Status and body of the health page."""
+        """Return the status and the body of the health page."""
         try:
             with urllib.request.urlopen(self.told["health"], timeout=10) as answer:
                 return answer.status, json.load(answer)
@@ -75,28 +75,28 @@ class Running:
                 return error.code, json.load(error)
 
     def workers(self) -> dict[str, dict[str, Any]]:
-        """The workers by slot; of one service."""
+        """Return the workers on the health page, by slot. There must be exactly one service."""
         (service,) = self.health()[1]["services"]
         return {worker["slot"]: worker for worker in service["workers"]}
 
     def is_well(self) -> bool:
-        """Whether the health page says 200."""
+        """Return True if the health page has status 200."""
         return self.health()[0] == 200
 
     def ready(self) -> Self:
-        """Wait until every worker works."""
+        """Wait until the health page has status 200: every worker works."""
         until(self.is_well, f"healthy: {self.health()}")
         return self
 
     def lines(self) -> list[dict[str, Any]]:
-        """What was logged so far."""
+        """Return the lines of the log so far that are JSON."""
         return [json.loads(line) for line in self.log.read_text().splitlines() if line.endswith("}")]
 
     def tell(self, number: signal.Signals) -> None:
-        """Send a signal to the supervisor."""
+        """Send a signal to the supervisor process."""
         self.process.send_signal(number)
 
     def ended(self, seconds: float = 30) -> tuple[int, str]:
-        """Wait for the end; exit code and what was still printed."""
+        """Wait until the process ends. Return its exit code, and the rest of its output."""
         out, _ = self.process.communicate(timeout=seconds)
         return self.process.returncode, out.decode()

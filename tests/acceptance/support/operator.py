@@ -1,4 +1,4 @@
-"""An operator at work with the real command line."""
+"""An operator who works with the real command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.acceptance.support.command_line import PROGRAM, conversations, enviro
 
 
 class Terminal:
-    """An operator's terminal."""
+    """An operator's terminal. Calling it runs a command, and returns its exit code and its JSON output."""
 
     def __init__(self, kafka: Kafka, out: Path) -> None:
         self.kafka, self.out = kafka, out
@@ -24,7 +24,7 @@ class Terminal:
         return done.returncode, json.loads(done.stdout)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start a command and leave it alone."""
+        """Start a command and return its process, without waiting for its end."""
         where = ["--bootstrap", self.kafka.bootstrap, "--namespace", self.kafka.namespace, "--json"]
         return subprocess.Popen(
             [PROGRAM, *arguments, *where], env=environment(self.out), stdout=subprocess.PIPE, text=True

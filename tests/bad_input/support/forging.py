@@ -1,4 +1,4 @@
-"""Making records as nobody's worker would write them."""
+"""Forged records: records that no worker would write."""
 
 import dataclasses
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ DAY = 24 * HOUR
 
 @dataclass(frozen=True)
 class Forged:
-    """A record as it is appended."""
+    """A forged record, as it is appended to a partition."""
 
     key: bytes | None
     value: bytes | None
@@ -38,7 +38,7 @@ class Forged:
 
 @dataclass
 class Known:
-    """What a forger knows of a dialog from ``web`` to ``shop``."""
+    """The data of a dialog from ``web`` to ``shop`` that a forger needs, and functions that forge its records."""
 
     prefix: Prefix
     now: int
@@ -51,11 +51,11 @@ class Known:
 
     @property
     def key(self) -> bytes:
-        """The shop's key of the dialog."""
+        """Key of the shop's endpoint of the dialog."""
         return str(self.conversation).encode()
 
     def message(self, body: bytes = b'{"n": 7}', message_type: str = "Order", **fields: object) -> Envelope:
-        """The next message of the dialog, with these fields instead."""
+        """Return the next message of the dialog, with the given fields replaced."""
         json = "application/json"
         genuine = Envelope(
             self.prefix, Kind.MESSAGE, self.next, -1, sent_at=self.now, message_type=message_type, content_type=json, body=body
@@ -63,34 +63,34 @@ class Known:
         return replace(genuine, **fields)  # type: ignore[arg-type]
 
     def said(self, kind: Kind, **fields: object) -> Envelope:
-        """A record of another kind."""
+        """Return an envelope of another kind."""
         return replace(Envelope(self.prefix, kind, -1, -1, sent_at=self.now), **fields)  # type: ignore[arg-type]
 
     def prefixed(self, **fields: object) -> Envelope:
-        """The next message, of a prefix with these fields instead."""
+        """Return the next message, with the given fields of its prefix replaced."""
         return self.message(prefix=replace(self.prefix, **fields))  # type: ignore[arg-type]
 
     def record(self, envelope: Envelope, **fields: object) -> Forged:
-        """The record of an envelope, right in everything but these fields."""
+        """Return the record of an envelope. It is correct, except for the given fields of ``Forged``."""
         value = encode(envelope)
         return self.raw(value, **{"headers": [(HEADER_NAME, header_of(value, tail_start(value)))], **fields})  # type: ignore[arg-type]
 
     def raw(self, value: bytes | None, headers: Headers | None = None, **fields: object) -> Forged:
-        """A record of these bytes, right in everything but these fields."""
+        """Return a record with this value. Its key and headers are correct, except for the given fields of ``Forged``."""
         given = headers if headers is not None else [(HEADER_NAME, self.header())]
         return dataclasses.replace(Forged(self.key, value, given), **fields)  # type: ignore[arg-type]
 
     def header(self, **fields: object) -> bytes:
-        """The header that a message with these fields has."""
+        """Return the correct ``dialog`` header of the next message with the given fields replaced."""
         value = encode(self.message(**fields))  # type: ignore[arg-type]
         return header_of(value, tail_start(value))
 
     def start(self) -> bytes:
-        """The bytes every record of the dialog begins with."""
+        """Return the bytes with which every record of the dialog begins."""
         return encode_prefix(self.prefix)
 
     def command(self, *operations: Operation, **fields: object) -> Forged:
-        """A command of a client of ``web``, for this dialog."""
+        """Return a command of a client of ``web`` for this dialog, with the given fields replaced."""
         drawn = self.random.randbytes(16)
         genuine = Command(drawn, self.conversation.bytes, True, self.key.decode(), "", "web", self.now, operations)
         command = replace(genuine, **fields)  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ class Known:
 
 
 def stranger(now: int, random: Random, partition: int = 0) -> Known:
-    """A dialog nobody has heard of; its keys belong to this partition."""
+    """Return a dialog that no service knows yet; its key belongs to the given partition."""
     conversation = draw(now, random, partition)
     name = str(conversation)
     return Known(Prefix(conversation.bytes, True, "Trade", "web", "shop", name, False, now + HOUR, now + DAY), now)
@@ -113,5 +113,5 @@ def draw(now: int, random: Random, partition: int = 0) -> UUID:
 
 
 def forged_length(value: bytes, at: int, length: int = 1 << 40) -> bytes:
-    """Replace the one-byte length at ``at`` by another."""
+    """Replace the one-byte length at position ``at`` by a forged length."""
     return value[:at] + encode_long(length) + value[at + 1 :]

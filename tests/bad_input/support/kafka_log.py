@@ -1,4 +1,4 @@
-"""A namespace of a real Kafka to throw records at."""
+"""A namespace on a real Kafka, into which tests write bad records."""
 
 from collections.abc import Sequence
 from time import monotonic, time_ns
@@ -27,12 +27,12 @@ LARGE = 300_000_000
 
 
 class KafkaPlace(Place):
-    """A namespace of its own; records are appended by a producer that compresses, as anybody's may.
+    """A new namespace on a real Kafka. Records are appended by a producer that compresses, as any program's producer may.
 
     Args:
-        bootstrap: some brokers.
-        services: of it; by default the two of ``tests.bad_input.support.services``.
-        older: its topics are those of an older release, whose limits were on compressed bytes.
+        bootstrap: addresses of some brokers.
+        services: services of the namespace; by default the two services of ``tests.bad_input.support.services``.
+        older: True gives the topics the settings of an older release, with which the broker's limit counts compressed bytes.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class KafkaPlace(Place):
         return time_ns() // 1_000
 
     def _take_what_is_small_when_compressed(self) -> None:
-        """Let the topics' limit be on compressed bytes, as on topics that an older release made."""
+        """Let the broker's limit count compressed bytes, as on topics that an older release created."""
         as_sent = ConfigEntry("compression.type", "producer", incremental_operation=AlterConfigOpType.SET)
         changed = [
             ConfigResource(ConfigResource.Type.TOPIC, self.topic(service, kind), incremental_configs=[as_sent])
@@ -64,7 +64,7 @@ class KafkaPlace(Place):
         return self.throw_to(self.topic(service, kind), records)
 
     def throw_to(self, topic: str, records: Sequence[Forged]) -> list[int]:
-        """Append records to any topic; return their offsets."""
+        """Append records to a topic with any name; return their offsets."""
         offsets: list[int] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -87,7 +87,7 @@ class KafkaPlace(Place):
         return offsets
 
     def throw_compressed(self, service: str, kind: str, record: Forged, codec: str) -> list[int]:
-        """Append a record compressed with this codec."""
+        """Append a record that is compressed with the given codec; return its offset in a list."""
         usual, self._producer = self._producer, _producer(self.kafka.bootstrap, codec)
         try:
             return self.throw(service, kind, [record])
@@ -95,7 +95,7 @@ class KafkaPlace(Place):
             self._producer = usual
 
     def read(self, topic: str) -> list[Record]:
-        """Read every partition to its end."""
+        """Read the committed records of a topic: every partition to its end."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.kafka.bootstrap,

@@ -1,4 +1,4 @@
-"""A log to throw records at, and to look what became of them: the same questions to memory and to Kafka."""
+"""A log into which tests write bad records, and from which they read the outcome: in memory or on Kafka, with one interface."""
 
 import json
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ from tests.bad_input.support.forging import Forged
 
 @dataclass
 class Letter:
-    """One dead letter, its parts put together."""
+    """One dead letter, joined from its parts."""
 
     reason: str
     code: int
@@ -30,7 +30,7 @@ class Letter:
 
 
 Source = tuple[str, int]
-"""Kind of the topic (queue, commands) and offset in partition 0 of what a letter keeps."""
+"""The record that a letter keeps: kind of its topic (queue or commands), and its offset in partition 0."""
 
 
 class Place(ABC):
@@ -40,7 +40,7 @@ class Place(ABC):
 
     @abstractmethod
     def now(self) -> int:
-        """Microseconds since the epoch."""
+        """Return the time, in microseconds since 1970."""
 
     @abstractmethod
     def throw(self, service: str, kind: str, records: Sequence[Forged]) -> list[int]:
@@ -54,7 +54,7 @@ class Place(ABC):
         return service_topic(self.namespace, service, kind)
 
     def letters(self, service: str) -> dict[Source, list[Letter]]:
-        """Return the dead letters of partition 0, by what they keep."""
+        """Return the dead letters of a service for records of partition 0, by the record that they keep."""
         found: dict[Source, list[Letter]] = defaultdict(list)
         for record in self.read(self.topic(service, DEAD_LETTER)):
             headers = dict(record.headers() or ())
@@ -69,12 +69,12 @@ class Place(ABC):
         return dict(found)
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """Return the events of a name."""
+        """Return all events with this name."""
         events = [json.loads(record.value() or b"") for record in self.read(events_topic(self.namespace))]
         return [event for event in events if event["event"] == name]
 
     def sent(self, service: str) -> list[Envelope]:
-        """Return every envelope of a service's queue that can be decoded."""
+        """Return all envelopes in a service's queue that can be decoded."""
         return list(self._decoded(self.topic(service, QUEUE)))
 
     def _decoded(self, topic: str) -> Iterator[Envelope]:
@@ -85,7 +85,7 @@ class Place(ABC):
                 continue
 
     def states(self, service: str) -> dict[str, Any]:
-        """Return the last state of each conversation group, by key, also of those forgotten since."""
+        """Return the last state of each conversation group, by the group's key. Groups that were deleted since are included."""
         found: dict[str, Any] = {}
         for record in self.read(self.topic(service, STATE)):
             key, value = record.key() or b"", record.value()
@@ -108,7 +108,7 @@ def _take_part(letter: Letter, record: Record, headers: dict[str, bytes]) -> Non
 
 @dataclass
 class Memory(Place):
-    """The log of a simulation."""
+    """The log in memory of a simulation."""
 
     sim: Simulation
     namespace: str = field(init=False)

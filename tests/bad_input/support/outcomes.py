@@ -1,4 +1,4 @@
-"""What must have become of a record that was thrown at the shop."""
+"""The expected outcome of each bad record that a test wrote into the shop's queue."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from tests.bad_input.wire import Wire
 
 @dataclass
 class Thrown:
-    """One row of the table, carried out."""
+    """One row of the table whose record was written."""
 
     row: Wire
     known: Known
@@ -20,17 +20,17 @@ class Thrown:
 
 
 def begin(known: Known) -> Forged:
-    """The command with which ``web`` begins the dialog, with order 0."""
+    """Return the command with which ``web`` begins the dialog and sends order 0."""
     return known.command(Begin("shop", known.prefix.contract), Send("Order", "application/json", b'{"n": 0}'))
 
 
 def order(known: Known, number: int) -> Forged:
-    """The command with which ``web`` sends another order."""
+    """Return the command with which ``web`` sends another order."""
     return known.command(Send("Order", "application/json", b'{"n": %d}' % number))
 
 
 def problems(place: Place, thrown: list[Thrown]) -> list[str]:
-    """What is wrong with the account of all these records; nothing, if all is well."""
+    """Compare the outcome of each record with its row. Return a line for each difference; an empty list if there is none."""
     letters = place.letters("shop")
     aside = {(event["topic"].rsplit(".", 1)[1], event["offset"]) for event in place.events("SET_ASIDE")}
     events = {event: len(place.events(event)) for event in {t.row.event for t in thrown} if event}

@@ -1,4 +1,4 @@
-"""Producing records whose headers have any bytes for a name, which the client's Python side cannot say."""
+"""A producer for records with any bytes as header names. The Python client of Kafka accepts only text as the name of a header."""
 
 import ctypes
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ import confluent_kafka
 
 _PRODUCER, _COPY = 0, 2
 _END, _TOPIC, _PARTITION, _VALUE, _KEY, _FLAGS, _HEADER = 0, 1, 3, 4, 5, 7, 9
-"""What librdkafka calls the arguments of ``rd_kafka_producev``."""
+"""Numbers with which librdkafka marks the arguments of ``rd_kafka_producev``."""
 PATIENCE_MS = 30_000
 
 
@@ -28,7 +28,7 @@ def produce(
     headers: list[tuple[bytes, bytes]],
     more: Mapping[str, str] | None = None,
 ) -> None:
-    """Append one record to a topic and partition, and wait until it is there; ``more`` are further settings, as a login."""
+    """Append one record to a topic and partition, and wait until it is there. ``more`` has further librdkafka settings, such as a login."""
     library, problem = _library(), ctypes.create_string_buffer(512)
     settings = ctypes.c_void_p(library.rd_kafka_conf_new())
     for setting, wanted in {"bootstrap.servers": bootstrap, **(more or {})}.items():

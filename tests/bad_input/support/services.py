@@ -1,4 +1,4 @@
-"""Two services that trade: the one bad input is thrown at, and the one it claims to come from."""
+"""Two services that trade. Bad input is written for ``shop``, and claims to come from ``web``."""
 
 from datetime import UTC
 from typing import Any
@@ -8,7 +8,7 @@ from pydantic import BaseModel, field_validator
 from conversations import Contract, Dialog, MessageType, PeerError, PoisonPolicy, Service
 
 PARTITIONS = 2
-"""Everything is thrown at partition 0; the other one only exists, so that a record can be in the wrong one."""
+"""Number of partitions. Tests write to partition 0. The other partition exists so that a record can be in the wrong partition."""
 
 
 class Order(BaseModel):
@@ -19,7 +19,7 @@ class Order(BaseModel):
     @classmethod
     def _readable(cls, note: str) -> str:
         if note == "a bug":
-            raise KeyError(note)  # not what Pydantic expects of a validator
+            raise KeyError(note)  # Pydantic expects a ValueError or an AssertionError of a validator
         return note
 
 
@@ -43,7 +43,7 @@ LEDGER = MessageType(
 )
 TRADE = Contract("Trade", sent_by_initiator=[Order, BLOB, PING, LEDGER], sent_by_target=[Receipt])
 GOSSIP = Contract("Gossip", sent_by_any=[Order])
-"""Nobody here accepts it."""
+"""A contract that neither service accepts."""
 
 
 class Seen(BaseModel):
@@ -52,12 +52,13 @@ class Seen(BaseModel):
 
 
 def shop() -> Service[Seen]:
-    """Answers each order with a receipt of its number, remembers which it saw, and ends with its peer."""
+    """Return a service that answers each order with a receipt of its number, and keeps the numbers. When the peer ends, it ends too."""
     service = Service("shop", accepts=[TRADE], state=Seen, poison=[PoisonPolicy.service_broker()])
 
     @service.on(Order)
     def order(body: Order, dialog: Dialog[Seen]) -> None:
-        assert dialog.message.sent_at <= dialog.message.sent_at.max.replace(tzinfo=UTC)  # whatever the envelope says
+        # ``sent_at`` is a valid time even if the envelope has an impossible time.
+        assert dialog.message.sent_at <= dialog.message.sent_at.max.replace(tzinfo=UTC)
         dialog.group.state.orders.append(body.n)
         dialog.send(Receipt(n=body.n))
 
@@ -71,7 +72,7 @@ def shop() -> Service[Seen]:
 
 
 def web() -> Service[dict[str, Any]]:
-    """Begins dialogs by command, and remembers receipts and errors."""
+    """Return a service that begins dialogs by command, and keeps the receipts and errors that it gets."""
     service = Service("web", initiates=[TRADE, GOSSIP], ignores=["Order"])
 
     @service.on(Receipt)

@@ -1,4 +1,4 @@
-"""Two services that count together, and keep in Kafka all they saw: what is lost, twice or out of order is told by their state."""
+"""Two services that count together, and keep all numbers in their state. The state shows each number that is lost, repeated or out of order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COUNTING = Contract("CrashCounting", sent_by_initiator=[Number], sent_by_target=
 
 
 def counter() -> Service[Seen]:
-    """Begins the dialogs; keeps the echoes."""
+    """Return the service that begins the dialogs, and keeps the echoes in its state."""
     service = Service("counter", initiates=[COUNTING], state=Seen)
 
     @service.on(Echo)
@@ -38,9 +38,9 @@ def counter() -> Service[Seen]:
 
 
 def echoer(out: Path) -> Service[Seen]:
-    """Keeps the numbers and echoes them; does what it is told by files of ``out`` when it comes to a number.
+    """Return the service that keeps the numbers and echoes them. Files in ``out`` tell it what to do at a number.
 
-    ``kill-7`` ends the process at number 7, once: it takes the file away. ``stop-7`` makes the handler not return.
+    ``kill-7`` kills the process at number 7, once: the file is renamed. ``stop-7`` makes the handler of number 7 wait for ever.
     """
     service = Service("echoer", accepts=[COUNTING], state=Seen)
 
@@ -57,7 +57,7 @@ def echoer(out: Path) -> Service[Seen]:
 
 
 def die_if_told(out: Path, point: str) -> None:
-    """End this process as SIGKILL does, if there is an order for this point; it is carried out once."""
+    """Kill this process with SIGKILL, if there is a file with the name of this point. The file is renamed, so this happens once."""
     try:
         (out / point).rename(out / f"{point}.done")
     except FileNotFoundError:

@@ -1,8 +1,9 @@
 """A worker process that ends itself at named points of its work; arguments: bootstrap, namespace, slot, orders, state, batch.
 
-The environment's DEADLY, as in ``decode-7-exit``, has every one of them end when it decodes, or commits, the record of number 7.
+A file in the directory ``orders`` with the name of a point makes a process kill itself at that point, once. The environment variable DEADLY,
+for example ``decode-7-exit``, makes every process end itself when it decodes, or commits, the record with number 7.
 
-The points are seams every worker has: its log, its restores, its store. The product knows nothing of them.
+The points are methods of objects that every worker has: its connection, its restores, its store. The product's code does not know the points.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tests.crashes.support.counting_services import die_if_told, echoer
 
 
 class Mortal(KafkaConnection):
-    """Dies around commits, when told."""
+    """A connection that kills its process before, during or after a commit, if there is an order."""
 
     orders: Path
 
@@ -38,7 +39,7 @@ class Mortal(KafkaConnection):
 
     def restore(self, partition: int, since: int | None) -> KafkaRestore:
         restore = super().restore(partition, since)
-        restore.advance = Slow(restore, self.orders).advance  # type: ignore[method-assign]  # a seam, in this process only
+        restore.advance = Slow(restore, self.orders).advance  # type: ignore[method-assign]  # only in this process
         return restore
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
@@ -68,7 +69,7 @@ ENDS: dict[str, Callable[[], object]] = {
 
 
 class Deadly:
-    """Ends the process at one point whenever it is at work on the record of one number."""
+    """Ends the process at one point whenever the process works on the record with one number."""
 
     def __init__(self, order: str) -> None:
         self._point, number, how = order.split("-")
@@ -98,17 +99,17 @@ class Deadly:
             (intake, "take", take),
             (Mortal, "commit", commit),
         ]
-        for where, name, what in seams:  # in this process only
+        for where, name, what in seams:  # only in this process
             setattr(where, name, what)
 
 
 def _work(outs: Sequence[Produced]) -> bool:
-    """Whether a step carries more than positions."""
+    """Return True if a step writes more than partition rows."""
     return any(out[2] != rows.PARTITION for out in outs)
 
 
 class Leaving:
-    """Tells the log when the worker gives partitions back."""
+    """A listener that tells the connection while the worker gives partitions back."""
 
     def __init__(self, listener: Listener, connection: Mortal) -> None:
         self._listener, self._connection = listener, connection
@@ -127,7 +128,7 @@ class Leaving:
 
 
 class Slow:
-    """Copies few rows at a time, and dies between two slices when told."""
+    """Restores at most ten rows at a time, and kills the process between two slices, if there is an order."""
 
     def __init__(self, restore: KafkaRestore, orders: Path) -> None:
         self._advance, self._orders = restore.advance, orders
@@ -140,7 +141,7 @@ class Slow:
 
 
 class Stores(RocksStores):
-    """Dies before a committed step is applied to the local copy, when told."""
+    """Stores that kill the process before a committed step is applied to the local copy, if there is an order."""
 
     orders: Path
 
@@ -159,7 +160,7 @@ class Stores(RocksStores):
 
 
 def main(bootstrap: str, namespace: str, slot: str, orders: str, state: str, batch: str) -> None:
-    """Run the echoer until SIGTERM."""
+    """Run a worker of the echoer until SIGTERM."""
     kafka, told = Kafka(bootstrap, namespace=namespace), Path(orders)
 
     def connection() -> Mortal:

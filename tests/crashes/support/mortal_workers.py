@@ -1,4 +1,4 @@
-"""A service on a log in memory whose workers die: each death is a process that leaves its group without a word."""
+"""A service on a log in memory whose workers die. Each death is that of a process that does not leave its consumer group in order."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tests.support.waiting import step_until
 class Job(BaseModel):
     n: int
     stuck: bool = False
-    """Its handler does not return before it is let go."""
+    """True if its handler waits until ``let_go`` is set."""
     timer: bool = False
-    """Its handler sets a timer that is due at once, and whose handler does not return."""
+    """True if its handler sets a timer that is due at once. The handler of the timer waits until ``let_go`` is set."""
 
 
 JOBS = Contract("Jobs", sent_by_initiator=[Job])
@@ -37,14 +37,14 @@ until = partial(step_until, seconds=30)
 
 
 class MortalService:
-    """A sender that works, and a service whose handlers wait as long as they are told to."""
+    """A service ``sender``, and a service ``slow`` whose handlers wait until ``let_go`` is set."""
 
     def __init__(self, partitions: int = 1) -> None:
         self.broker = MemoryBroker(SystemClock())
         self.begun, self.let_go = threading.Event(), threading.Event()
         self.handled: list[int] = []
         self.rows_seen: list[PartitionRow] = []
-        """The committed row of partition 0, as each stuck handler found it."""
+        """Committed rows of partition 0, one read by each handler that began to wait."""
         self.sender = Service("sender", initiates=[JOBS])
         self.slow = Service("slow", accepts=[JOBS], poison=[PoisonPolicy.service_broker()])
         self.slow.on(Job)(self.work)
@@ -72,17 +72,17 @@ class MortalService:
         service = service or self.slow
         settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), batch=batch)
         worker = Worker(service, lambda: MemoryConnection(self.broker, service.name), MemoryStores(), settings=settings)
-        worker.context.share(Stage(uuid4().hex))  # each is a process of its own, and dies
+        worker.context.share(Stage(uuid4().hex))  # the worker counts as a process of its own, which may die
         return worker
 
     def opened(self, *, batch: int = 100) -> Worker:
-        """A worker that has taken its partitions up; nothing else of it has happened."""
+        """Make a worker, and step it until it has taken up its partitions."""
         worker = self.worker(batch=batch)
         until(lambda: bool(worker.partitions), worker)
         return worker
 
     def send(self, *jobs: Job) -> str:
-        """Send jobs on one dialog, as far as the queue of the service."""
+        """Send jobs on one dialog, until they are in the queue of the service. Return the id of the dialog."""
         client = LocalClient(self.sender, Kafka("memory"), MemoryCommands(self.broker, "sender"))
         before = self.waiting_in_queue()
         with client, client.begin_dialog("slow", JOBS) as dialog:
@@ -97,13 +97,13 @@ class MortalService:
         return sum(record.visible for records in self.broker.queue("slow") for record in records)
 
     def row(self, partition: int = 0) -> PartitionRow:
-        """The partition's row as it is committed."""
+        """Return the committed row of a partition."""
         with self.broker.changed:
             return decode_partition(state_of(self.broker, "slow")[partition][rows.PARTITION])
 
 
 def die(worker: Worker) -> None:
-    """End a worker as SIGKILL and its session's time-out do."""
+    """End a worker as a SIGKILL and the time-out of its session would end it."""
     connection = worker.context.connection
     assert isinstance(connection, MemoryConnection)
     connection.vanish()

@@ -1,4 +1,4 @@
-"""A peer that may write one queue and nothing else, and sends what it can think of."""
+"""A hostile peer that may write to one queue and do nothing else, and that sends many kinds of bad records."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.bad_input.support.services import PARTITIONS
 from tests.hostile.support.trading_services import GHOST
 
 PATIENCE = 60.0
-"""Seconds in which the broker must take, or refuse, everything."""
+"""Most seconds until the broker has accepted or refused all records."""
 GROUPS = 3
-"""Groups of dialogs that strangers put their dialogs into, per partition."""
+"""Number of conversation groups per partition that get the dialogs of ``_group``."""
 BAD = [row for row in wire.ROWS if not row.established and row not in (*wire.SIZES, *wire.COUNTS)]
 LISTS = [row for row in wire.COUNTS if not row.established]
 UNREADABLE = "\udcff\udcfe"
@@ -30,11 +30,11 @@ SHARES = {
     "known": 15, "invented": 15, "ghost": 10, "refused": 10, "again": 14, "gap": 10, "bad": 14, "group": 5, "failing": 4,
     "answer": 1, "blob": 1, "list": 0.5, "unreadable": 0.5,
 }  # fmt: skip
-"""What is drawn how often; what each is, say the methods of these names."""
+"""Weight of each kind of record when kinds are drawn. The method ``_<kind>`` makes the records of a kind."""
 
 
 class Draws:
-    """Draws its records; the same seed draws the same kinds."""
+    """Draws the records of an attacker. The same seed draws the same kinds of records."""
 
     def __init__(self, seed: str) -> None:
         self.random = Random(seed)
@@ -43,7 +43,7 @@ class Draws:
         self.kinds: Counter[str] = Counter()
 
     def records(self, count: int) -> Iterator[Forged]:
-        """Yield so many records, a few more where one thing takes two."""
+        """Draw ``count`` kinds, and yield their records: some kinds have more than one record."""
         names, weights = list(SHARES), list(SHARES.values())
         for kind in self.random.choices(names, weights, k=count):
             made: Callable[[Known], list[Forged]] = getattr(self, f"_{kind}")
@@ -60,20 +60,20 @@ class Draws:
         return replace(known, prefix=replace(known.prefix, **fields))
 
     def _known(self, k: Known) -> list[Forged]:
-        """An order in the name of somebody else, which the answer goes to."""
+        """Return an order in the name of ``web``, which gets the answer."""
         return [k.record(k.message())]
 
     def _invented(self, k: Known) -> list[Forged]:
-        """An order of a service that nobody has heard of."""
+        """Return an order in the name of a service that the catalog does not name."""
         return [k.record(k.prefixed(from_service=f"nobody-{self.random.getrandbits(60)}"))]
 
     def _ghost(self, k: Known) -> list[Forged]:
-        """An order whose answer, a large one, goes to a queue that is not there."""
+        """Return an order whose large answer goes to a queue that does not exist."""
         said = k.message(b'{"n": 1, "size": 20000}', prefix=replace(k.prefix, from_service=GHOST))
         return [k.record(said)]
 
     def _refused(self, k: Known) -> list[Forged]:
-        """What begins no dialog: of another contract, too late, over, far ahead."""
+        """Return a first message that is refused: contract not accepted, too late, lifetime over, far ahead, or sent by a target."""
         return [
             k.record(
                 self.random.choice([
@@ -84,43 +84,43 @@ class Draws:
         ]  # fmt: skip
 
     def _again(self, k: Known) -> list[Forged]:
-        """What was sent before."""
+        """Return a small record that was sent before."""
         small = [it for it in self._sent if len(it.value or b"") < 10_000 and not _is_unreadable(it)]
         return [self.random.choice(small)] if small else self._known(k)
 
     def _gap(self, k: Known) -> list[Forged]:
-        """A dialog whose second message never comes, and two behind it."""
+        """Return a dialog's first, third and fourth message; the second never arrives."""
         later = [k.message(bytes(8_000), "Blob", seq=number, **BYTES) for number in (2, 3)]
         return [k.record(it) for it in (k.message(), *later)]
 
     def _bad(self, k: Known) -> list[Forged]:
-        """The next of the table of bad records: headers, bytes, numbers, lengths, keys."""
+        """Return the record of the next row of the table of bad records."""
         self._row = (self._row + 1) % len(BAD)
         return [BAD[self._row].forge(k)]
 
     def _group(self, k: Known) -> list[Forged]:
-        """One more dialog of a group with many."""
+        """Return the first message of a dialog in a group with many dialogs."""
         return [replace(k.record(k.message()), key=b"group-%d" % self.random.randrange(GROUPS))]
 
     def _failing(self, k: Known) -> list[Forged]:
-        """An order whose handler raises."""
+        """Return an order whose handler raises."""
         return [k.record(k.message(b'{"n": -1}'))]
 
     def _answer(self, k: Known) -> list[Forged]:
-        """A small order with an answer of 800 KB."""
+        """Return a small order that gets an answer of 800 KB."""
         return [k.record(k.message(b'{"n": 2, "size": 800000}'))]
 
     def _blob(self, k: Known) -> list[Forged]:
-        """Zeros, packed small: a body just below its limit, one above it, and no envelope at all."""
+        """Return two records of zeros, which compress well: a body just below or above the limit, and a value that is not an envelope."""
         size = self.random.choice([890_000, 1_500_000])
         return [k.record(k.message(bytes(size), "Blob", **BYTES)), k.raw(bytes(1_800_000))]
 
     def _list(self, k: Known) -> list[Forged]:
-        """An acknowledgement of more numbers than anybody may skip."""
+        """Return an acknowledgement with more skipped numbers than are allowed."""
         return [self.random.choice(LISTS).forge(k)]
 
     def _unreadable(self, k: Known) -> list[Forged]:
-        """A header whose name is no text."""
+        """Return a record with a header whose name is not UTF-8."""
         record = k.record(k.message())
         return [replace(record, headers=[(UNREADABLE, b"x"), *(record.headers or [])])]
 
@@ -130,7 +130,7 @@ def _is_unreadable(record: Forged) -> bool:
 
 
 class Attacker:
-    """Writes one topic, under a login that may do nothing else."""
+    """Writes to one topic, with a login that has no other rights."""
 
     def __init__(self, bootstrap: str, login: dict[str, str], topic: str, draws: Draws) -> None:
         self._bootstrap, self._login, self._topic, self.draws = bootstrap, login, topic, draws
@@ -139,12 +139,12 @@ class Attacker:
             "batch.num.messages": 1, "linger.ms": 0,
         })  # fmt: skip
         self.ends: dict[int, int] = {}
-        """Offset behind its last record, by partition."""
+        """Offset after its last record, by partition."""
         self.sent = self.refused = 0
-        """Records the broker took, and that it did not."""
+        """Numbers of records that the broker accepted, and that it refused."""
 
     def send(self, record: Forged) -> None:
-        """Send one; it is there after ``flush``."""
+        """Send one record. After ``flush`` the broker has accepted or refused it."""
         if _is_unreadable(record):
             names = [(name.encode("utf-8", "surrogateescape"), content) for name, content in record.headers or ()]
             raw_headers.produce(
@@ -177,12 +177,12 @@ class Attacker:
         self.ends[partition] = max(self.ends.get(partition, 0), offset + 1)
 
     def flush(self) -> None:
-        """Wait until the broker has said yes or no to everything."""
+        """Wait until the broker has accepted or refused all records."""
         left = self._producer.flush(PATIENCE)
-        assert left == 0, f"{left} records of the attacker were neither taken nor refused"
+        assert left == 0, f"{left} records of the attacker were neither accepted nor refused"
 
     def may_write(self, topic: str) -> bool:
-        """Say whether a record can be written to another topic too."""
+        """Return True if the attacker can write a record to another topic."""
         before = self.refused
         self._producer.produce(topic, b"x", on_delivery=self._delivered)
         self._producer.flush(PATIENCE)

@@ -1,4 +1,4 @@
-"""What an attack costs others, out of the figures of some rounds."""
+"""The cost of an attack for other peers, computed from the measurements of some rounds."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from tests.hostile.support.two_workers import Window
 
 @dataclass(frozen=True)
 class Round:
-    """One pair of measurements and what belongs to it."""
+    """The measurements of one round."""
 
     calm: Window
-    """Honest work where nobody attacks."""
+    """Honest work, in the world without an attacker."""
     attack: Window
     """The attack alone."""
     both: Window
-    """The same honest work and as much of an attack, at the same time."""
+    """The same honest work, and the same number of hostile records, at the same time."""
     after: Window
-    """The same honest work once the attack is over, with everything that it left."""
+    """The same honest work after the attack, with all rows and records that the attack left."""
     standing: dict[str, float]
-    """What each process spends in a second on nothing but what the attack left, less what an idle one of a quiet world does."""
+    """CPU seconds per second that the idle process spends on the rows that the attack left. The cost of an idle process without an attack is subtracted."""
 
 
 def ratios(found: Round, process: str) -> dict[str, float]:
-    """Say how much more one process spends on the same honest work, by each of the definitions of the harness."""
+    """Return the ratios that compare the CPU of one process with the calm world. ``tests/hostile/soak.py`` defines them."""
     calm, attack = found.calm.cpu[process], found.attack.cpu[process]
     both, after = found.both.cpu[process], found.after.cpu[process]
     return {
@@ -39,6 +39,6 @@ def ratios(found: Round, process: str) -> dict[str, float]:
 
 
 def medians(rounds: list[Round], process: str) -> dict[str, float]:
-    """The median of each ratio over all rounds."""
+    """Return the median of each ratio over all rounds."""
     all_ratios = [ratios(it, process) for it in rounds]
     return {name: median(it[name] for it in all_ratios) for name in all_ratios[0]}

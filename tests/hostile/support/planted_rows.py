@@ -1,4 +1,4 @@
-"""A namespace in whose topics somebody has written whatever may hurt whoever reads them: no worker runs, rows are planted."""
+"""A namespace whose topics have records that could harm their readers. No worker runs: the test writes all rows and records."""
 
 import json
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ from conversations.protocol.topics import DEAD_LETTER, STATE, catalog_topic, eve
 from tests.hostile.support.texts import HOSTILE
 
 TEXT = HOSTILE.replace("\udc9b", "")
-"""What UTF-8 can say of it."""
+"""The hostile text without its lone surrogate, which UTF-8 cannot encode."""
 REDRIVE = "rd-1"
 DESK = "desk"
 
 
 class Planted:
-    """The service "desk" with a failed message, a letter and a queue that is off, and bad records in every shared topic."""
+    """The service "desk" with a failed message, a letter and a queue that is off. Every shared topic has bad records."""
 
     def __init__(self, bootstrap: str) -> None:
         self.kafka = Kafka(bootstrap, namespace=f"h{uuid4().hex[:10]}")
@@ -33,9 +33,9 @@ class Planted:
         self._producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
         self.dialog = uuid4()
         self.letter = f"{DESK}.queue-0-7"
-        """What waits for an operator."""
+        """Name of the letter whose message waits for an operator."""
         self.over = f"{DESK}.queue-0-9"
-        """What no dialog waits for."""
+        """Name of a detached letter: no dialog waits for it."""
         self._plant_rows()
         self._plant_letters()
         self._plant_events()

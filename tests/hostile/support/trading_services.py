@@ -1,4 +1,4 @@
-"""Two services that trade while a third party, which may write the queue of one of them, does what it can."""
+"""Two services that trade while an attacker may write to the queue of one of them."""
 
 from datetime import timedelta
 from typing import Any
@@ -9,15 +9,15 @@ from conversations import Contract, Dialog, PeerError, PoisonPolicy, Service
 from tests.bad_input.support.services import BLOB, LEDGER, PING
 
 GHOST = "ghost"
-"""A service of the catalog whose queue is not there."""
+"""A service in the catalog whose queue does not exist."""
 OVER: set[str] = set()
-"""Dialogs that ended at ``web``, in the process that runs it."""
+"""Ids of the dialogs that ended at ``web``. It is filled in the process that runs ``web``."""
 
 
 class Order(BaseModel):
     n: int
     size: int = 0
-    """Of the receipt."""
+    """Wanted size of the receipt, in bytes."""
     last: bool = False
 
 
@@ -35,7 +35,7 @@ TRADE = Contract("Trade", sent_by_initiator=[Order, BLOB, PING, LEDGER], sent_by
 
 
 def shop() -> Service[Seen]:
-    """Answers each order, as long as it is asked to, and ends behind the last one; orders below zero fail."""
+    """Return a service that answers each order with a receipt of the wanted size, and ends after the last order. Orders below zero fail."""
     service = Service("shop", accepts=[TRADE], state=Seen, poison=[PoisonPolicy(delays=[timedelta(seconds=1)])])
 
     @service.on(Order)
@@ -57,7 +57,7 @@ def shop() -> Service[Seen]:
 
 
 def web() -> Service[dict[str, Any]]:
-    """Begins dialogs by command, and remembers receipts in the order they came."""
+    """Return a service that begins dialogs by command, and keeps the receipts in the order in which they arrive."""
     service = Service("web", initiates=[TRADE])
 
     @service.on(Receipt)

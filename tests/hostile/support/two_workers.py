@@ -1,4 +1,4 @@
-"""A namespace with two workers in processes of their own, honest work for them, and what they spend on it."""
+"""A namespace with two worker processes, honest work for them, and measurements of the CPU that they need."""
 
 from __future__ import annotations
 
@@ -30,42 +30,42 @@ from tests.hostile.support.attacker import Attacker
 
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE = 240.0
-"""Seconds a window may take: honest dialogs that are not over by then are stopped by somebody."""
+"""Most seconds that the work of a window may take. If honest dialogs take longer, something holds them up."""
 LOOK = 0.05
 CHUNKS = 24
-"""Honest and hostile records take turns so often."""
+"""Number of turns into which the records of a window are divided. In each turn, honest records are followed by hostile records."""
 JSON = "application/json"
 
 
 class Stopped(AssertionError):
-    """A worker ended, or honest work did not come to its end."""
+    """A worker ended, or honest work was not finished in time."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """What two processes spent while some work was done."""
+    """Measurements of both processes while some work was done."""
 
     seconds: float
     messages: int
-    """Of honest dialogs."""
+    """Number of messages in honest dialogs."""
     hostile: int
-    """Records of the attacker that the broker took."""
+    """Number of the attacker's records that the broker accepted."""
     cpu: dict[str, float]
-    """Seconds of CPU by process, less what an idle one of a quiet world spends in this time."""
+    """Seconds of CPU by process. The CPU that an idle process needs in the same time is subtracted."""
     steps: dict[str, int]
-    """Transactions by process."""
+    """Number of transactions by process."""
     peak: int
-    """Bytes of memory that the shop ever had by then."""
+    """Largest memory of the shop's process so far, in bytes."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast a window is."""
+    """The speed of a window."""
 
     breath: float = 0.25
-    """Seconds from one turn to the next, so that steps are those of steady traffic and not of one burst."""
+    """Pause after each turn, in seconds. With it, the records arrive as steady traffic and not all at once."""
     rest: float = 6.0
-    """Seconds at its end, in which what was sent has its acknowledgements, second attempts and questions for gaps."""
+    """Seconds at the end of a window, in which acknowledgements, second attempts and RESENDs follow."""
 
 
 class Child:
@@ -82,10 +82,10 @@ class Child:
             )  # fmt: skip
 
     def facts(self) -> dict[str, Any]:
-        """What it did and has; waits until it is ready.
+        """Return the facts of the worker; wait until it is ready.
 
         Raises:
-            Stopped: it ended.
+            Stopped: the worker ended.
         """
         with contextlib.suppress(BrokenPipeError):
             self._in.write("?\n")
@@ -107,7 +107,7 @@ class Child:
         return self._process.stdout
 
     def stop(self) -> int:
-        """Let it stop in order; return its exit code."""
+        """Let the worker stop cleanly, and return its exit code."""
         with contextlib.suppress(BrokenPipeError):
             self._in.close()
         try:
@@ -119,12 +119,12 @@ class Child:
         return code
 
     def last_words(self) -> str:
-        """End of its log."""
+        """Return the end of the worker's log."""
         return self._log.read_text(errors="replace")[-2_000:]
 
 
 class World:
-    """A namespace of its own with ``shop`` and ``web``."""
+    """A new namespace with worker processes for ``shop`` and ``web``."""
 
     def __init__(self, bootstrap: str, directory: Path, seed: str, pace: Pace) -> None:
         services = [trade.shop().declaration(), trade.web().declaration(), ServiceDeclaration(trade.GHOST)]
@@ -138,14 +138,14 @@ class World:
         self.children = {name: Child(name, self.kafka, directory / name) for name in ("shop", "web")}
         self.dialogs: list[Known] = []
         self.sent = 0
-        """Orders of each of them."""
+        """Number of orders in each of these dialogs."""
 
     def facts(self) -> dict[str, dict[str, Any]]:
-        """What its workers did and have."""
+        """Return the facts of both workers."""
         return {name: child.facts() for name, child in self.children.items()}
 
     def idle(self, seconds: float) -> dict[str, float]:
-        """Say what each process spends in a second in which nothing happens."""
+        """Return the CPU seconds that each process spends per second without work."""
         before = self.facts()
         self._pause.wait(seconds)
         return {name: (now["cpu"] - before[name]["cpu"]) / seconds for name, now in self.facts().items()}
@@ -153,10 +153,10 @@ class World:
     def window(
         self, dialogs: int, orders: int, hostile: int, attacker: Attacker | None, idle: dict[str, float]
     ) -> Window:
-        """Do honest work, hostile work or both, from the first record to the moment everything is settled.
+        """Do honest work, hostile work or both, and measure from the first record until all work is finished.
 
         Raises:
-            Stopped: a worker ended, or not all of it was done in ``PATIENCE``.
+            Stopped: a worker ended, or the work was not finished within ``PATIENCE``.
         """
         self._settled(lambda: True, "nothing is under way")
         honest = self._orders(dialogs, orders)
@@ -185,7 +185,7 @@ class World:
         )  # fmt: skip
 
     def _orders(self, dialogs: int, orders: int) -> list[Forged]:
-        """Commands of new dialogs, each dialog's in order, those of all of them mixed."""
+        """Return the commands of new dialogs. They are in order within each dialog, and the dialogs take turns."""
         now = time.time_ns() // 1_000
         found = [stranger(now, self._random, number % PARTITIONS) for number in range(dialogs)]
         self.dialogs += found
@@ -208,17 +208,17 @@ class World:
         return facts["web"]["over"] >= over and all(positions.get(number, 0) >= at for number, at in ends.items())
 
     def _settled(self, done: Callable[[], bool], what: str) -> None:
-        """Wait until something is so, and no worker has anything under way, twice in a row."""
+        """Wait until ``done`` is true and no worker has work under way, in two checks in a row."""
         deadline, quiet = time.monotonic() + PATIENCE, 0
         while quiet < 2:
             facts = self.facts()
             quiet = quiet + 1 if done() and not any(it["busy"] for it in facts.values()) else 0
             if time.monotonic() > deadline:
-                raise Stopped(f"not in {PATIENCE:g} s: {what}; {facts}")
+                raise Stopped(f"not within {PATIENCE:g} s: {what}; {facts}")
             self._pause.wait(LOOK)
 
     def wrong(self) -> list[str]:
-        """What is not right of honest dialogs: each has every order and every receipt once, and in order."""
+        """Return a line for each wrong honest dialog. In a right one, both sides have every order and every receipt once, in order."""
         expected, found = list(range(self.sent)), []
         states = {name: self.place.states(name) for name in ("shop", "web")}
         for known in self.dialogs:
@@ -229,7 +229,7 @@ class World:
         return found
 
     def rows(self, service: str) -> tuple[int, int]:
-        """Count the rows of a service's state, and their bytes."""
+        """Return the number of rows in a service's state topic, and their bytes."""
         kept: dict[bytes, int] = {}
         for record in self.place.read(self.place.topic(service, STATE)):
             key, value = record.key() or b"", record.value()
@@ -239,12 +239,12 @@ class World:
         return len(kept), sum(kept.values())
 
     def queue(self, service: str) -> str:
-        """Name of its queue."""
+        """Return the name of the service's queue topic."""
         return self.place.topic(service, QUEUE)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[dict[str, int]]:
-        """Stop its workers behind the block; the exit codes are in what it yields by then."""
+        """Stop the workers at the end of the ``with`` block. Then the yielded dict has their exit codes."""
         codes: dict[str, int] = {}
         try:
             yield codes

@@ -1,4 +1,4 @@
-"""One worker in a process of its own, which says what it costs and keeps: ``python -m tests.hostile.support.worker_process``, for the harness alone."""
+"""One worker in its own process, which reports its CPU and its kept bytes. Only ``two_workers`` starts it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LIMITS = Limits(
     held_bytes=2_000_000, delayed_bytes=4_000_000, dialog_bytes=1_000_000, step_bytes=8_000_000, waiting_bytes=8_000_000,
     parked_bytes=4_000_000, cached_endpoints=2_000,
 )  # fmt: skip
-"""Small enough for an attack of some megabytes to come to them."""
+"""Limits so small that an attack of some megabytes reaches them."""
 READY = 90.0
-"""Seconds a worker may take to have its partitions."""
+"""Most seconds until a worker has taken up its partitions."""
 
 
 def facts(worker: Worker) -> dict[str, Any]:
-    """What a worker did and has; sizes may be a step old."""
+    """Return the facts of a worker: CPU, counts, positions and kept bytes. Sizes may be one step old."""
     partitions = list(worker.partitions.values())
     return {
         "cpu": time.process_time(),
@@ -48,7 +48,7 @@ def facts(worker: Worker) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Work until the input ends; answer each of its lines with the facts."""
+    """Work until the standard input ends. Answer each line of the input with the facts, as JSON."""
     service, bootstrap, namespace, state = sys.argv[1:]
     kafka = Kafka(bootstrap, namespace=namespace)
     made: Service[Any] = trade.shop() if service == "shop" else trade.web()

@@ -1,4 +1,4 @@
-"""Kafka in Docker: the official image, which testcontainers' own KafkaContainer cannot start."""
+"""Kafka in Docker, from the official image. The class KafkaContainer of testcontainers cannot start this image."""
 
 import tenacity
 from testcontainers.core.container import DockerContainer
@@ -12,12 +12,12 @@ CONTROLLER_PORT = 9093
 
 
 def variable(setting: str) -> str:
-    """The image's name for a setting: ``a.b_c`` is ``KAFKA_A_B__C``."""
+    """Return the environment variable by which the image gets a setting: ``a.b_c`` is ``KAFKA_A_B__C``."""
     return "KAFKA_" + setting.replace("_", "__").replace(".", "_").upper()
 
 
 class DockerKafka(DockerContainer):
-    """One KRaft node with the embedded broker's settings. The port is chosen before: clients must be told it."""
+    """One KRaft node with the settings of the embedded broker. The port is chosen before the start, because the broker must advertise it."""
 
     def __init__(self, image: str = IMAGE) -> None:
         super().__init__(image)
@@ -37,7 +37,7 @@ class DockerKafka(DockerContainer):
         return f"{self.get_container_host_ip()}:{self.port}"
 
     def wait_until_ready(self) -> None:
-        """Wait until clients are served, at most a minute."""
+        """Wait until the broker serves clients, at most a minute."""
         attempts = tenacity.Retrying(
             retry=tenacity.retry_if_result(lambda answer: not answer),
             stop=tenacity.stop_after_delay(60),

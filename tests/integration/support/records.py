@@ -1,4 +1,4 @@
-"""Write and read a few records, to see that a broker is one."""
+"""Functions that write and read a few records, to check that a broker works."""
 
 import uuid
 
@@ -10,9 +10,9 @@ PATIENCE = 30.0
 
 
 def new_topic(bootstrap: str) -> str:
-    """A topic of its own for a test."""
+    """Create a topic for one test, and return its name."""
     name = f"t-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # kept while the answer is awaited
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # a reference keeps the client alive until the answer arrives
     (created,) = admin.create_topics([NewTopic(name, 1, 1)]).values()
     created.result(PATIENCE)
     return name
@@ -29,7 +29,7 @@ def produce_in_transaction(bootstrap: str, topic: str, *values: bytes) -> None:
 
 
 def read(bootstrap: str, topic: str, count: int) -> list[bytes]:
-    """The first committed values of a topic, read by a member of a KIP-848 group."""
+    """Return the first ``count`` committed values of a topic, read by a member of a KIP-848 group."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

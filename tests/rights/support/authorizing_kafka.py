@@ -1,4 +1,4 @@
-"""A real Kafka that asks who one is and what one may: SASL/PLAIN and the StandardAuthorizer."""
+"""A real Kafka that authenticates its clients and checks their rights: SASL/PLAIN and the StandardAuthorizer."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -18,11 +18,11 @@ until = partial(waiting.until, seconds=40)
 USERS = ("clerk", "asker", "stranger")
 
 Right = tuple[str, str, str]
-"""An operation, a kind of resource and its name; a name that ends with * is a prefix."""
+"""An operation, a kind of resource, and the name of a resource. A name that ends with * is a prefix."""
 
 
 class GuardedBroker(EmbeddedBroker):
-    """A broker with two doors: whoever comes without a name may do everything, the others what they are granted."""
+    """A broker with two listeners. Clients of the first need no login and have all rights. Clients of the second log in, and have the granted rights."""
 
     def __init__(self) -> None:
         port, controller, guarded = free_ports(3)
@@ -42,16 +42,16 @@ class GuardedBroker(EmbeddedBroker):
             },
         )
         self.guarded = f"{HOST}:{guarded}"
-        """Where names and passwords are asked for."""
+        """Address of the listener that requires a login."""
 
     @property
     def admin(self) -> AdminClient:
-        """A client that may do everything."""
+        """An admin client with all rights."""
         return AdminClient({"bootstrap.servers": self.bootstrap})
 
     @staticmethod
     def login(user: str) -> dict[str, Any]:
-        """Settings of librdkafka with which one is this user."""
+        """Return the librdkafka settings with which a client logs in as this user."""
         return {
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanisms": "PLAIN",
@@ -60,14 +60,14 @@ class GuardedBroker(EmbeddedBroker):
         }
 
     def grant(self, user: str, rights: Iterable[Right]) -> None:
-        """Let a user do these, from when this returns."""
+        """Grant rights to a user. When this returns, the broker applies them."""
         client, chosen = self.admin, list(rights)
         for answer in client.create_acls([acl.AclBinding(*_bound(user, right)) for right in chosen]).values():
             answer.result()
         until(lambda: all(_found(client, user, right) for right in chosen), "the rights are known")
 
     def take_away(self, user: str, rights: Iterable[Right]) -> None:
-        """Let a user do these no more, from when this returns."""
+        """Take rights away from a user. When this returns, the broker applies the change."""
         client, chosen = self.admin, list(rights)
         for answer in client.delete_acls([acl.AclBindingFilter(*_bound(user, right)) for right in chosen]).values():
             assert answer.result(), "there was no such right"

@@ -1,4 +1,4 @@
-"""The clerk of the rules' tests on a broker that asks who one is; everybody else may do everything."""
+"""The service ``clerk`` of ``tests/rules``, on a broker that checks rights. Only the clerk logs in; all other clients have all rights."""
 
 from conversations import Kafka, WorkerSettings
 from conversations.kafka.connection import KafkaConnection
@@ -20,7 +20,7 @@ OWN = (
 
 
 class RestrictedService(SteppedService):
-    """A clerk that logs in, with the least rights that a worker needs."""
+    """A clerk whose workers log in. It has the rights for its own work, for events, and to send to its peers."""
 
     def __init__(self, broker: GuardedBroker) -> None:
         super().__init__(broker.bootstrap)
@@ -31,7 +31,7 @@ class RestrictedService(SteppedService):
 
     @property
     def own(self) -> list[Right]:
-        """Rights without which there is no work."""
+        """Rights without which a worker does not work."""
         own = [(operation, kind, self.topic(name)) for operation, kind, name in OWN]
         return [
             *own,
@@ -45,16 +45,16 @@ class RestrictedService(SteppedService):
         return "WRITE", "TOPIC", events_topic(self.kafka.namespace)
 
     def right_to(self, peer: str) -> Right:
-        """The right to send to a peer."""
+        """Return the right to send to a peer."""
         return "WRITE", "TOPIC", self.topic("queue", peer)
 
     @property
     def rights(self) -> list[Right]:
-        """All rights of the clerk."""
+        """All rights that the clerk gets at first."""
         return [*self.own, self.events_right, self.right_to("asker"), self.right_to("other")]
 
     def lose(self, *rights: Right) -> None:
-        """Take rights of the clerk away."""
+        """Take rights away from the clerk."""
         self.broker.take_away("clerk", rights)
 
     def guarded_worker(self, settings: WorkerSettings | None = None, clock: SystemClock | None = None) -> Worker:

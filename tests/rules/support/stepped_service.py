@@ -1,4 +1,4 @@
-"""A service on a real Kafka whose workers the test steps by hand, and the other side of its dialogs on the wire."""
+"""A service on a real Kafka whose workers the test steps one step at a time. The test writes the records of the other side itself."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -31,12 +31,12 @@ from tests.integration.kafka.members import delete_topics
 from tests.support import waiting
 
 PATIENCE = 40.0
-"""Seconds that anything may take to happen."""
+"""Most seconds that a test waits for one condition."""
 until = partial(waiting.until, seconds=PATIENCE, pause=0)
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
 MORTAL = {"max.poll.interval.ms": 2500}
-"""Settings of a worker that is thrown out of its group as soon as its polling thread stands still."""
+"""librdkafka settings of a worker that its group removes as soon as its polling thread stands still for 2.5 seconds."""
 
 
 class Ask(BaseModel):
@@ -56,13 +56,13 @@ ASKING = Contract("Asking", sent_by_initiator=[Ask], sent_by_target=[Answer])
 
 
 def answer(ask: Ask, dialog: Dialog[Tally]) -> None:
-    """Answer, and count what was answered in the state of the group."""
+    """Answer a question, and count the answers in the state of the group."""
     dialog.group.state.count += 1
     dialog.send(Answer(n=ask.n))
 
 
 class AheadClock(SystemClock):
-    """The system's clock, put forward as far as the test says."""
+    """The system's clock, moved ahead by ``ahead`` microseconds."""
 
     ahead = 0
 
@@ -71,7 +71,7 @@ class AheadClock(SystemClock):
 
 
 class SteppedService:
-    """The service "clerk", who answers what "asker" and "other" ask; only the clerk's workers run."""
+    """The service "clerk", which answers the questions of "asker" and "other". Only the clerk has workers."""
 
     def __init__(self, bootstrap: str, partitions: int = 1) -> None:
         self.kafka = Kafka(bootstrap, namespace=f"r{uuid4().hex[:10]}")
@@ -113,9 +113,9 @@ class SteppedService:
         connection: type[KafkaConnection] = KafkaConnection,
         inline: bool = False,
     ) -> Worker:
-        """Make a worker of the clerk, as a process would; nothing is connected before its first step.
+        """Make a worker of the clerk, as a process would. It connects to Kafka at its first step.
 
-        With ``inline`` its handlers run in the middle of a step, on the polling thread, which a test so stops there.
+        With ``inline`` its handlers run on the polling thread, in the middle of a step. So a handler that waits stops the polling thread.
         """
         settings = settings or WorkerSettings()
         address = Kafka(self.kafka.bootstrap, namespace=self.kafka.namespace, settings=kafka or {})
@@ -133,35 +133,35 @@ class SteppedService:
         return worker
 
     def open(self, worker: Worker) -> Worker:
-        """Step a worker until it has every partition open."""
+        """Step a worker until it has opened all partitions."""
         until(lambda: (worker.step(0.05), worker.ready.is_set() and len(worker.partitions) == self.partitions)[1])
         return worker
 
     def connection(self, slot: str | None = None) -> KafkaConnection:
-        """Make a log of the clerk that no worker uses."""
+        """Make a connection of the clerk that no worker uses."""
         connection = KafkaConnection(self.kafka, "clerk", slot=slot)
         self._closing.callback(connection.close)
         return connection
 
     def close(self) -> None:
-        """Close everything that was made, whatever else fails: a client left alone keeps its process from ending."""
+        """Close all workers and connections, even if closing one of them fails. The process could not end while a client is open."""
         self._closing.close()
 
     # -- the wire ---------------------------------------------------------------------------------------------
 
     def append(self, kind: str, partition: int, *records: tuple[bytes, bytes, list[tuple[str, bytes]]]) -> None:
-        """Append records to a topic of the clerk as anybody may."""
+        """Append records to a topic of the clerk, outside any transaction."""
         self.append_to(self.topic(kind), partition, *records)
 
     def append_to(self, topic: str, partition: int, *records: tuple[bytes, bytes, list[tuple[str, bytes]]]) -> None:
-        """Append records to a topic."""
+        """Append records to a topic, outside any transaction."""
         producer = Producer({"bootstrap.servers": self.kafka.bootstrap})
         for key, value, headers in records:
             producer.produce(topic, value, key, partition, headers=list(headers))
         assert producer.flush(10) == 0
 
     def read(self, topic: str, *, end: bool = True) -> list[Record]:
-        """Return the committed records of a topic: those up to its end, or those that came so far."""
+        """Return the committed records of a topic: all records up to its end, or, with ``end=False``, the records that the reader has got so far."""
         if topic not in self._followed:
             self._followed[topic] = Follower(self.kafka, [topic]), []
             self._closing.callback(self.forget, topic)
@@ -170,18 +170,18 @@ class SteppedService:
         return records
 
     def forget(self, topic: str) -> None:
-        """Read a topic from its start again, with the partitions it has now."""
+        """Close the reader of a topic. The next ``read`` begins at the start, with the partitions that the topic has then."""
         follower, _ = self._followed.pop(topic, (None, []))
         if follower is not None:
             follower.close()
 
     def answers(self, service: str = "asker", *, end: bool = True) -> list[int]:
-        """Every answer that was committed to a service's queue, in order, as often as it is there."""
+        """Return the numbers of all answers in a service's queue, in order. A repeated answer is in the list as often as in the queue."""
         envelopes = [decode(record.value() or b"") for record in self.read(self.topic("queue", service), end=end)]
         return [json.loads(envelope.body)["n"] for envelope in envelopes if envelope.kind is Kind.MESSAGE]
 
     def answered(self, worker: Worker, *expected: int) -> None:
-        """Step a worker until these answers are there, and nothing else is."""
+        """Step a worker until these answers are in the queue of ``asker``. Check that there are no other answers."""
         until(lambda: (worker.step(0.05), set(self.answers(end=False)) >= set(expected))[1])
         assert self.answers() == list(expected)
 
@@ -192,7 +192,7 @@ class SteppedService:
 
 
 class Asking:
-    """One dialog with the clerk, from its initiator's side, as bytes on the wire."""
+    """The initiator's side of one dialog with the clerk. It makes the encoded records itself."""
 
     def __init__(self, stepped: SteppedService, partition: int = 0, service: str = "asker") -> None:
         self.stepped, self.home = stepped, partition
@@ -207,7 +207,7 @@ class Asking:
         self.next = 0
 
     def record(self, n: int, seq: int | None = None) -> tuple[bytes, bytes, list[tuple[str, bytes]]]:
-        """Make the next message, or the one with number ``seq``."""
+        """Make the record of the next message, or of the message with number ``seq``."""
         if seq is None:
             seq, self.next = self.next, self.next + 1
         declared = ASKING.outgoing(Ask(n=n), None, True)
@@ -221,5 +221,5 @@ class Asking:
         return self.key, value, [(HEADER_NAME, header_of(value, tail_start(value)))]
 
     def ask(self, *numbers: int) -> None:
-        """Append messages to the partition they belong to."""
+        """Append messages to the partition that their dialog belongs to."""
         self.stepped.append("queue", self.home, *(self.record(n) for n in numbers))

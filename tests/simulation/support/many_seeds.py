@@ -1,6 +1,6 @@
-"""Play many seeds, and gather what came of them.
+"""Functions that play many seeds, and collect the outcomes.
 
-Apart from the command: a process of a pool cannot import the ``__main__`` of a package.
+They are not in the module of the command, because a process of a pool cannot import the ``__main__`` of a package.
 """
 
 import gc
@@ -14,7 +14,7 @@ from tests.simulation.support.worlds import Scenario, again, crowded, lonely, pl
 
 @dataclass
 class Outcome:
-    """What came of some seeds."""
+    """The outcome of some seeds."""
 
     seeds: int = 0
     handled: int = 0
@@ -27,14 +27,14 @@ class Outcome:
 
 
 def prepare() -> None:
-    """Make a process of its own ready: a tenth of its time would go into looking for cycles."""
+    """Prepare a process of the pool: let garbage collection run less often. Otherwise it would take a tenth of the process's time."""
     gc.freeze()
     gc.set_threshold(50_000)
 
 
 def run(names: list[str], seeds: range, alone: bool) -> Outcome:
     """Play a range of seeds."""
-    logging.disable(logging.CRITICAL)  # workers tell of every fault they meet
+    logging.disable(logging.CRITICAL)  # workers log every fault that they meet
     scenarios = [scenario for scenario in SCENARIOS if scenario.__name__ in names]
     outcome = Outcome()
     for seed in seeds:
@@ -42,7 +42,7 @@ def run(names: list[str], seeds: range, alone: bool) -> Outcome:
         outcome.seeds += 1
         try:
             outcome.handled += play(scenario, (lonely if alone else crowded)(seed))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the seed is the finding
+        except Exception as error:  # noqa: BLE001 - any failure of a seed is a finding
             outcome.failures.append(failure(scenario, seed, error))
     return outcome
 

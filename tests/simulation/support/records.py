@@ -1,4 +1,4 @@
-"""Records put into queues and commands topics by hand, as a peer of another make, or a replay, would."""
+"""Records that a test writes itself into queues and commands topics, like a foreign implementation of a peer, or a replay."""
 
 from uuid import UUID
 
@@ -15,12 +15,12 @@ HOUR = 3_600 * SECOND
 
 
 def drawn(sim: Simulation, number: int = 1) -> UUID:
-    """A conversation id of this moment."""
+    """Return a conversation id that is made now."""
     return uuid7(sim.clock.now(), number)
 
 
 def first_of(sim: Simulation, conversation: UUID, to: str, contract: str) -> Prefix:
-    """What the envelopes of a stranger's initiator side begin with."""
+    """Return the prefix of the envelopes that the service ``stranger`` sends as the initiator."""
     now = sim.clock.now()
     return Prefix(
         conversation.bytes, True, contract, "stranger", to, str(conversation), False, now + HOUR, now + 24 * HOUR
@@ -42,13 +42,13 @@ def post(sim: Simulation, envelope: Envelope) -> None:
 
 
 def queued(sim: Simulation, service: str) -> list[Envelope]:
-    """Every envelope that was ever sent to a service, in order in each partition."""
+    """Return all envelopes in a service's queue, in order within each partition."""
     topic = service_topic(sim.broker.namespace, service, QUEUE)
     return [decode(record.value() or b"") for record in visible(sim.broker, topic)]
 
 
 def replay(sim: Simulation, service: str, key: str = "") -> None:
-    """Append once more what a service's queue was ever given, all of it or that of one key."""
+    """Append all records of a service's queue again, or only the records with one key."""
     topic = service_topic(sim.broker.namespace, service, QUEUE)
     given = {(record.partition(), record.key(), record.value()): record for record in visible(sim.broker, topic)}
     for record in given.values():
@@ -71,7 +71,7 @@ def command(sim: Simulation, service: str, conversation: UUID, *operations: Oper
 
 
 def is_to(service: str, *seqs: int) -> "Stop":
-    """Says of a record that it goes to this service and has one of these numbers."""
+    """Return a condition that is true for a record that goes to this service and has one of these numbers."""
     return Stop(service, seqs)
 
 

@@ -1,4 +1,4 @@
-"""What services and their peers do in every world; whatever goes wrong there, results and invariants are the same."""
+"""Scenarios: what services and their peers do. Results and invariants are the same in every world, whatever faults happen there."""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -29,12 +29,12 @@ from tests.simulation.support.services import (
 from tests.simulation.support.worlds import Scenario, World
 
 LONGEST = timedelta(days=1, hours=1)
-"""After this every dialog is over, whatever happened to it."""
+"""Time after which every dialog is over, because its lifetime has ended."""
 GRUMBLE = f"{services.Grumble.__module__}.{services.Grumble.__qualname__}"
 
 
 def settings(**limits: int) -> WorkerSettings:
-    """Settings of a simulated worker, with other limits."""
+    """Return the settings of a simulated worker, with the given limits."""
     return WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=1_000_000, limits=Limits(**limits))
 
 
@@ -42,7 +42,7 @@ def settings(**limits: int) -> WorkerSettings:
 
 
 def saga(world: World) -> None:
-    """Two related dialogs per applicant, whose answers meet in the group's state."""
+    """Each applicant leads to two related dialogs. Their answers are combined in the state of the group."""
     with world.simulation(loans) as sim:
         credit, fraud = sim.peer("credit", accepts=[CREDIT]), sim.peer("fraud", accepts=[FRAUD])
         applicants = [sim.peer("web").begin_dialog("loans", LOANS) for _ in range(3)]
@@ -64,7 +64,7 @@ def saga(world: World) -> None:
 
 
 def counting(world: World) -> None:
-    """State that every message changes, in three dialogs at a time."""
+    """Every message changes the state of its group, in three dialogs at the same time."""
     with world.simulation(services.counter()) as sim:
         dialogs = [sim.peer("web").begin_dialog("counter", COUNTING) for _ in range(3)]
         count(world, sim, dialogs)
@@ -72,7 +72,7 @@ def counting(world: World) -> None:
 
 
 def count(world: World, sim: Simulation, dialogs: list[PeerDialog]) -> None:
-    """Say numbers on several dialogs, some at a time, and find the right totals."""
+    """Send numbers on several dialogs, some at a time, and check the totals."""
     said: list[list[int]] = [[] for _ in dialogs]
     for _ in range(world.random.randrange(1, 4)):
         for _ in range(world.random.randrange(1, 8)):
@@ -87,7 +87,7 @@ def count(world: World, sim: Simulation, dialogs: list[PeerDialog]) -> None:
 
 
 def echoing(world: World) -> None:
-    """One dialog, many messages, an asynchronous handler."""
+    """One dialog has many messages, and an ``async def`` handler."""
     random = world.random
     with world.simulation(services.echo()) as sim:
         dialog = sim.peer("web").begin_dialog("echo", ECHO)
@@ -103,7 +103,7 @@ def echoing(world: World) -> None:
 
 
 def forgetting(world: World) -> None:
-    """Fire and forget: send, end, and never look back."""
+    """Peers send messages and end their dialogs, without waiting for an answer."""
     with world.simulation(services.sink()) as sim:
         count = world.random.randrange(1, 10)
         for index in range(count):
@@ -119,7 +119,7 @@ def forgetting(world: World) -> None:
 
 
 def scattering(world: World) -> None:
-    """A fan-out of related dialogs, gathered under one lock."""
+    """A handler begins many related dialogs. Their answers are gathered in the state of the group, one at a time."""
     with world.simulation(services.scatterer(), services.laborer()) as sim:
         dialog = sim.peer("web").begin_dialog("scatterer", SCATTERING)
         parts = world.random.randrange(1, 12)
@@ -131,7 +131,7 @@ def scattering(world: World) -> None:
 
 
 def ringing(world: World) -> None:
-    """Timers, each set by the one before it."""
+    """The handler of each timer sets the next timer."""
     with world.simulation(services.bell()) as sim:
         dialog = sim.peer("web").begin_dialog("bell", REMINDERS)
         times = world.random.randrange(1, 5)
@@ -144,7 +144,7 @@ def ringing(world: World) -> None:
 
 
 def quarrelling(world: World) -> None:
-    """Errors of the application, poison, and ends from both sides, some at the same moment."""
+    """Dialogs have errors of the application, messages that always fail, and ends from both sides, sometimes at the same time."""
     random = world.random
     with world.simulation(services.moody(), raise_failures=False) as sim:
         web = sim.peer("web")
@@ -167,7 +167,7 @@ def quarrelling(world: World) -> None:
 
 
 def speak(world: World, dialog: PeerDialog) -> None:
-    """Say something the moody service may take offence at, or end."""
+    """Send a text, to which the moody service may react with an error or a failure, or end the dialog."""
     what = world.random.choice(["a", "b", "error", "poison", "end", "end with error"])
     if what == "end":
         dialog.end()
@@ -177,11 +177,11 @@ def speak(world: World, dialog: PeerDialog) -> None:
         dialog.send(Say(text=what))
 
 
-# -- what is at stake ------------------------------------------------------------------------------------------------
+# -- what goes wrong ------------------------------------------------------------------------------------------------
 
 
 def moving(world: World) -> None:
-    """Partitions wander between live workers while handlers are slow, and some members are zombies."""
+    """Partitions move between live workers while handlers are slow. Some workers do not know yet that they have lost a partition."""
     world.at_least(workers=2, move=0.15, stall=0.1, slow=0.3)
     with world.simulation(services.counter(), partitions=4) as sim:
         dialogs = [sim.peer("web").begin_dialog("counter", COUNTING) for _ in range(4)]
@@ -190,7 +190,7 @@ def moving(world: World) -> None:
 
 
 def overlapping(world: World) -> None:
-    """Handlers return between the attempts of a commit, and while one is decided: what they say comes after it."""
+    """Handlers return between two attempts of a commit, and during a commit. Their messages must come after those of the commit."""
     world.at_least(slow=0.4, overlap=0.6, abort=0.3)
     with world.simulation(services.counter()) as sim:
         dialogs = [sim.peer("web").begin_dialog("counter", COUNTING) for _ in range(3)]
@@ -199,7 +199,7 @@ def overlapping(world: World) -> None:
 
 
 def refusing(world: World) -> None:
-    """Queues take no records now and then, while handlers go on: what is said on a dialog keeps its order."""
+    """Queues sometimes accept no records, while handlers continue. The messages of a dialog keep their order."""
     world.at_least(workers=2, slow=0.4, overlap=0.6, refuse=0.4, move=0.15)
     random = world.random
     with world.simulation(services.counter(), services.echo()) as sim:
@@ -226,7 +226,7 @@ def refusing(world: World) -> None:
 
 
 def misdating(world: World) -> None:
-    """The machines' clocks are up to two days off, and jump: totals, timers and ends are as ever."""
+    """The machines' clocks are up to two days wrong, and jump. Totals, timers and ends are still right."""
     world.at_least(workers=2, skew=0.2, crash=0.05, move=0.05)
     with world.simulation(services.counter(), services.bell()) as sim:
         web = sim.peer("web")
@@ -241,7 +241,7 @@ def misdating(world: World) -> None:
 
 
 def dying(world: World) -> None:
-    """Processes die before, within and after their transactions, also while they restore old local copies."""
+    """Processes die before, during and after their transactions, and while they restore old local copies."""
     world.at_least(workers=2, crash=0.2, hang=0.1, survive=0.7)
     with world.simulation(services.counter()) as sim:
         dialogs = [sim.peer("web").begin_dialog("counter", COUNTING) for _ in range(3)]
@@ -250,7 +250,7 @@ def dying(world: World) -> None:
 
 
 def poisoning(world: World) -> None:
-    """Poison ends its own dialog, with every later message of it kept; all others say everything they have to say."""
+    """A message that always fails ends its dialog. All later messages of the dialog are kept. All other dialogs are complete."""
     random = world.random
     with world.simulation(services.moody(), raise_failures=False) as sim:
         dialogs = [sim.peer("web").begin_dialog("moody", ECHO) for _ in range(6)]
@@ -269,7 +269,8 @@ def poisoning(world: World) -> None:
             if which in poisoned:
                 assert dialog.error is not None
                 assert dialog.error.code == 500
-                assert dialog.received() in ([Say(text="0")], [])  # an ERROR overtakes what is on its way
+                # An ERROR takes effect even if earlier messages are still on their way.
+                assert dialog.received() in ([Say(text="0")], [])
             else:
                 assert dialog.error is None
                 assert dialog.received() == [Say(text=text) for text in texts[which]]
@@ -281,7 +282,7 @@ def poisoning(world: World) -> None:
 
 
 def waiting(world: World) -> None:
-    """Handlers that take several steps, with room for a handful of messages that wait: the queue pauses, nothing is lost."""
+    """Handlers take several steps, and only a few messages may wait. The queue pauses, and no message is lost."""
     world.at_least(slow=0.5)
     with world.simulation(services.echo(), settings=settings(waiting_bytes=600, cached_endpoints=3)) as sim:
         dialogs = [sim.peer("web").begin_dialog("echo", ECHO) for _ in range(world.random.randrange(2, 7))]
@@ -297,7 +298,7 @@ def waiting(world: World) -> None:
 
 
 def expiring(world: World) -> None:
-    """Lifetimes of minutes: whoever is silent for longer is told, on both sides, and nothing is left behind."""
+    """Dialogs live for minutes. A dialog whose lifetime is over breaks on both sides, and leaves no rows."""
     random = world.random
     with world.simulation(services.counter()) as sim:
         web = sim.peer("web")
@@ -319,7 +320,7 @@ def expiring(world: World) -> None:
 
 
 def relaying(world: World) -> None:
-    """Each message begins a dialog of its own in another partition, by a command in the same transaction."""
+    """Each message begins a new dialog, which may belong to another partition, by a command in the same transaction."""
     with world.simulation(services.hub()) as sim:
         sink = sim.peer("sink", accepts=[NOTICES])
         dialogs = [sim.peer("web").begin_dialog("hub", COUNTING) for _ in range(2)]
@@ -334,13 +335,13 @@ def relaying(world: World) -> None:
 
 
 def confusing(world: World) -> None:
-    """Torn, forged and misrouted records among the genuine ones: each is set aside with its bytes, none has an effect."""
+    """Damaged, forged and misrouted records lie among the genuine ones. Each is set aside with its bytes, and has no other effect."""
     world.at_least(noise=0.3, duplicate=0.2)
     counting(world)
 
 
 def replaying(world: World) -> None:
-    """Everything in the queues is appended again, before and after the end, at both sides."""
+    """All records of the queues of both sides are appended again, before and after the end of the dialogs."""
     with world.simulation(services.counter()) as sim:
         dialogs = [sim.peer("web").begin_dialog("counter", COUNTING) for _ in range(2)]
         count(world, sim, dialogs)
@@ -358,12 +359,13 @@ def replaying(world: World) -> None:
 
 
 def overflowing(world: World) -> None:
-    """Room for three records behind a gap: more of them end the dialog, told to both sides, with the bytes kept."""
+    """At most three records may be held behind a gap. More records break the dialog on both sides, and their bytes are kept."""
     world.at_least(reorder=0.4)
     with world.simulation(services.echo(), settings=settings(held_messages=3)) as sim:
         dialogs = [sim.peer("web").begin_dialog("echo", ECHO) for _ in range(2)]
         for dialog in dialogs:
-            for number in range(world.random.randrange(1, 8)):  # farther ahead than twice the limit none is remembered
+            # At most seven messages: a number that is more than twice the limit ahead would not be remembered.
+            for number in range(world.random.randrange(1, 8)):
                 dialog.send(Say(text=f"{number}"))
         sim.run()
         for dialog in dialogs:
@@ -379,7 +381,7 @@ def overflowing(world: World) -> None:
 
 
 def parking(world: World) -> None:
-    """Messages that fail for a while wait in their places; each dialog sees what its policies allow, in order, once."""
+    """Messages that fail for some time wait in their order. Each dialog handles the messages that its policies allow, in order, once each."""
     random = world.random
     with world.simulation(raise_failures=False) as sim:
         sim.deploy(services.fickle(sim.clock.now))
@@ -411,12 +413,15 @@ def parking(world: World) -> None:
 
 
 def name_of(entry: Handled) -> str:
-    """Name the conversation of a handled message."""
+    """Return the conversation id of a handled message, as text."""
     return uuid_text(entry.conversation)
 
 
 def allowed(texts: list[str]) -> list[int]:
-    """Say which messages of a dialog are handled in the end: all, but those its policies give up on, or stop at."""
+    """Return the numbers of the messages of a dialog that are handled in the end.
+
+    A message is not handled if its policy gives up on it, or if it follows a message at which the dialog ends or waits.
+    """
     numbers = []
     for number, text in enumerate(texts):
         _, how, amount = text.split()
@@ -432,7 +437,7 @@ def allowed(texts: list[str]) -> list[int]:
 
 
 def finish(sim: Simulation, dialogs: list[PeerDialog]) -> None:
-    """End every dialog; everybody hears of it, and nothing stays open."""
+    """End every dialog. Check that no endpoint stays open on either side."""
     for dialog in dialogs:
         dialog.end()
     sim.run()
@@ -441,7 +446,7 @@ def finish(sim: Simulation, dialogs: list[PeerDialog]) -> None:
 
 
 def forgotten(sim: Simulation) -> None:
-    """Two days later no dialog is remembered, in memory or in the state topics."""
+    """Check that two days later no dialog is left in memory or in the state topics."""
     sim.chance.active = False
     sim.advance(timedelta(days=2))
     for service in sim.broker.services:

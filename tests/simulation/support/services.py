@@ -1,4 +1,4 @@
-"""Services for the simulations: a counter with state, an echo, a fan-out, a listener that is never answered."""
+"""Services for the simulations: a counter with state, an echo, a fan-out, a service that sends no answers, and others."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -62,7 +62,7 @@ class Sum(BaseModel):
 
 
 def counter() -> Service[Sum]:
-    """Adds up, and tells the total after each message."""
+    """Return a service that adds up the amounts of a group, and sends the total after each message."""
     service = Service("counter", accepts=[COUNTING], state=Sum)
 
     @service.on(Add)
@@ -74,7 +74,7 @@ def counter() -> Service[Sum]:
 
 
 def echo() -> Service[dict[str, Any]]:
-    """Says what it hears; asynchronous."""
+    """Return a service that sends each message back, with an ``async def`` handler."""
     service = Service("echo", accepts=[ECHO])
 
     @service.on(Say)
@@ -85,7 +85,7 @@ def echo() -> Service[dict[str, Any]]:
 
 
 def sink() -> Service[dict[str, Any]]:
-    """Takes notices; nobody waits for an answer."""
+    """Return a service that keeps notices in its state, and sends no answers."""
     service = Service("sink", accepts=[NOTICES])
 
     @service.on(Heard)
@@ -96,7 +96,7 @@ def sink() -> Service[dict[str, Any]]:
 
 
 def scatterer() -> Service[dict[str, Any]]:
-    """Gives every part of a job to a worker in a dialog of its own, and gathers the answers."""
+    """Return a service that sends each part of a job to ``laborer`` in a separate dialog, and gathers the answers."""
     service = Service("scatterer", accepts=[SCATTERING], initiates=[WORK])
 
     @service.on(Scatter)
@@ -118,7 +118,7 @@ def scatterer() -> Service[dict[str, Any]]:
 
 
 def laborer() -> Service[dict[str, Any]]:
-    """Does one part and ends."""
+    """Return a service that does one part of a job, and ends the dialog."""
     service = Service("laborer", accepts=[WORK])
 
     @service.on(Part)
@@ -135,7 +135,7 @@ class Bell(BaseModel):
 
 
 def bell() -> Service[Bell]:
-    """Rings so many times, a minute apart, then ends."""
+    """Return a service that sends ``Ring`` the wanted number of times, a minute apart, and then ends the dialog."""
     service = Service("bell", accepts=[REMINDERS], state=Bell)
 
     @service.on(Remind)
@@ -158,11 +158,11 @@ def bell() -> Service[Bell]:
 
 
 class Grumble(Exception):
-    """Handlers of the moody service raise it."""
+    """The exception that handlers of the moody service raise."""
 
 
 def moody() -> Service[dict[str, Any]]:
-    """Takes offence at some texts: an error of its own for "error", a failure every time for "poison"."""
+    """Return a service that sends texts back. It ends the dialog with an error for "error", and fails at each attempt for "poison"."""
     service = Service("moody", accepts=[ECHO], poison=[PoisonPolicy.service_broker()])
 
     @service.on(Say)
@@ -197,7 +197,11 @@ FAILURES = {"skip": KeyError, "end": ValueError, "hold": OSError}
 
 
 def fickle(now: Callable[[], int]) -> Service[dict[str, Any]]:
-    """Messages say how they fail, and how often: "3 skip 2"; "3 later 40" asks to be tried again until second 40."""
+    """Return a service whose messages tell how their handler fails.
+
+    With the text "3 skip 2", message 3 fails twice, with the exception whose policy skips. With "3 later 40", it raises ``RetryLater``
+    while ``now()`` is less than 40 microseconds.
+    """
     service = Service("fickle", accepts=[ECHO], poison=FICKLE)
 
     @service.on(Say)
@@ -213,7 +217,7 @@ def fickle(now: Callable[[], int]) -> Service[dict[str, Any]]:
 
 
 def hub() -> Service[dict[str, Any]]:
-    """Passes every number on in a dialog of its own, which may live in another partition."""
+    """Return a service that sends every number on, each in a new dialog, which may belong to another partition."""
     service = Service("hub", accepts=[COUNTING], initiates=[NOTICES])
 
     @service.on(Add)

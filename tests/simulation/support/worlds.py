@@ -1,4 +1,4 @@
-"""A world for every seed: which faults happen there, how often, and how many workers a service has."""
+"""Worlds for simulations. The seed of a world decides which faults happen, how often, and how many workers each service has."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -15,7 +15,7 @@ NEW = ("move", "stall", "hang", "noise")
 
 @dataclass
 class World:
-    """One seed at work: makes its simulations and counts what they handled."""
+    """The world of one seed. It makes simulations, and counts the messages that they handled."""
 
     seed: int
     faults: Faults
@@ -37,7 +37,7 @@ class World:
         return sim
 
     def at_least(self, *, workers: int = 1, **rates: float) -> "World":
-        """The same world with more of some faults; for scenarios about them."""
+        """Raise some fault rates and the number of workers to at least these values, and return the world. For scenarios about these faults."""
         more: dict[str, Any] = {name: max(rate, getattr(self.faults, name)) for name, rate in rates.items()}
         self.faults = replace(self.faults, **more)
         self.workers = max(workers, self.workers)
@@ -45,19 +45,19 @@ class World:
 
     @property
     def handled(self) -> int:
-        """Messages whose handlers' effects were committed."""
+        """Number of messages whose handlers' effects were committed."""
         return sum(len(sim.broker.ledger.handled) for sim in self.simulations)
 
 
 def lonely(seed: int) -> World:
-    """One worker per service, whose wire, transactions and process fail."""
+    """Return a world with one worker per service. Its records are repeated or late, its transactions fail, its handlers are slow, its process dies."""
     random = Random(seed * 7919 + 1)
     rates = {name: random.choice([0.0, 0.0, 0.1, 0.3]) for name in OLD}
     return World(seed, Faults(seed=seed, **rates))
 
 
 def crowded(seed: int) -> World:
-    """Up to three workers per service: the same, and partitions move, members stand still, transactions hang."""
+    """Return a world with the faults of ``lonely`` and up to three workers per service. Partitions move, processes stand still, transactions hang."""
     world = lonely(seed)
     random = Random(seed * 104_729 + 7)
     rates: dict[str, Any] = {name: random.choice([0.0, 0.0, 0.05, 0.2]) for name in NEW}
@@ -71,7 +71,7 @@ Scenario = Callable[[World], None]
 
 
 def play(scenario: Scenario, world: World) -> int:
-    """Play a scenario in a world; return how many messages were handled there."""
+    """Play a scenario in a world. Return the number of messages that were handled."""
     try:
         scenario(world)
     except BaseException as error:
@@ -81,5 +81,5 @@ def play(scenario: Scenario, world: World) -> int:
 
 
 def again(scenario: Scenario, seed: int) -> str:
-    """Say how to repeat one seed of a scenario."""
+    """Return the command that plays one seed of a scenario again."""
     return f"python -m tests.simulation --scenario {scenario.__name__} --seed {seed}"

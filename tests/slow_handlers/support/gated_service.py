@@ -1,4 +1,4 @@
-"""A service whose handlers do as each message says, on a log in memory, with a clock that is moved by hand."""
+"""A service on a log in memory whose handlers wait at gates, as each message tells them. The test moves the clock."""
 
 from __future__ import annotations
 
@@ -34,43 +34,43 @@ class Task(BaseModel):
     name: str
     n: int = 0
     stuck: bool = False
-    """Its handler does not return before the gate of its name is opened."""
+    """True if its handler waits until the gate with its name is open."""
 
 
 class Waiting(BaseModel):
-    """A task whose handler is ``async def``, and awaits."""
+    """A task whose handler is ``async def``. If ``stuck``, it awaits the gate with its name."""
 
     name: str
     stuck: bool = False
 
 
 class Blocking(BaseModel):
-    """A task whose handler is ``async def``, and blocks its event loop."""
+    """A task whose handler is ``async def``, and blocks its event loop until the gate with its name is open."""
 
     name: str
 
 
 class BriefBlocking(BaseModel):
-    """The same, and its handler may take a twentieth of a second."""
+    """A task like ``Blocking``, but its handler has a time limit of 50 ms."""
 
     name: str
 
 
 class BriefWaiting(BaseModel):
-    """A task whose handler is ``async def``, does not wait for anything, and may take a twentieth of a second."""
+    """A task whose handler is ``async def``, waits for nothing, and has a time limit of 50 ms."""
 
     name: str
 
 
 class Brief(BaseModel):
-    """A task whose handler may take a twentieth of a second, and takes as long as its gate is shut."""
+    """A task whose handler waits until the gate with its name is open, and has a time limit of 50 ms."""
 
     name: str
     n: int = 0
 
 
 class Patient(BaseModel):
-    """A task whose handler may take an hour, and takes as long as its gate is shut."""
+    """A task whose handler waits until the gate with its name is open, and has a time limit of an hour."""
 
     name: str
 
@@ -94,7 +94,7 @@ LIMIT = timedelta(milliseconds=50)
 
 
 class Gates:
-    """Events by name, made when first asked for."""
+    """Gates by name. A gate is made, shut, when its name is first used."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -103,12 +103,12 @@ class Gates:
         self.entries: dict[str, int] = defaultdict(int)
 
     def entered(self, name: str) -> bool:
-        """Whether a handler has come to the gate."""
+        """Return True if a handler has come to the gate."""
         with self._lock:
             return self._entered[name].is_set()
 
     def pass_through(self, name: str) -> None:
-        """Come to the gate, and go on when it is open."""
+        """Come to the gate, and wait until it is open."""
         with self._lock:
             self.entries[name] += 1
             self._entered[name].set()
@@ -127,7 +127,7 @@ class Gates:
 
 
 class Workshop:
-    """``boss`` begins dialogs; ``shop`` handles what it is asked to."""
+    """Two services: ``boss`` begins dialogs, and ``shop`` handles their tasks."""
 
     def __init__(self, partitions: int = 1) -> None:
         self.contract = WORK
@@ -135,11 +135,11 @@ class Workshop:
         self.broker = MemoryBroker(self.clock)
         self.gates = Gates()
         self.done: list[tuple[str, int]] = []
-        """What handlers finished, in order; refused or not."""
+        """Tasks whose handlers of ``shop`` finished, in order, even if the worker refused the result."""
         self.results: list[tuple[str, int]] = []
-        """What ``boss`` heard."""
+        """Results that ``boss`` received."""
         self.errors: list[int] = []
-        """Codes ``shop`` was told."""
+        """Codes of the errors that ``shop`` received."""
         self.boss = Service("boss", initiates=[WORK])
         self.shop = Service("shop", accepts=[WORK], state=Kept, poison=[PoisonPolicy.service_broker()])
         self._declare()
@@ -192,7 +192,7 @@ class Workshop:
         @self.shop.on(Patient, time_limit=timedelta(hours=1))
         def take_time(task: Patient, dialog: Dialog[Kept]) -> None:
             self.gates.pass_through(task.name)
-            dialog.send(Result(name=task.name, n=0))  # needs no lock
+            dialog.send(Result(name=task.name, n=0))  # this needs no lock, unlike ``dialog.group.state``
             self.done.append((task.name, 0))
 
         @self.shop.on(Brief, time_limit=LIMIT)
@@ -227,22 +227,22 @@ class Workshop:
         return LocalClient(service, Kafka("memory"), MemoryCommands(self.broker, service.name))
 
     def ask(self, *tasks: BaseModel) -> str:
-        """Begin a dialog with these tasks; it is under way once the boss's worker has stepped."""
+        """Begin a dialog with these tasks, and return its id. The tasks are sent when the worker of ``boss`` does steps."""
         with self.client() as client, client.begin_dialog("shop", WORK) as dialog:
             for task in tasks:
                 dialog.send(task)
         return dialog.id
 
     def waiting(self) -> int:
-        """How many records came to the shop's queue."""
+        """Return the number of committed records in the queue of ``shop``."""
         return sum(record.visible for records in self.broker.queue("shop") for record in records)
 
     def row(self, partition: int = 0) -> PartitionRow:
-        """A partition's row as it is committed."""
+        """Return the committed row of a partition."""
         return decode_partition(self._rows("shop", partition)[rows.PARTITION])
 
     def attempts(self, service: str = "shop") -> list[int]:
-        """Of every row that waits, how often its handler failed, as it is committed."""
+        """Return the number of failed attempts in each committed waiting row of partition 0."""
         found = self._rows(service, 0)
         return [rows.decode_waiting(row).attempts for key, row in sorted(found.items()) if key[:1] == rows.WAITING]
 

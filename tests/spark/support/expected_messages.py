@@ -1,4 +1,4 @@
-"""Which messages the queues of a namespace have, worked out without any code of the product: by the chaos runs' checker."""
+"""The messages in the queues of a namespace, read with the code of the chaos runs' checker and without the product's decoders."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tests.chaos.checker.partitions import partition_of
 
 
 class Message(NamedTuple):
-    """One message, as whoever read the queues by hand would know it."""
+    """One message, END or ERROR of a queue."""
 
     conversation: str
     to_target: bool
     number: int
-    """-1 of an error without one."""
+    """-1 for an ERROR without a number."""
     kind: str
     body: bytes
 
 
 def messages_of(kafka: Kafka, services: list[str], partitions: int) -> set[Message]:
-    """Read queues to their ends; of several records with one number the first counts."""
+    """Read the queues of services to their ends. If several records have the same number, the first counts."""
     found: dict[tuple[str, bool, int, str], Message] = {}
     consumer = Consumer({
         "bootstrap.servers": kafka.bootstrap, "group.id": "expected", "isolation.level": "read_committed",

@@ -1,4 +1,4 @@
-"""The records of one dialog in a namespace's topics, and how they are changed behind its services' backs."""
+"""The records of one dialog in the topics of a namespace, and functions that change them as no service would."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WEB, DESK = "web", "desk"
 
 
 class Dialog:
-    """One dialog of a run, and what can be done to its records."""
+    """One dialog of a run, with functions that change its records."""
 
     def __init__(self, topics: Topics, dialog: str) -> None:
         self.topics, self.id = topics, dialog
@@ -28,7 +28,7 @@ class Dialog:
     # -- on the wire --------------------------------------------------------------------------------------------------
 
     def wire(self, number: int, *, to_target: bool = True) -> Record:
-        """The first record with a number."""
+        """Return the first record of a direction with this number."""
         for record in sorted(self.topics.of(DESK if to_target else WEB, "queue"), key=lambda it: it.offset):
             if (record.value or b"")[10:26] == self.bytes and len(record.value or b"") > 100:
                 envelope = decode(record.value or b"")
@@ -37,13 +37,13 @@ class Dialog:
         raise LookupError(f"number {number} of {self.id}")
 
     def last(self, *, to_target: bool = True) -> Record:
-        """The record with the highest number."""
+        """Return the record of a direction with the highest number."""
         records = self.topics.of(DESK if to_target else WEB, "queue")
         mine = [it for it in records if (it.value or b"")[10:26] == self.bytes]
         return max(mine, key=lambda it: decode(it.value or b"").seq)
 
     def like(self, record: Record, **changes: Any) -> Record:
-        """A record like another one, with a header that fits."""
+        """Return a copy of a record with changed fields, and with the header that belongs to them."""
         envelope: Envelope = decode(record.value or b"")
         for name, value in changes.items():
             setattr(envelope, name, value)
@@ -51,7 +51,7 @@ class Dialog:
         return record._replace(value=value, headers=((HEADER_NAME, header_of(value, tail_start(value))),))
 
     def replace(self, record: Record, changed: Record) -> None:
-        """Put a record in the place of another."""
+        """Replace a record by another record."""
         self.topics.records[self.topics.records.index(record)] = changed
 
     def lose(self, record: Record) -> None:
@@ -69,35 +69,35 @@ class Dialog:
         return kind + self.bytes + (b"\1" if initiator else b"\0")
 
     def rows(self, key: bytes, *, initiator: bool = False) -> list[Record]:
-        """All records of a key, or of all keys that begin so."""
+        """Return all records of the state topic whose key begins with ``key``, in the order of offsets."""
         state = self.topics.of(WEB if initiator else DESK, "state")
         return sorted((row for row in state if (row.key or b"").startswith(key)), key=lambda it: it.offset)
 
     def write(self, key: bytes, value: bytes | None, *, initiator: bool = False) -> None:
-        """Append a row of a key, in the partition of this side."""
+        """Append a row to the state topic, in the partition of the side."""
         (partition,) = {row.partition for row in self.rows(self.key(b"E", initiator=initiator), initiator=initiator)}
         self.topics.append(self.topics.name(WEB if initiator else DESK, "state"), partition, key, value)
 
     def drop(self, key: bytes, *, initiator: bool = False) -> None:
-        """Remove all records of a key, or of all keys that begin so."""
+        """Remove all records of the state topic whose key begins with ``key``."""
         for row in self.rows(key, initiator=initiator):
             self.topics.records.remove(row)
 
     def end(self, *, initiator: bool = False) -> tuple[Schema, dict[str, Any]]:
-        """The schema and the fields of the endpoint's row."""
+        """Return the schema and the fields of the endpoint's newest row."""
         row = self.rows(self.key(b"E", initiator=initiator), initiator=initiator)[-1].value or b""
         schema = TOMBSTONE if rows.is_tombstone(row) else ENDPOINT
         return schema, DEFAULT.decode(row, schema)
 
     def turn(self, *, initiator: bool = False, **changes: Any) -> None:
-        """Append the endpoint's row with other fields, and then as it was: it went back meanwhile."""
+        """Append the endpoint's row with changed fields, and then unchanged. So the history of the row has a step back."""
         schema, fields = self.end(initiator=initiator)
         key = self.key(b"E", initiator=initiator)
         self.write(key, schema.encode(fields | changes), initiator=initiator)
         self.write(key, schema.encode(fields), initiator=initiator)
 
     def lie(self, *, initiator: bool = False, **changes: Any) -> None:
-        """Let the endpoint's row say something else, as if it always had."""
+        """Change fields of the endpoint's newest row, and remove its older rows. So the history shows no change."""
         schema, fields = self.end(initiator=initiator)
         assert changes.keys() <= fields.keys()
         *before, last = self.rows(self.key(b"E", initiator=initiator), initiator=initiator)
@@ -106,7 +106,7 @@ class Dialog:
         self.replace(last, last._replace(value=schema.encode(fields | changes)))
 
     def keep(self, key: bytes, record: Record, *, accepted: bool = True) -> None:
-        """Keep a record as a row."""
+        """Append a row of the state topic that keeps a record."""
         row = rows.WaitingRow(
             record.topic, record.offset, record.timestamp * 1_000, accepted, 0, record.key or b"",
             dict(record.headers)[HEADER_NAME] or b"", record.value or b"",
@@ -116,7 +116,7 @@ class Dialog:
     # -- letters ------------------------------------------------------------------------------------------------------
 
     def letters(self, *, final: bool = True) -> list[Record]:
-        """Letters of this dialog at the desk."""
+        """Return the dead letters of this dialog at ``desk``. ``final`` leaves out letters whose message is still held."""
         found = [
             it
             for it in self.topics.of(DESK, "dead-letter")
@@ -125,7 +125,7 @@ class Dialog:
         return [it for it in found if not final or "dl.held" not in dict(it.headers)]
 
     def letter(self, record: Record, reason: str, *, offset: int | None = None) -> Record:
-        """Write a letter of a record, and the row that says that it is open."""
+        """Append a dead letter of a record, and the row for an open letter."""
         envelope = decode(record.value or b"")
         source = record.offset if offset is None else offset
         said = {

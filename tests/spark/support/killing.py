@@ -1,4 +1,4 @@
-"""Drivers that are killed: a real SIGKILL of the process and its JVM, at any moment."""
+"""Spark drivers that are killed at a random time, with a real SIGKILL of the process and its JVM."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pathlib import Path
 from random import Random
 
 SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Programs that live for seconds gain nothing from Java's second compiler."""
+"""Java options for programs that live for seconds: Java's optimizing compiler would only cost time."""
 LONGEST = 15.0
-"""Seconds after which a run that is to be killed is killed at the latest; a session alone takes about five."""
+"""Most seconds until a run is killed. To start a Spark session takes about five seconds."""
 ROOT = Path(__file__).parents[3]
 
 
 def run_until_done(
     command: Sequence[str], *, kills: int, chance: Random, before_each: Callable[[], None] = lambda: None
 ) -> int:
-    """Run a Python command again and again, killed after a random time, then once to its end; return how often it was killed.
+    """Run a Python command and kill it after a random time, ``kills`` times. Then run it to its end. Return the number of kills.
 
-    A run that ends before it is killed must have ended well, and is made again, after more work is there.
+    A run that ends before it is killed must end with code 0, and does not count. ``before_each`` adds work before each run.
     """
     killed = 0
     while killed < kills:
@@ -50,7 +50,7 @@ def _killed(command: Sequence[str], after: float) -> bool:
         process.communicate()
         return True
     finally:
-        # The JVM has a group of its own in some launchers; it ends with its parent's pipe.
+        # With some launchers the JVM is in another process group. Then it ends when the pipe to its parent is closed.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     _, said = process.communicate()

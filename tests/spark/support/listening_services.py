@@ -1,4 +1,4 @@
-"""A service that is spoken for and one that listens and remembers: what Spark has said is told by its state."""
+"""Two services: Spark speaks for ``reader``, and ``listener`` keeps the lines that it hears. Its state shows what Spark has sent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Heard(BaseModel):
 
 
 class Story(NamedTuple):
-    """What one dialog has heard."""
+    """The lines that one dialog has heard."""
 
     dialog: str
     numbers: tuple[int, ...]
@@ -47,12 +47,12 @@ class Story(NamedTuple):
 
 
 def reader() -> Service[dict[str, Any]]:
-    """Says what Spark tells it."""
+    """Return the service that sends the lines of Spark."""
     return Service(READER, initiates=[SPEECH])
 
 
 def listener() -> Service[Heard]:
-    """Keeps what it hears."""
+    """Return the service that keeps the numbers of the lines that it hears."""
     service = Service(LISTENER, accepts=[SPEECH], state=Heard)
 
     @service.on(Line)
@@ -71,7 +71,7 @@ def listener() -> Service[Heard]:
 
 @contextmanager
 def working(kafka: Kafka, partitions: int) -> Iterator[None]:
-    """Declare both services, and let them work in this process."""
+    """Create the topics of both services, and run their workers in this process."""
     services: list[Service[Any]] = [reader(), listener()]
     apply(kafka, [service.declaration() for service in services], partitions, 1)
     with Crew([kafka_worker(service, kafka, WorkerSettings()) for service in services], kafka) as crew:
@@ -80,7 +80,7 @@ def working(kafka: Kafka, partitions: int) -> Iterator[None]:
 
 
 def heard(kafka: Kafka) -> list[Story]:
-    """Say what each dialog has heard so far, a story for every conversation id."""
+    """Return the lines that each dialog has heard so far, one story for each conversation group."""
     codec = listener().state
     found = []
     for table in tables(kafka, LISTENER, [rows.GROUP]).values():
@@ -92,20 +92,20 @@ def heard(kafka: Kafka) -> list[Story]:
 
 
 def wait_for(kafka: Kafka, lines: int, ended: int = 0, seconds: float = 60) -> list[Story]:
-    """Wait until so many lines are heard and so many dialogs ended; return the stories, as they are then at the latest."""
+    """Wait until at least ``lines`` lines are heard and ``ended`` dialogs have ended, but at most ``seconds``. Return the stories."""
     found: list[Story] = []
 
     def there() -> bool:
         found[:] = heard(kafka)
         return sum(len(it.numbers) for it in found) >= lines and sum(it.ended for it in found) >= ended
 
-    with suppress(AssertionError):  # what is missing is told by who compares
+    with suppress(AssertionError):  # the caller compares the stories, and finds what is missing
         until(there, f"{lines} lines", seconds, pause=0.2 if lines < 10_000 else 3)
     return found
 
 
 def commands(kafka: Kafka) -> list[tuple[Command, bool]]:
-    """Read the reader's commands that say something, those of one partition in order, and whether each is noise."""
+    """Return the reader's commands that send a line, in order within each partition. The second value is True for noise of the test."""
     found = []
     for record in _records(kafka, READER, COMMANDS):
         command = decode_command(record.value() or b"")
@@ -115,7 +115,7 @@ def commands(kafka: Kafka) -> list[tuple[Command, bool]]:
 
 
 def refusals(kafka: Kafka) -> Counter[str]:
-    """Count the dead letters of both services, by service and reason."""
+    """Return the number of dead letters of both services, by service and reason."""
     found: Counter[str] = Counter()
     for service in (READER, LISTENER):
         for record in _records(kafka, service, DEAD_LETTER):

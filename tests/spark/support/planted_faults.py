@@ -1,4 +1,4 @@
-"""Faults, each planted into a dialog of its own: topics as a product would have left them that breaks its promises."""
+"""Faults, each planted into a separate dialog. They change topics as a product that breaks its promises would have left them."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from tests.spark.support.forging import DESK, ENDPOINT, PARK, PARTITION, WEB, Di
 from tests.spark.support.topics import Topics
 
 FAR = 1_000_000
-"""An offset that no queue here has."""
+"""An offset that no queue of the tests reaches."""
 
 
 class Plant(NamedTuple):
-    """A function that plants a fault, what kind of dialog it wants, and what must be found there."""
+    """A function that plants a fault, the kind of dialog that it needs, and the faults that the audit must find there."""
 
     dialogs: str
     faults: frozenset[tuple[str, bool]]
-    """Names, each with its direction: to the target."""
+    """Names of faults, each with its direction: True if it is to the target."""
     put: Callable[[Dialog], None]
 
 
 PLANTS: list[Plant] = []
 ELSEWHERE: list[tuple[tuple[str, ...], Callable[[Topics], None]]] = []
-"""Faults of no dialog: their names, and what plants them."""
+"""Faults that belong to no dialog: their names, and the functions that plant them."""
 
 
 def plant(dialogs: str, *to_target: str, back: tuple[str, ...] = ()) -> Callable[[Callable[[Dialog], None]], None]:
-    """Register what plants faults into one dialog of a kind."""
+    """Register a function that plants faults into one dialog of a kind. ``back`` has the faults of the direction to the initiator."""
 
     def register(put: Callable[[Dialog], None]) -> None:
         PLANTS.append(
@@ -44,7 +44,7 @@ def plant(dialogs: str, *to_target: str, back: tuple[str, ...] = ()) -> Callable
 
 
 def elsewhere(*names: str) -> Callable[[Callable[[Topics], None]], None]:
-    """Register what plants faults into no dialog."""
+    """Register a function that plants faults that belong to no dialog."""
 
     def register(put: Callable[[Topics], None]) -> None:
         ELSEWHERE.append((names, put))
@@ -375,7 +375,7 @@ def an_event_tells_of_a_letter_that_is_not_there(it: Dialog) -> None:
 
 
 def silence(it: Dialog, event: str) -> None:
-    """Remove the events of a name that are about a dialog."""
+    """Remove the events with this name that are about the dialog."""
     said = [record for record in it.topics.records if record.topic == f"{it.topics.namespace}.events"]
     for record in said:
         facts = json.loads(record.value or b"")
@@ -408,7 +408,7 @@ def a_record_was_not_set_aside(topics: Topics) -> None:
 
 
 def position(topics: Topics, **changes: Callable[[int], int]) -> tuple[Record, bytes]:
-    """The newest row of web's partition 0, and how it would look with other numbers."""
+    """Return the newest row of partition 0 of ``web``, and its value with changed numbers."""
     row = [it for it in topics.of(WEB, "state") if it.key == b"P" and it.partition == 0][-1]
     fields = DEFAULT.decode(row.value or b"", PARTITION)
     return row, PARTITION.encode(fields | {name: change(fields[name]) for name, change in changes.items()})
@@ -433,7 +433,10 @@ def a_row_is_broken(topics: Topics) -> None:
 
 
 def alone(topics: Topics, dialog: str, *, initiator: bool, **said: Any) -> str:
-    """Plant an endpoint of which there is nothing else, like one of a dialog but for what is said; return its dialog's id."""
+    """Plant an endpoint that has no other rows or records; return the id of its dialog.
+
+    Its row is a copy of an endpoint's row of ``dialog``, with no messages counted, and with the fields of ``said``.
+    """
     made, it = uuid4(), Dialog(topics, dialog)
     _, fields = it.end(initiator=initiator)
     value = ENDPOINT.encode(

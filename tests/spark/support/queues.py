@@ -1,4 +1,4 @@
-"""Queues with records written by hand, right and wrong ones."""
+"""Queues with valid and invalid records that a test writes itself."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LOANS = Contract("Loans", sent_by_initiator=[Ask], sent_by_target=[Answer])
 
 
 class Queues:
-    """The queues of ``loans`` and ``web``, which talk under ``Loans``."""
+    """The queues of the services ``loans`` and ``web``, which talk under the contract ``Loans``."""
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
@@ -50,12 +50,12 @@ class Queues:
         self._producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 0})
 
     def put(self, service: str, value: bytes | None, key: bytes | None, headers: Any, partition: int) -> None:
-        """Append one record, whatever it is."""
+        """Append one record with any content."""
         self._put(service, value, key, headers, partition)
         assert self._producer.flush(30) == 0
 
     def say(self, envelope: Envelope, *, header: bytes | None = None, astray: int = 0, service: str = "") -> None:
-        """Append an envelope as its sender does, or with another header, in another partition or at another service."""
+        """Append an envelope as its sender does. The arguments may change its header, its partition or the service whose queue gets it."""
         self.say_all([envelope], header=header, astray=astray, service=service)
 
     def say_all(
@@ -67,7 +67,7 @@ class Queues:
         service: str = "",
         at: int = 0,
     ) -> None:
-        """Append envelopes, in their order; ``at`` counts where records say when they are of."""
+        """Append envelopes, in their order. ``at`` is the time of the records, in milliseconds; it counts only after ``let_records_say_when``."""
         for envelope in envelopes:
             value = encode(envelope)
             key = str(UUID(bytes=envelope.prefix.conversation_id)).encode()
@@ -78,7 +78,7 @@ class Queues:
         assert self._producer.flush(30) == 0
 
     def drop_all(self, service: str) -> None:
-        """Let Kafka drop all records of a queue, as retention does."""
+        """Let Kafka delete all records of a queue, as it does after the retention time."""
         places = [
             TopicPartition(f"{self._kafka.namespace}.{service}.queue", number, -1) for number in range(PARTITIONS)
         ]
@@ -87,7 +87,7 @@ class Queues:
             future.result()
 
     def let_records_say_when(self, service: str) -> None:
-        """Let a queue take the times its producers give, however long ago, as no queue of the product does."""
+        """Let a queue accept the times of its producers, even very old ones. Queues of the product use LogAppendTime."""
         queue = ConfigResource(ConfigResource.Type.TOPIC, f"{self._kafka.namespace}.{service}.queue")
         for name, value in (("message.timestamp.type", "CreateTime"), ("retention.ms", "-1")):
             queue.add_incremental_config(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
@@ -108,7 +108,7 @@ class Queues:
 
 
 class Talk:
-    """Envelopes of one dialog from web to loans."""
+    """The envelopes of one dialog that ``web`` begins with ``loans``."""
 
     def __init__(self) -> None:
         self.id = uuid4()
@@ -121,27 +121,27 @@ class Talk:
         )  # fmt: skip
 
     def ask(self, number: int, body: bytes | None = None) -> Envelope:
-        """A message to loans; its name is its number."""
+        """Return a message to ``loans``. The name in its body is its number."""
         content = Ask(name=str(number)).model_dump_json().encode() if body is None else body
         return self._message(number, "Ask", content, to_target=True)
 
     def answer(self, number: int) -> Envelope:
-        """A message to web."""
+        """Return a message to ``web``."""
         return self._message(number, "Answer", Answer(text=str(number)).model_dump_json().encode(), to_target=False)
 
     def end(self, number: int) -> Envelope:
-        """The END of web's side."""
+        """Return the END of the side of ``web``."""
         return Envelope(self.prefix(), Kind.END, number, -1, number, sent_at=self.now)
 
     def error(self, number: int, code: int) -> Envelope:
-        """An ERROR from loans."""
+        """Return an ERROR from ``loans``."""
         return Envelope(
             self.prefix(to_target=False), Kind.ERROR, number, -1, max(number, 0), sent_at=self.now, code=code,
             description="no",
         )  # fmt: skip
 
     def acknowledgement(self, number: int) -> Envelope:
-        """What is no message."""
+        """Return an ACK from ``loans``, which is not a message."""
         return Envelope(self.prefix(to_target=False), Kind.ACK, -1, number, sent_at=self.now)
 
     def _message(self, number: int, name: str, content: bytes, *, to_target: bool) -> Envelope:

@@ -1,4 +1,4 @@
-"""Rows of state topics, written by hand, as ``spark_jobs.reading.rows.read_rows`` gives them."""
+"""Rows of state topics that a test makes itself, in the form that ``spark_jobs.reading.rows.read_rows`` returns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = (
 
 
 class StateRows:
-    """Rows of services at a moment; each is written then, unless it says when."""
+    """Rows of the state of services. Each row is written at the time ``now``, or ``ago`` before it."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -32,14 +32,14 @@ class StateRows:
         return spark.createDataFrame(self._rows, SCHEMA)
 
     def begin(self, ago: timedelta, number: int = 0) -> UUID:
-        """Draw an id so long ago."""
+        """Return a conversation id that was made ``ago`` before ``now``."""
         return uuid7(self._micros(ago), number)
 
     def endpoint(
         self, dialog: UUID, service: str = "desk", *, initiator: bool = False, state: State = State.CONVERSING,
         sent: int = 0, acked: int = 0, expires_in: timedelta | None = None,
     ) -> None:  # fmt: skip
-        """A side of a dialog with "clerk" that has sent messages, of which so many are acknowledged; written a minute ago."""
+        """Add an endpoint of a dialog with "clerk". It has sent ``sent`` messages, of which ``acked`` are acknowledged. It is a minute old."""
         expires = NEVER if expires_in is None else self._micros(-expires_in)
         made = Endpoint(
             dialog.bytes, initiator, contract="Tasks", service=service, peer="clerk", key=str(dialog), peer_key=str(dialog),
@@ -56,7 +56,7 @@ class StateRows:
     def park(
         self, dialog: UUID, row: rows.ParkRow, service: str = "desk", *, offset: int = 7, timer: bool = False
     ) -> None:
-        """A parked dialog whose head is a Task from an offset of the queue's, or a timer's handler that waits."""
+        """Add a parked dialog whose head is a Task from this offset of the queue; with ``timer`` a handler of a timer that waits."""
         own = rows.identity(dialog.bytes, False)
         if timer:
             self.put(rows.RETRY + own + rows.TIMER, rows.encode_park(row), service)
@@ -91,7 +91,7 @@ class StateRows:
         ))  # fmt: skip
 
     def since(self, ago: timedelta) -> int:
-        """Microseconds of a moment so long ago, as rows have them."""
+        """Return the time ``ago`` before ``now``, in microseconds since 1970, as rows have it."""
         return self._micros(ago)
 
     def _micros(self, ago: timedelta) -> int:

@@ -1,4 +1,4 @@
-"""Two services that say all kinds of things to each other on a real Kafka: what a clean run leaves, with every outcome."""
+"""Two services that talk on a real Kafka: a run without faults, whose dialogs have every possible outcome."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tests.support.waiting import until
 
 PARTITIONS = 3
 CHATS = 40
-"""Dialogs in which nothing happens but what was said: faults are planted into them."""
+"""Number of dialogs with only plain messages and replies. Tests plant faults into them."""
 SAID = 4
-"""Messages of each, and as many replies."""
+"""Number of messages in each of these dialogs, and of replies."""
 COPIED = 3
-"""Dialogs whose messages come twice."""
+"""Number of dialogs whose messages arrive twice."""
 EACH = 8
-"""Dialogs in which a message is skipped, as many that end with it, and as many that wait behind one."""
+"""Number of dialogs for each outcome of a failing message: it is skipped, it ends the dialog, or the dialog waits behind it."""
 
 
 class Say(BaseModel):
@@ -63,12 +63,12 @@ class Failing(Exception):
 
 TALK = Contract("Talk", sent_by_initiator=[Say], sent_by_target=[Heard])
 SECRET = Contract("Secret", sent_by_initiator=[Say])
-"""The desk does not accept it."""
+"""A contract that ``desk`` does not accept."""
 WIDE = {
     "web": Contract("Wide", sent_by_initiator=[Say, Extra]),
     "desk": Contract("Wide", sent_by_initiator=[Say], sent_by_target=[Extra]),
 }
-"""They disagree on who may send an Extra."""
+"""A contract that the two services declare differently: each lets itself send ``Extra``."""
 POISON = [
     PoisonPolicy(exception=Skipped, delays=[], then=Then.SKIP),
     PoisonPolicy(exception=Ended, delays=[], then=Then.END_DIALOG, code=77, description="enough"),
@@ -79,7 +79,7 @@ POISON = [
 
 @dataclass
 class Talks:
-    """A run: both services, and the dialogs by what becomes of them."""
+    """A run of both services, and its dialogs by their outcome."""
 
     kafka: Kafka
     replies: list[int] = field(default_factory=list)
@@ -117,7 +117,7 @@ class Talks:
 
     @contextmanager
     def at_work(self) -> Iterator[Client]:
-        """Run both services, and give a client of the one that begins dialogs."""
+        """Run workers of both services, and yield a client of ``web``."""
         apply(self.kafka, [self.web.declaration(), self.desk.declaration()], PARTITIONS, 1)
         settings = WorkerSettings(revocation=timedelta(milliseconds=100), brake=None)
         workers = [kafka_worker(service, self.kafka, settings) for service in (self.web, self.desk)]
@@ -136,12 +136,12 @@ class Talks:
     def worker(self, service: str) -> Worker:
         return self._workers[service]
 
-    # -- what is said -----------------------------------------------------------------------------------------------
+    # -- what the services send -----------------------------------------------------------------------------------------------
 
     def say(
         self, client: Client, name: str, *hows: str, contract: Contract = TALK, to: str = "desk", end: bool = False
     ) -> str:
-        """Begin a dialog and say something for each of ``hows``."""
+        """Begin a dialog, and send a message for each of ``hows``. Return the id of the dialog."""
         with client.begin_dialog(to, contract) as dialog:
             for n, how in enumerate(hows):
                 dialog.send(Extra(n=n) if how == "extra" else Say(n=n, how=how))
@@ -151,7 +151,7 @@ class Talks:
         return dialog.id
 
     def run(self) -> None:
-        """Say everything, and stop with one handler at work, one dialog held, and one destination that does not exist."""
+        """Send all messages. Stop while one handler runs, one dialog is held, and the destination of one dialog does not exist."""
         with self.at_work() as client:
             for which in range(CHATS):
                 self.say(client, "ended" if which % 4 == 0 else "open", *[""] * SAID)
@@ -168,14 +168,17 @@ class Talks:
             self.say(client, "refused", "", "", contract=SECRET)
             self.say(client, "breach", "quiet", "extra", "quiet", contract=WIDE["web"])
             self.say(client, "delayed", "", "", to="nobody")
-            replies = CHATS * SAID + EACH + 3 * COPIED + 1  # what comes after web has ended reaches nobody
+            replies = CHATS * SAID + EACH + 3 * COPIED + 1  # replies that arrive after web has ended reach no handler
             until(lambda: self.heard == replies, f"{replies} replies, not {self.heard}", 60)
             for dialog in self.dialogs["ended"]:
                 with client.dialog(dialog) as going_on:
                     going_on.end()
             self.disturb()
             counts = self.worker("desk").counts
-            until(lambda: counts.set_aside == 3 and counts.duplicates == 3 * COPIED, "what is of no use is read")
+            until(
+                lambda: counts.set_aside == 3 and counts.duplicates == 3 * COPIED,
+                "copies and unusable records are read",
+            )
             self.close_a_letter()
             self.say(client, "blocked", "block", "", "")
             assert self.blocked.wait(60)
@@ -189,7 +192,7 @@ class Talks:
         return sum(value is not None for value in newest.values())
 
     def disturb(self) -> None:
-        """Append copies, a record in the wrong partition, and some of no sense at all to the desk's queue."""
+        """Append to the queue of ``desk``: copies of messages, a record in the wrong partition, and two unusable records."""
         queue = f"{self.kafka.namespace}.desk.queue"
         ids = {UUID(dialog).bytes for dialog in self.dialogs["copied"]}
         there = [
@@ -205,14 +208,14 @@ class Talks:
         )
 
     def put(self, *records: Record) -> None:
-        """Append records behind the services' backs, as they are."""
+        """Append records unchanged, outside any transaction."""
         producer = Producer({"bootstrap.servers": self.kafka.bootstrap, "linger.ms": 0})
         for record in records:
             producer.produce(record.topic, record.value, record.key, record.partition, headers=list(record.headers))
         assert producer.flush(30) == 0
 
     def close_a_letter(self) -> None:
-        """An operator closes the letter of a record that was set aside."""
+        """Close the letter of a record that was set aside, as an operator does."""
         letters = topics_of_kafka(self.kafka).of("desk", "dead-letter")
         letter = next(it for it in letters if (b"set-aside") in dict(it.headers).values())
         offset = int(dict(letter.headers)["dl.source-offset"] or b"0")

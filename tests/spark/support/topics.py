@@ -1,4 +1,4 @@
-"""The records of a namespace in memory, from Kafka or from a simulation, as an audit's inputs; they can be changed."""
+"""The records of a namespace, copied from Kafka or from a simulation. A test can change them, and use them as the inputs of an audit."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Topics:
-    """All committed records of a namespace; ``services`` are its catalog's entries."""
+    """All committed records of a namespace; ``services`` has the entries of its catalog."""
 
     def __init__(self, namespace: str, services: Mapping[str, Mapping[str, Any]], records: list[Record]) -> None:
         self.namespace, self.services, self.records = namespace, dict(services), records
         self.cut: dict[tuple[str, int], int] = {}
-        """Where partitions begin whose beginning retention has taken."""
+        """First offset of each partition whose beginning Kafka has deleted after the retention time."""
 
     def name(self, service: str, kind: str) -> str:
         return service_topic(self.namespace, service, kind)
@@ -46,14 +46,14 @@ class Topics:
     def append(
         self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers = ()
     ) -> Record:
-        """Append a record to a partition, at the time of the newest one."""
+        """Append a record to a partition, with the time of the newest record of all."""
         offset = 1 + max((r.offset for r in self.records if (r.topic, r.partition) == (topic, partition)), default=-1)
         made = Record(topic, partition, offset, max(r.timestamp for r in self.records), key, value, headers)
         self.records.append(made)
         return made
 
     def inputs(self, spark: SparkSession) -> Inputs:
-        """Make what an audit would have read of them, when nobody is at work."""
+        """Return the inputs that an audit would read from these records while no worker runs."""
         owners = {kind: {self.name(name, kind): name for name in self.services} for kind in SERVICE_TOPICS}
         queues = {topic: (name, self.services[name]["partitions"]) for topic, name in owners[QUEUE].items()}
         writers = writer_schemas({})
@@ -97,7 +97,7 @@ class Topics:
 
 
 def topics_of_kafka(kafka: Kafka) -> Topics:
-    """Read a namespace of Kafka to its end."""
+    """Return the records of a namespace on Kafka, read to the end."""
     services = read_catalog(kafka).services
     names = [service_topic(kafka.namespace, name, kind) for name in services for kind in SERVICE_TOPICS]
     log = read(kafka.bootstrap, [*names, events_topic(kafka.namespace)])
@@ -105,7 +105,7 @@ def topics_of_kafka(kafka: Kafka) -> Topics:
 
 
 def topics_of_memory(broker: MemoryBroker) -> Topics:
-    """Take what is visible in a broker in memory."""
+    """Return the visible records of a broker in memory."""
     services = {name: {"partitions": count} for name, count in broker.services.items()}
     found = []
     for topic, partitions in broker.topics.items():

@@ -1,4 +1,4 @@
-"""Services in trouble on a real Kafka: what is held, tried again, skipped, ended, set aside, delayed and not read."""
+"""Services in trouble on a real Kafka: their messages are held, tried again, skipped, set aside, delayed or not read, or end their dialogs."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ desk.on_timer()(ring)
 
 @dataclass
 class Troubles:
-    """Where they are, and the id of each dialog by what it is for."""
+    """The address of these services, and the id of each dialog, by the name of its trouble."""
 
     kafka: Kafka
     dialogs: dict[str, str] = field(default_factory=dict)
 
     def options(self, *others: str) -> list[str]:
-        """Arguments of a job that reads here."""
+        """Return the arguments of a job that reads these services."""
         return ["--bootstrap", self.kafka.bootstrap, "--namespace", self.kafka.namespace, *others]
 
 
@@ -93,7 +93,7 @@ SAID = {
 
 
 def make_troubles(kafka: Kafka) -> Troubles:
-    """Run services until everything that can go wrong has, and stop them."""
+    """Run the services until each kind of trouble has happened, and stop them."""
     apply(kafka, [desk.declaration()], 2, 1)
     apply(kafka, [clerk.declaration(), till.declaration(), sleeper.declaration()], 1, 1)
     made = Troubles(kafka)
@@ -110,9 +110,9 @@ def make_troubles(kafka: Kafka) -> Troubles:
         until(lambda: len(open_letters(kafka, "desk")) == 4, "letters: skipped, refused, set aside, another tool's")
         until(
             lambda: sorted(it.behind for it in parked_messages(kafka)) == [0, 1, 1, 2],
-            "held, tried again, a timer, a queue off",
+            "parked: held, tried again, a timer, a queue that is off",
         )
-        until(lambda: _delayed(kafka) == 1, "a record that no queue takes")
+        until(lambda: _delayed(kafka) == 1, "one envelope is delayed")
         until(lambda: all(_all_read(kafka, it) for it in ("clerk", "desk", "till")), "everything is read")
     return made
 
@@ -130,7 +130,7 @@ def _delayed(kafka: Kafka) -> int:
 
 
 def _all_read(kafka: Kafka, service: str) -> bool:
-    """Behind the last record there is only the marker of its transaction."""
+    """Return True if a service has read its topics to the end. After the last record, only the marker of its transaction may follow."""
     positions = positions_of(kafka, service)
     ends = ends_of(kafka, list(positions))
     return all(ends[place] - position <= 1 for place, position in positions.items())

@@ -1,4 +1,4 @@
-"""A wire that repeats, re-orders and spoils what is said on it."""
+"""A wire that repeats and re-orders records, and adds unusable ones."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from tests.spark.support.queues import Queues, Talk
 
 
 class Unreliable:
-    """Says dialogs on queues; of the records two of a hundred are repeated and two change places with another."""
+    """Writes dialogs into queues. It repeats 2 % of the records, and 2 % of them change places with another record."""
 
     def __init__(self, queues: Queues, chance: Random) -> None:
         self._queues, self._chance = queues, chance
         self.said: list[Envelope] = []
         self.nonsense = 0
-        """Records that are no messages."""
+        """Number of unusable records that it has written."""
 
     def speak(self, *, dialogs: int, messages: int) -> None:
-        """Say whole dialogs, among each other."""
+        """Write whole dialogs, whose records are mixed with each other."""
         talks = [Talk() for _ in range(dialogs)]
         wire: list[Envelope] = []
         for number in range(messages):
@@ -38,5 +38,5 @@ class Unreliable:
         self.nonsense += 2
 
     def repeat_old(self, count: int) -> None:
-        """Say again what was said long before."""
+        """Write records again that were written long before."""
         self._queues.say_all(self._chance.choices(self.said, k=count))
