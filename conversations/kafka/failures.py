@@ -226,6 +226,11 @@ def forbidden(error: KafkaError) -> bool:
     return error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
+def too_late(error: KafkaError) -> bool:
+    """Return True if a record cannot be produced because its transaction has failed already: the record is not the cause."""
+    return error.code() == KafkaError._STATE  # noqa: SLF001
+
+
 def timed_out(error: KafkaError) -> bool:
     """Return True if a delivery report means that a record was not delivered in time."""
     return error.code() in {KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT}  # noqa: SLF001

@@ -20,6 +20,7 @@ from conversations.kafka.failures import (
     is_producer_fenced,
     timed_out,
     too_large,
+    too_late,
     word_for,
 )
 from conversations.kafka.offsets import WITH_ROW
@@ -152,29 +153,37 @@ class Transactions:
             raise InDoubt(f"the producer cannot begin: {describe(failure.args[0])}") from failure
         for piece in search.pieces:
             search.under_way = piece
-            if search.whole:
-                self._produce(producer, outs, search)
-            else:
-                self._produce_slice(producer, outs, piece, self._report, search)
+            try:
+                if search.whole:
+                    self._produce(producer, outs, search)
+                else:
+                    self._produce_slice(producer, outs, piece, self._report, search)
+            except KafkaException as failure:
+                if not too_late(failure.args[0]):
+                    raise
+                producer.flush(STALL)  # serves the delivery reports, which tell the cause
+                raise KafkaException(self._cause(producer, offsets, failure.args[0])) from failure
             # All records must be acknowledged first: offsets sent while the coordinator still adds partitions are
             # refused with CONCURRENT_TRANSACTIONS and retried, which costs 100 ms per transaction.
             self._flush(producer, outs, offsets)
             if self._refused:
-                raise KafkaException(self._cause(producer, offsets))
+                raise KafkaException(self._cause(producer, offsets, next(iter(self._refused.values()))))
         self._send_offsets(producer, offsets)
 
-    def _cause(self, producer: Producer, offsets: Mapping[int, int]) -> KafkaError:
-        """Return the error that made the transaction fail. Most delivery reports only mean that it had failed before."""
-        reports = list(self._refused.values())
-        for error in reports:
+    def _cause(self, producer: Producer, offsets: Mapping[int, int], noticed: KafkaError) -> KafkaError:
+        """Return the error that made the transaction fail; ``noticed`` if it cannot be found.
+
+        Most delivery reports only mean that the transaction had failed before.
+        """
+        for error in self._refused.values():
             if not consequence(error):
                 return error
         try:
             self._send_offsets(producer, offsets)
         except KafkaException as failure:
             error = failure.args[0]
-            return error if error.txn_requires_abort() else reports[0]
-        return reports[0]
+            return error if error.txn_requires_abort() else noticed
+        return noticed
 
     def _produce(self, producer: Producer, outs: Sequence[Produced], search: Search) -> None:
         state = self._group.state
@@ -204,8 +213,9 @@ class Transactions:
             except BufferError:
                 poll(0.1)  # the local queue is full: the record at ``at`` is produced again
             except KafkaException as failure:
-                self._refused[outs[at][0]] = failure.args[0]
-                search.blame(at)
+                if not too_late(failure.args[0]):
+                    self._refused[outs[at][0]] = failure.args[0]
+                    search.blame(at)
                 raise
             else:
                 poll(0)

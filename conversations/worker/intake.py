@@ -1,6 +1,6 @@
 """Intake: decodes and checks each record of a partition, and puts it into a lane. A record that breaks a rule is set aside.
 
-The rules are in ``protocol.admission``. Two of them, ``SENDER`` and ``CONVERSATION``, are checked later (``strangers``).
+The rules are in ``protocol.admission``. Two of them, ``SENDER`` and ``CONVERSATION``, are checked later, in the module ``strangers``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def take(partition: Partition, record: Record) -> None:
             raise Inadmissible(Rule.VALUE)
         if len(value) > RECORD_BYTES:
             raise Inadmissible(Rule.SIZE, f"this one has {len(value)}")
-        # Nearly every record begins with its peer's known prefix. These bytes are compared, and not decoded again.
+        # Nearly every record begins with the same prefix as the peer's earlier records. It is compared as bytes, and not decoded again.
         active = partition.actives.get(value[IDENTITY])
         known = None if active is None else active.from_peer
         if active is not None and known is not None and value.startswith(known[1]):
@@ -84,7 +84,7 @@ def take(partition: Partition, record: Record) -> None:
 
 
 def set_failed_aside(partition: Partition, record: Record, error: Exception, headers: Headers | None) -> None:
-    """Set aside a record with which our own code failed. So far the record has changed only the position."""
+    """Set aside a record on which our own code failed. Until now the record has changed nothing but the position."""
     log.error(
         "our own code failed with the record of %s at offset %d: it is set aside",
         record.topic(),
@@ -97,7 +97,7 @@ def set_failed_aside(partition: Partition, record: Record, error: Exception, hea
 
 
 def set_untaken_aside(partition: Partition, record: Record, why: str) -> None:
-    """Set aside a record that killed processes, without decoding it; not even its headers are read."""
+    """Set aside a record that killed processes. It is not decoded, and not even its headers are read."""
     offset = record.offset()
     log.error("the record of %s at offset %d is set aside undecoded: %s", record.topic(), offset, why)
     if record.topic() == partition.context.topics.queue:
@@ -108,7 +108,7 @@ def set_untaken_aside(partition: Partition, record: Record, why: str) -> None:
 
 
 def _check_unusual(envelope: Envelope) -> None:
-    """Check an envelope that is not a plain MESSAGE or END: refuse impossible and unknown kinds and fields."""
+    """Check an envelope that is not a plain MESSAGE or END: refuse reserved kinds, and numbers or fields that do not fit the kind."""
     kind, number = envelope.kind, envelope.seq
     if kind is Kind.FENCE or kind is Kind.FENCED:
         raise Inadmissible(Rule.RESERVED_KIND, kind.name)
@@ -127,7 +127,7 @@ def _check_unusual(envelope: Envelope) -> None:
 
 
 def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encoded: bytes) -> Active:
-    """Find the endpoint of a record with a prefix that is not known yet, and check that the record belongs to it."""
+    """Find the endpoint of a record whose prefix is not known yet, and check that the record belongs to this endpoint."""
     key = record.key()
     context = partition.context
     if not key or len(key) > KEY_BYTES:
@@ -156,7 +156,7 @@ def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encode
         active.tombstone is None
         and prefix.accept_until > record.timestamp()[1] * MILLISECOND + context.periods.clock_ahead
     ):
-        # A tombstone must be kept until after this time. Without the limit, a sender could make it stay for ever.
+        # A tombstone is kept until after ``accept_until``. Without this check, a sender could make a tombstone stay for ever.
         raise Inadmissible(Rule.ACCEPT_UNTIL)
     active.learn(prefix, encoded)
     return active
@@ -173,7 +173,7 @@ def _check_prefix(active: Active, prefix: Prefix) -> None:
 
 
 def take_command(partition: Partition, record: Record) -> None:
-    """Put one command into the lane of its endpoint; forward it when its key belongs to another partition."""
+    """Put one command into the lane of its endpoint. If its key belongs to another partition, forward the command."""
     value, key = record.value(), record.key()
     partition.progress.take_command(record.offset())
     try:
@@ -199,7 +199,7 @@ def _into_lane(partition: Partition, record: Record, command: Command, key: byte
     context = partition.context
     count = context.destinations.partitions(context.name)
     if count is not None and partition_of(key, count) != partition.number:
-        # Forward it without headers: a command needs none, and these may be too large or have invalid names.
+        # Forward it without headers: a command needs no headers, and the record's may be too large or have invalid names.
         partition.outbox.produce((context.topics.commands, partition_of(key, count), key, value, None))
         return
     active = _concerned(partition, command)
@@ -211,7 +211,7 @@ def _into_lane(partition: Partition, record: Record, command: Command, key: byte
 
 
 def _concerned(partition: Partition, command: Command) -> Active:
-    """Find the endpoint that a command is about. Commands about the partition have a lane of their own, and wait for no dialog."""
+    """Find the endpoint that a command is about. Commands about the partition have their own lane, so they do not wait for any dialog."""
     if concerns_partition(command):
         return partition.work.itself
     return partition.find(rows.identity(command.conversation_id, not command.from_initiator), command.key, "")

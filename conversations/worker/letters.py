@@ -1,4 +1,4 @@
-"""Letters: dead letters, and records set aside. The value has the original bytes; the headers have the reason and the source."""
+"""Letters: records of the dead-letter topic. The value of a letter has the original bytes, its headers have the reason and the source."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ PART_BYTES = 1_000_000
 """Size of each part, in bytes, if a letter is too large for its topic and is divided."""
 
 KEPT_BYTES = 256_000_000
-"""Maximum number of bytes kept of one record: more would not fit into a transaction. ``dl.size`` has the full size."""
+"""Maximum number of bytes kept of one record: more would not fit into a transaction. The header ``dl.size`` has the full size."""
 
 
 class Leftover(NamedTuple):
@@ -74,7 +74,7 @@ class Leftover(NamedTuple):
 
 
 class Letters:
-    """Writes the reports of one partition: dead letters, records set aside, and events."""
+    """Writes the dead letters and the events of one partition."""
 
     __slots__ = ("_context", "_number", "_outbox", "_progress", "_schedule")
 
@@ -95,7 +95,7 @@ class Letters:
         code: int = 0,
         held: bool = False,
     ) -> None:
-        """Write the dead letter of a record with the next transaction; ``held``: the record is still the head of its dialog."""
+        """Write the dead letter of a record with the next transaction. ``held`` is True if the record stays the head of its parked dialog."""
         self._context.counts.count_dead_letter()
         headers = self._source(item.topic, item.offset, reason)
         headers += _conversation(item)
@@ -112,7 +112,7 @@ class Letters:
             self._open(item.topic, item.offset)
 
     def retry_headers(self, item: Arrival, row: ParkRow) -> Headers:
-        """Return the headers with which a retry topic shows a waiting message: its source, its due time and its failure."""
+        """Return the headers with which a retry topic shows a parked message: its source, its due time and its failure."""
         return [
             *self._source(item.topic, item.offset, WAITS),
             *_conversation(item),
@@ -122,9 +122,9 @@ class Letters:
         ]
 
     def set_aside(self, record: Record, why: str, headers: Headers | None) -> None:
-        """Set a record aside, as a letter with its bytes; the record is not accepted and changes no endpoint.
+        """Set a record aside: write a letter with its bytes. The record is not accepted and changes no endpoint.
 
-        ``headers`` are the record's own headers as the caller read them; None if they were not read, or cannot be read.
+        ``headers`` are the record's own headers, read by the caller; None if they were not read, or cannot be read.
         """
         self._context.counts.count_set_aside()
         topic, offset = record.topic(), record.offset()
@@ -135,7 +135,7 @@ class Letters:
         self.event(SetAside(topic, offset, why))
 
     def _open(self, topic: str, offset: int) -> None:
-        """Note that a letter is open: no dialog waits for it, and nobody has closed it."""
+        """Write the row of an open letter: no dialog waits for the letter, and no operator has closed it."""
         key = rows.letter_key(topic, offset)
         until = max(self._progress.row.queue_time, self._context.now) + self._context.periods.letter_life
         self._outbox.write(key, until.to_bytes(8, "big"))
@@ -177,7 +177,7 @@ class Letters:
 
 
 def _original(headers: Headers) -> Headers:
-    """Return a record's own headers under other names, as many as ``HEADERS_LIMIT`` allows."""
+    """Return a record's own headers, with ``ORIGINAL`` put before each name, as many as ``HEADERS_LIMIT`` allows."""
     found: Headers = []
     room = HEADERS_LIMIT
     for name, content in headers:

@@ -1,4 +1,4 @@
-"""The worker's clock: it follows log time, and a clock that never jumps carries this time on between two records."""
+"""The worker's clock. It follows log time. Between two records, a clock that never jumps advances it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from conversations.ports import Clock
 from conversations.protocol.envelope import encode_long
 
 LEEWAY = 100_000
-"""Microseconds by which the brokers' clocks may differ before the worker's time is set back. So it does not jump back and forth."""
+"""Microseconds that the worker's time may be ahead of the log before it is set back. Brokers' clocks may differ by this without effect."""
 RESOLUTION = 1_000
 """Microseconds by which a LogAppendTime may be too early: Kafka gives whole milliseconds, rounded down."""
 
@@ -16,12 +16,12 @@ RESOLUTION = 1_000
 class LogClock:
     """The worker's time, in microseconds since the epoch.
 
-    It begins as the machine's time. Records that are read move it forward, and commits move it back if it is ahead of the log. From
-    then on, the machine's clock is used only to warn that it is off.
+    The time begins as the time of the machine's clock. Records that are read move the time forward. Commits move it back if it is ahead
+    of the log. After the start, the machine's clock is only compared with this time, to warn if the machine's clock is off.
 
     Args:
         machine: the machine's clocks.
-        tolerance: how far the machine's clock may be off without a warning.
+        tolerance: maximum difference between the machine's clock and this time without a warning.
     """
 
     def __init__(self, machine: Clock, tolerance: timedelta) -> None:
@@ -36,7 +36,7 @@ class LogClock:
         """``step_time``, encoded as in envelopes."""
 
     def begin_step(self) -> int:
-        """Set the time of a new step; return the microseconds by which it is earlier than the time of the last step, else 0."""
+        """Set the time of a new step. Return by how many microseconds it is earlier than the last step's time; 0 if it is not earlier."""
         before, self.step_time = self.step_time, self.now()
         self.stamp = encode_long(self.step_time)
         return max(0, before - self.step_time)
@@ -46,19 +46,19 @@ class LogClock:
         return self._machine.steady() + self._ahead
 
     def steady(self) -> int:
-        """Return the microseconds of the clock that never jumps; its zero is arbitrary."""
+        """Return the time of the machine's steady clock in microseconds. This clock never jumps, and its zero is arbitrary."""
         return self._machine.steady()
 
     def heard(self, log_time: int) -> None:
-        """Move the time forward to ``log_time`` if it is earlier; at ``log_time`` a record that was read was appended."""
+        """Move the time forward to ``log_time``, the append time of a record that was read. A later time stays."""
         if log_time > self._machine.steady() + self._ahead:
             self._ahead = log_time - self._machine.steady()
 
     def wrote(self, log_time: int | None, since: int) -> None:
-        """Correct the time by a record that this worker wrote; a time that is ahead of the log by more than ``LEEWAY`` is set back.
+        """Correct the time with a record that this worker wrote. If the time is ahead of the log by more than ``LEEWAY``, set it back.
 
         Args:
-            log_time: append time of the record; None if its topic does not have the time of the log.
+            log_time: append time of the record; None if its topic does not use LogAppendTime.
             since: time of the steady clock before the record was written.
         """
         if log_time is None:
@@ -74,7 +74,7 @@ class LogClock:
         return self._machine.now() - self.now()
 
     def warns(self) -> bool:
-        """Return True if the machine's clock is off by more than the tolerance; only once until it is right again."""
+        """Return True if the machine's clock is off by more than the tolerance, and was right at the last call."""
         off = abs(self.off) > self._tolerance
         told, self._told = self._told, off
         return off and not told

@@ -7,7 +7,7 @@ from enum import Enum
 from conversations.backoff import Backoff
 
 OUTAGE = (0.25, 8.0)
-"""First and longest wait, in seconds, between two attempts while Kafka cannot be reached."""
+"""The first and the longest wait, in seconds, between two attempts while Kafka cannot be reached."""
 
 
 class Phase(Enum):
@@ -17,7 +17,7 @@ class Phase(Enum):
     COMMITTING = "committing"
     """A step is being committed: no other commit may begin meanwhile."""
     GIVING_BACK = "giving back"
-    """The last commit of revoked partitions, inside a callback of ``poll``: ``poll`` and a second last commit are not possible."""
+    """The last commit of revoked partitions is under way, in a callback of ``poll``. Meanwhile neither ``poll`` nor another last commit may run."""
     FAILED = "failed"
     """The worker failed in the middle of a step: its state in memory may be half changed, and is not committed."""
 
@@ -28,7 +28,7 @@ class Membership:
     def __init__(self) -> None:
         self.joined = False
         self.was_joined = False
-        """True once the worker has been a member: the address of Kafka is known to be right."""
+        """True once the worker has been a member. Then the address of Kafka is known to be right."""
         self._outage = Backoff(*OUTAGE)
 
     def enter(self) -> None:

@@ -41,11 +41,11 @@ from conversations.worker.records import arrival_of
 
 
 def apply(partition: Partition, draft: Draft) -> None:
-    """Carry out a handler's requests in order. The draft checked them, so none is refused here."""
+    """Carry out a handler's requests in order. The draft has checked them, so no request is refused here."""
     apart: dict[bytes, tuple[Active, list[Operation]]] = {}
     for party, verb, at in draft.asks:
         if not isinstance(party, Active):
-            raise TypeError("a draft holds endpoints of its own partition")
+            raise TypeError("a draft may have only endpoints of its own partition")
         if draft.apart is not None and party.identity in draft.apart:
             apart.setdefault(party.identity, (party, []))[1].append(aged(verb, partition.context.now - at))
         elif isinstance(verb, Send):
@@ -125,7 +125,7 @@ def acknowledge(partition: Partition, active: Active) -> None:
 
 
 def tell_skipped(partition: Partition, active: Active, number: int) -> None:
-    """Tell the peer that its message was given up on and the dialog goes on without it."""
+    """Tell the peer that its message was given up on, and that the dialog continues without the message."""
     said = Envelope(
         prefix_of(active.endpoint), Kind.ACK, NONE, active.endpoint.acknowledge(), NONE, (number,),
         sent_at=partition.context.now,
@@ -170,7 +170,7 @@ def conclude(partition: Partition, active: Active, *, told: bool = True) -> None
 
 
 def remember(partition: Partition, active: Active, *, told: bool = True) -> None:
-    """Write a tombstone if the endpoint is closed, and notify a client's request that waits for the end of the dialog."""
+    """Write a tombstone if the endpoint is closed, and notify the client that waits for the end of the dialog, if any."""
     endpoint = active.endpoint
     partition.touch(active)
     if endpoint.state is State.CLOSED and active.tombstone is None:
@@ -195,14 +195,14 @@ def remember(partition: Partition, active: Active, *, told: bool = True) -> None
 
 
 def finish_end(partition: Partition, active: Active) -> None:
-    """End this side after its handler for the end or error, unless the handler has ended it."""
+    """End this side after its handler for the peer's END or for an error, unless the handler has already ended this side."""
     if active.endpoint.state in (State.DISCONNECTED_INBOUND, State.ERROR):
         end(partition, active)
     close(partition, active)
 
 
 def close(partition: Partition, active: Active) -> None:
-    """Treat the held envelopes of an endpoint that is over as if they arrived now: messages become dead letters, an END is accepted."""
+    """Process the held envelopes of an endpoint that is over as if they arrived now: messages become dead letters, an END is accepted."""
     endpoint = active.endpoint
     limit = partition.context.settings.limits.held_messages
     held = endpoint.release_held()
@@ -211,7 +211,7 @@ def close(partition: Partition, active: Active) -> None:
         if row is None:
             continue
         item = arrival_of(active, row)
-        passed = number < endpoint.inbound.next  # an ERROR of the peer has passed over it
+        passed = number < endpoint.inbound.next  # an ERROR of the peer has skipped this number
         if passed or endpoint.receive(item.envelope, partition.context.now, limit) is Reaction.DISCARD:
             _keep_held(partition, item)
     if active.tombstone is not None and held:
@@ -232,9 +232,9 @@ def _command(partition: Partition, active: Active, operations: list[Operation]) 
     context, own, endpoint = partition.context, active.identity, active.endpoint
     count = context.destinations.partitions(context.name)
     if count is None:
-        raise LookupError(f"the catalog has no entry for {context.name}, whose topics exist")
+        raise LookupError(f"the topics of service {context.name} exist, but the catalog has no entry for it")
     key = endpoint.key.encode()
-    for at in range(0, len(operations), OPERATIONS):  # one command has a limit; all of them are in one transaction
+    for at in range(0, len(operations), OPERATIONS):  # a command has a limit; all commands are in one transaction
         command = Command(
             context.new_conversation(), own[:16], True, endpoint.key, "", context.name, context.now,
             tuple(operations[at : at + OPERATIONS]),

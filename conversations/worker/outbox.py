@@ -1,4 +1,4 @@
-"""The outbox of a partition: the contents of its next transaction, and the rows as that transaction will leave them.
+"""The outbox of a partition: the contents of its next transaction, and the rows as they will be after that transaction.
 
 A step does not write to the store or to Kafka directly. It fills a **flight**: rows of the state, records for other topics, and
 notices. A notice is a function that is called after the commit. One flight is being filled. At most one other flight is under way:
@@ -8,14 +8,14 @@ its commit has begun, and may fail and be repeated while handlers fill the next 
                                                                             ^      |
                                                                             '------'  the commit is repeated
 
-This module alone keeps three rules:
+This module enforces three rules:
 
 * A read sees rows that are not committed yet. It looks into the flight being filled, then into the flight under way, then into the
   store. The store has only committed rows. So nothing remains of a flight that is thrown away.
-* A flight departs only with the partition's own row. So the positions, and the results of the records before them, are in one
+* Every flight that departs has the partition's own row. So the positions, and the results of the records before them, are in one
   transaction.
 * A topic may refuse a record of a flight. ``withdraw`` takes the record out of the flight under way. Later records of its dialog
-  must not overtake it, so they are taken out of both flights. A row that takes the place of a record is in the record's flight.
+  must not overtake it, so they are taken out of both flights. The row that replaces a record is in the same flight as the record was.
 
 All access is under ``Context.lock``.
 """
@@ -37,10 +37,10 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Flight:
-    """The rows and records of one step of one partition; kept until the commit is certain."""
+    """The rows and records of one step of one partition. They are kept until their commit has succeeded, or the partition is gone."""
 
     outs: list[Any] = field(default_factory=list)
-    """Records to append. After the departure also the rows, as records of the state topic."""
+    """Records to append. After the departure, the rows are here as well, as records of the state topic."""
     rows: dict[bytes, bytes | None] = field(default_factory=dict)
     queue: int = 0
     """Queue offset that is committed with the flight."""
@@ -59,12 +59,12 @@ class Flight:
         self.outs += [(topic, number, key, value, None) for key, value in self.rows.items()]
 
     def add_rows(self, before: set[bytes], topic: str, number: int) -> None:
-        """Append the rows that were written after the departure; ``before`` has the keys of the other rows."""
+        """Append the rows that were written after the departure. ``before`` has the keys of the rows that were written earlier."""
         self.outs += [(topic, number, key, value, None) for key, value in self.rows.items() if key not in before]
 
 
 class Outbox:
-    """The rows, records and notices of one partition's transactions, and the store below them.
+    """The rows, records and notices of one partition's next transactions, and the store of its committed rows.
 
     Args:
         number: the partition.
@@ -87,7 +87,7 @@ class Outbox:
     # -- reading ------------------------------------------------------------------------------------------
 
     def read(self, key: bytes) -> bytes | None:
-        """Return a row as it will be once both flights are committed, None if there is none."""
+        """Return a row as it will be once both flights are committed; None if there is no such row."""
         for flight in (self.filling, self.flying):
             if flight is not None and key in flight.rows:
                 return flight.rows[key]
@@ -135,7 +135,7 @@ class Outbox:
         self.filling.begin(item)
 
     def write(self, key: bytes, value: bytes | None) -> None:
-        """Put a row into the next transaction; None deletes it."""
+        """Put a row into the next transaction. If ``value`` is None, delete the row."""
         flight_rows = self.filling.rows
         if value is not None:
             self._budget.spend(len(value) - len(flight_rows.get(key) or b""))
@@ -184,7 +184,7 @@ class Outbox:
         return flight.notices
 
     def withdraw(self, take_out: Callable[[list[Any]], None]) -> None:
-        """Let ``take_out`` remove records from the flight under way and from the next; it may write rows in their place."""
+        """Let ``take_out`` remove records from the flight under way and from the flight being filled. It may write rows in their place."""
         flight, later = self.flying, self.filling
         if flight is not None:
             self.flying, self.filling = None, flight

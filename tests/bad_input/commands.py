@@ -79,7 +79,7 @@ UNREADABLE = [
     _aside("10,001 timers", lambda k: _ending(k, encode_long(10_001) + b"\x0a\0" * 10_001 + b"\0")),
     _aside("1.49 million ends", lambda k: _ending(k, encode_long(MANY) + b"\4" * MANY + b"\0")),
     _aside("740,000 timers", lambda k: _ending(k, encode_long(MANY // 2) + b"\x0a\0" * (MANY // 2) + b"\0")),
-    _aside("700,000 lists of one end", lambda k: _ending(k, b"\2\4" * 700_000 + b"\0")),
+    _aside("700,000 lists of one end each", lambda k: _ending(k, b"\2\4" * 700_000 + b"\0")),
     _aside("a command of 50 MB", lambda k: k.command(BEGIN, Send("Blob", "application/octet-stream", b"x" * BOMB))),
 ]
 
@@ -106,7 +106,7 @@ MEANT_WRONG = [
     _refused("an error with a negative code", 8419, EndWithError(-(1 << 31), "why"), established=True),
     _refused("an error without a description", 8422, EndWithError(5, ""), established=True),
     _refused("a command more than a day old", 8426, ORDER, established=True, issued_at=lambda k: k.now - DAY - HOUR),
-    _refused("a command from more than a day ahead", 8426, ORDER, established=True, issued_at=lambda k: k.now + DAY + HOUR),
+    _refused("a command dated more than a day ahead", 8426, ORDER, established=True, issued_at=lambda k: k.now + DAY + HOUR),
     _refused("a command with the largest possible time", 8426, ORDER, established=True, issued_at=FAR),
     _refused("a command with a time far below zero", 8426, ORDER, established=True, issued_at=-FAR),
 ]  # fmt: skip

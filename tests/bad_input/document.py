@@ -37,7 +37,7 @@ def _outcome(row: wire.Wire) -> str:
         return "no dialog begins"
     if row.reason or row.code:
         return "the dialog breaks"
-    return "accepted, as far as its values are possible"
+    return "accepted; see the text below the table"
 
 
 def _where(reason: str) -> str:

@@ -87,7 +87,7 @@ class Extremes:
         return self.random.choice(of)
 
     def long(self) -> int:
-        """Draw a number of 64 bits: an extreme one, one near the present time, or any."""
+        """Draw a number of 64 bits: an extreme number, a time near the present, or any number."""
         drawn = self.random.random()
         if drawn < 0.5:
             return EDGES[self.random.randrange(len(EDGES))]
@@ -101,15 +101,15 @@ class Extremes:
         return max(-INT - 1, min(self.long(), INT))
 
     def name(self, usual: str) -> str:
-        """Draw the usual text, or any other."""
+        """Draw the usual text, or one of ``NAMES``."""
         return usual if self.random.random() < 0.6 else self.random.choice(NAMES)
 
     def body(self) -> bytes:
-        """Draw a body: of any message type, or an invalid one."""
+        """Draw a body of one of the message types, or an invalid body."""
         return self.random.choice(BODIES)
 
     def known(self) -> Known:
-        """Draw a dialog, mostly one that a worker knows."""
+        """Draw a dialog. Usually a worker knows the dialog; sometimes no worker does."""
         if self.dialogs and self.random.random() < 0.8:
             return self.random.choice(self.dialogs)
         return self.random.choice(self.strangers)

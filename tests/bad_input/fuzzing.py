@@ -1,4 +1,4 @@
-"""Every decoder of bytes from outside, with a check of its promise: it accepts the bytes correctly, or refuses them.
+"""The decoders of bytes from outside, each with a check of its promise: to decode the bytes correctly, or to refuse them.
 
 ``python -m tests.bad_input.fuzzing 20000000`` fuzzes without pytest. ``FUZZ_INPUTS`` and ``FUZZ_SEED`` are for the tests (``test_fuzz``).
 """
@@ -62,7 +62,7 @@ class Target:
     seeds: Sequence[bytes]
     check: Check
     keep: int = HEAD_SIZE
-    """Number of first bytes that are rarely damaged, because without them the decoder refuses the rest unread."""
+    """Number of first bytes that are rarely damaged. If they are damaged, the decoder refuses the record and does not read the rest."""
     accepted: int = field(default=0, init=False)
     tried: int = field(default=0, init=False)
 
@@ -123,7 +123,7 @@ def _envelope(value: bytes) -> bool:
 
 
 def _tail(value: bytes) -> bool:
-    """Check the decoder for dialogs with a known prefix: it agrees with the decoder of fastavro."""
+    """Check that the decoder for dialogs with a known prefix agrees with the decoder of fastavro."""
     value = _PREFIXED + value
     found = _accepted(lambda record: decode_tail(_PREFIX, record, len(_PREFIXED)), value)
     assert found == _accepted(decode_avro, value)

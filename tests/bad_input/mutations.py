@@ -1,4 +1,4 @@
-"""Random damage of bytes: from a seed, fast, and with values that decoders often handle wrongly."""
+"""Damages bytes at random, from a seed. Some damages are values that decoders often handle wrongly."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -50,7 +50,7 @@ MUTATIONS: tuple[Mutation, ...] = (_flip, _set, _put, _put, _cut, _drop, _double
 
 
 def damaged(random: Random, seeds: Sequence[bytes], keep: int = 0) -> bytes:
-    """Return one of ``seeds`` with one to three damages behind its first ``keep`` bytes; rarely, plain noise."""
+    """Return one of ``seeds`` with one to three damages, usually behind its first ``keep`` bytes. Rarely, return plain noise."""
     if random.random() < 0.01:
         return random.randbytes(random.randrange(64))
     seed = random.choice(seeds)

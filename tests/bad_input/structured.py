@@ -1,7 +1,7 @@
 """Structured fuzzing of whole workers: well-formed records and commands with extreme fields. No process may end.
 
 ``python -m tests.bad_input.structured --inputs 1000000 --seed 7`` in memory; ``--kafka --minutes 10`` on a real Kafka, the
-broker of ``KAFKA_BOOTSTRAP`` or an embedded one. A round depends only on the seed and its number: ``--first`` repeats a round.
+broker of ``KAFKA_BOOTSTRAP`` or an embedded one. The records of a round depend only on the seed and the number of the round. ``--first N`` begins with round N.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HEALTHY = 2
 
 
 def moody() -> Service[Seen]:
-    """Return the shop with handlers that do everything a handler may do; the number of the order selects what."""
+    """Return the shop with handlers that do everything that a handler may do. The number of the order selects the action."""
     shop = Service("shop", accepts=[TRADE], state=Seen, poison=[
         PoisonPolicy(exception=KeyError, then=Then.SKIP), PoisonPolicy(delays=[timedelta(seconds=5)]),
     ])  # fmt: skip
@@ -181,7 +181,7 @@ def in_memory(inputs: int, seed: int, first: int, tally: Tally) -> None:
 
 
 class Bar:
-    """The progress: one line that is overwritten on a terminal, otherwise a new line from time to time."""
+    """Shows the progress: in one line that is overwritten on a terminal, else in a new line from time to time."""
 
     last = 0.0
 
@@ -273,13 +273,15 @@ def replace_now(record: Forged, place: Place) -> Forged:
 
 
 def main() -> None:
-    """Fuzz as the options demand. Print the seed first, and the figures at the end."""
+    """Fuzz with the options of the command line. Print the seed first, and the figures at the end."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--inputs", type=int, default=100_000, help="number of records to send in memory")
     parser.add_argument("--seed", type=int, default=None, help="seed of an earlier run, to draw the same records again")
-    parser.add_argument("--first", type=int, default=0, help="number of the first round")
+    parser.add_argument(
+        "--first", type=int, default=0, help="number of the first round, to repeat a round of an earlier run"
+    )
     parser.add_argument("--kafka", action="store_true", help="use a real Kafka")
-    parser.add_argument("--minutes", type=float, default=10, help="how long to send records, on Kafka")
+    parser.add_argument("--minutes", type=float, default=10, help="minutes for which records are sent, with --kafka")
     given = parser.parse_args()
     seed = secrets.randbelow(1 << 32) if given.seed is None else given.seed
     sys.stdout.write(f"seed {seed}\n")

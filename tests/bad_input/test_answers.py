@@ -23,7 +23,7 @@ def delayed(place: Memory) -> list[bytes]:
 
 @pytest.mark.parametrize("crash", [False, True])
 def test_an_answer_to_a_service_whose_topics_are_gone_is_sent_when_they_are_back(place: Memory, crash: bool) -> None:
-    """The error waits as a row, also across a restart. Dialogs of other services go on."""
+    """The error waits as a row, even across a restart. Dialogs of other services go on."""
     healthy, target = known(place, 1), stranger(place.now(), Random(2))
     place.sim.broker.create_service("lost", 2)
     gone = {name: place.sim.broker.topics.pop(name) for name in list(place.sim.broker.topics) if ".lost." in name}

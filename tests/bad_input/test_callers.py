@@ -59,8 +59,8 @@ def _begin(to: Any = "shop", contract: Any = TRADE, **named: Any) -> Callable[[C
 ROWS = [
     Call("a body of 50 MB", _block(b"x" * 50 * MEGABYTE), "BodyTooLarge", 8459),
     Call("a body just over the limit", _block(b"x" * (Limits().body_bytes + 1)), "BodyTooLarge", 8459),
-    Call("a block of three large bodies", _block(*[b"x" * 800_000] * 3), "BodyTooLarge", 8459),
-    Call("a block of 10,001 messages", _block(*[Order(n=1)] * 10_001), "BodyTooLarge", 8459),
+    Call("three large bodies in one `with` block", _block(*[b"x" * 800_000] * 3), "BodyTooLarge", 8459),
+    Call("10,001 messages in one `with` block", _block(*[Order(n=1)] * 10_001), "BodyTooLarge", 8459),
     Call("a body that is not valid", _block(Order.model_construct(n="seven")), "InvalidBody", 9615),  # type: ignore[arg-type]  # on purpose
     Call("a body whose class is not in the contract", _block(object()), "NotInContract", 8431),
     Call("a message that only the other side may send", _block(Receipt(n=1)), "WrongDirection", 8432),
@@ -115,6 +115,6 @@ def test_absurd_times_are_the_end_of_time() -> None:
     "limits", [{"body_bytes": 0}, {"body_bytes": 1_000_001}, {"held_messages": 0}, {"waiting_bytes": -1}, {"cached_endpoints": 0}]
 )  # fmt: skip
 def test_limits_that_topics_could_not_keep_are_refused(limits: dict[str, int]) -> None:
-    """A body limit that is too large for a record of the queue, or for a row of the state, would stop the worker later."""
+    """A body limit that is too large for a record of the queue, or for a row of the state, would stop the worker later. So the limits refuse it."""
     with pytest.raises(ValueError, match=next(iter(limits))):
         Limits(**limits)

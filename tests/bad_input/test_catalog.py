@@ -83,7 +83,7 @@ def test_a_catalog_with_another_partition_count_than_the_topics_stops_the_servic
 def test_a_topic_that_grew_stops_the_service(place: KafkaPlace) -> None:
     """A topic of a running service gets more partitions: the worker ends too."""
     name = service_topic(place.namespace, "shop", QUEUE)
-    admin = make_admin(place.kafka)  # kept while the answer is awaited
+    admin = make_admin(place.kafka)  # keep the client until the answer arrives
     (grown,) = admin.create_partitions([NewPartitions(name, PARTITIONS + 1)]).values()
     grown.result(30)
     with pytest.raises(LogError, match="keys no longer find their partition"):

@@ -1,4 +1,4 @@
-"""Decoders keep their promise for any bytes, and a worker for any stream of records.
+"""Decoders decode or refuse any bytes correctly, and a worker handles any stream of records.
 
 ``FUZZ_INPUTS`` is the number of inputs (200,000 by default). Another ``FUZZ_SEED`` draws other inputs.
 """
@@ -40,7 +40,7 @@ every_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: tar
 @every_target
 @pytest.mark.timeout(max(120, INPUTS // 1_000))
 def test_damaged_bytes_are_refused_or_mean_what_they_say(target: Target) -> None:
-    """A decoder never raises another exception, allocates no memory for a forged length, and always returns. It accepts some inputs."""
+    """A decoder raises only its refusal, allocates no memory for a forged length, and always returns. Some inputs are accepted."""
     random = Random(f"{SEED} {target.name}")
     target.run(random, 200)  # the caches are filled now
     tracemalloc.start()
@@ -58,7 +58,7 @@ def test_damaged_bytes_are_refused_or_mean_what_they_say(target: Target) -> None
 @settings(deadline=None, max_examples=100)
 @given(noise=st.binary(max_size=200))
 def test_noise_is_refused_or_means_what_it_says(target: Target, noise: bytes) -> None:
-    """Noise alone, and noise after a valid beginning, so that it is decoded."""
+    """Check noise alone, and noise after a valid schema fingerprint, so that the decoder reads the noise."""
     target.check(noise)
     target.check(target.seeds[0][:HEAD_SIZE] + noise)
 

@@ -103,7 +103,7 @@ ROWS = [
     Junk("raises an exception whose `__str__` fails", _raise(Speechless()), f"{__name__}.Speechless"),
     Junk("raises an exception with a text that UTF-8 cannot encode", _raise(ValueError("\ud800")), "builtins.ValueError"),
     Junk("raises an exception with a text of a megabyte", _raise(ValueError("x" * 1_000_000)), "builtins.ValueError"),
-    Junk("asks the process to exit", _raise(SystemExit(1)), "builtins.SystemExit"),
+    Junk("raises SystemExit", _raise(SystemExit(1)), "builtins.SystemExit"),
     Junk("raises KeyboardInterrupt", _raise(KeyboardInterrupt()), "builtins.KeyboardInterrupt"),
     Junk("raises StopIteration", _raise(StopIteration()), "builtins.StopIteration"),
     Junk("makes the state of its group larger than the limit", _state(_grow), "builtins.ValueError"),
@@ -154,7 +154,7 @@ def clumsy(handler: Handler) -> Service[Big]:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
 def test_a_clumsy_handler_harms_its_own_dialog_at_most(row: Junk) -> None:
-    """A failure is charged four times. Then the message is a dead letter, and the peer gets error 500. Other dialogs go on."""
+    """The handler fails four times. Then the message is a dead letter, and the peer gets error 500. Other dialogs go on."""
     with Simulation(clumsy(row.handler), partitions=1, raise_failures=False) as sim:
         web = sim.peer("web")
         healthy, harmed = web.begin_dialog("shop", TRADE), web.begin_dialog("shop", TRADE)

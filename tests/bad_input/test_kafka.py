@@ -121,7 +121,7 @@ def test_a_record_that_unpacks_to_a_hundred_times_its_topics_limit_is_set_aside(
 
 @pytest.mark.timeout(300)
 def test_a_batch_that_cannot_be_unpacked_sets_its_partition_aside_until_it_can(place: KafkaPlace) -> None:
-    """A zstd batch is larger than the client accepts: an event reports the partition. The other partition goes on. With a larger limit both do."""
+    """If a zstd batch is larger than the client accepts, an event reports the partition, and the other goes on. With a larger limit, both go on."""
     with running(place, {}) as crew:
         healthy, elsewhere = begun(place, 1, 1_000), begun(place, 1, 2_000, partition=1)
         bomb = stranger(place.now(), Random(5)).raw(bytes(BOMB))

@@ -54,7 +54,7 @@ LONG = [row for row in BAD if "million" in row.what or "0,000 " in row.what]
 
 @pytest.mark.parametrize("row", LONG, ids=lambda row: row.what)
 def test_nothing_is_built_of_a_list_before_its_length_is_known_to_be_allowed(row: wire.Wire | commands.Order) -> None:
-    """A megabyte of items of one byte each would need seconds, and a hundred megabytes as Python numbers."""
+    """To build Python objects from a megabyte of one-byte items would take seconds and a hundred megabytes."""
     value = row.forge(stranger(0, Random(1))).value
     assert value is not None
     assert len(value) > 1_000_000

@@ -26,7 +26,7 @@ __all__ = ["place"]
 
 class Stricter(BaseModel):
     orders: list[str] = []
-    """A list of numbers before this change."""
+    """In the old class, this was a list of numbers."""
 
 
 def stricter(**fields: Any) -> Service[Stricter]:
@@ -159,7 +159,7 @@ def elsewhere(place: Memory) -> Known:
 
 
 def test_a_partition_whose_rows_stay_older_than_what_is_committed_is_set_aside() -> None:
-    """The rows are read again for a while, because a leader that is cut off returns old rows. Then an event reports it. Nothing is lost."""
+    """The rows are read again for a while, because a leader that is cut off returns old rows. Then an event reports the partition. No message is lost."""
     settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), periods=Periods(stale_after=100_000))
     with Simulation(shop(), web(), partitions=PARTITIONS, raise_failures=False, settings=settings) as sim:
         stays_old(Memory(sim), sim)

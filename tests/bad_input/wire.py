@@ -147,7 +147,7 @@ NUMBERS = [
     ),
     _of("a first message that may begin its dialog for ever", lambda k: k.record(k.prefixed(accept_until=FAR))),
 ]
-# A far number is taken as the sender's own: the receiver trusts the sender's name of every client that may write to its queue.
+# The worker trusts the sender's name in a record. So a number far ahead counts as the peer's own number, and the dialog breaks.
 NUMBERS += [
     Wire(
         f"a message numbered {name}{where}",
@@ -160,7 +160,7 @@ NUMBERS += [
     )
     for name, forge in [
         ("2^63-1", lambda k: k.record(k.message(seq=FAR))),
-        ("a million ahead", lambda k: k.record(k.message(seq=k.next + 1_000_000))),
+        ("a million ahead of the next number", lambda k: k.record(k.message(seq=k.next + 1_000_000))),
     ]
     for where, established in [("", False), (", in a dialog under way", True)]
 ]
@@ -297,13 +297,13 @@ def _header_of(value: bytes) -> bytes:
 MANY = 1_490_000
 """Number of items of one byte each that fit into a record."""
 COUNTS = [
-    *_both("an acknowledgement of 101 skipped numbers", lambda k: k.record(k.said(Kind.ACK, skipped=(0,) * 101))),
+    *_both("an acknowledgement with 101 skipped numbers", lambda k: k.record(k.said(Kind.ACK, skipped=(0,) * 101))),
     *_both(
-        "an acknowledgement of 1.49 million skipped numbers",
+        "an acknowledgement with 1.49 million skipped numbers",
         lambda k: _skipping(k, encode_long(MANY) + bytes(MANY) + b"\0"),
     ),
     *_both(
-        "an acknowledgement of 740,000 lists of one skipped number",
+        "an acknowledgement with 740,000 lists of one skipped number each",
         lambda k: _skipping(k, b"\2\0" * (MANY // 2) + b"\0"),
     ),
 ]

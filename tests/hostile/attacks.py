@@ -1,4 +1,4 @@
-"""Attacks on the product from outside. Each has a test that shows that it fails, or a decision that explains why it is allowed."""
+"""Attacks on the product from outside. Each has a test that shows that the attack fails, or a decision that explains why it is allowed."""
 
 from typing import NamedTuple
 
@@ -31,17 +31,17 @@ ATTACKS = (
     Attack("a header name that is not UTF-8, in the only header", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
     Attack("a header name that is not UTF-8, before a valid header", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
     Attack("a header name that is not UTF-8, after a valid header", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
-    Attack("unreadable headers that are read twice", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
+    Attack("unreadable headers, which end the process if they are read twice", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
     Attack("a command that closes a letter with a negative offset", "tests/crashes/test_breakdowns.py::test_a_letter_before_the_first_record_is_not_open"),
     Attack("a sender whose topics the worker may not describe", "tests/rights/test_rights.py::test_a_peer_that_may_not_be_written_to_waits_and_stops_nobody"),
     Attack("a sender whose queue the worker may not write", "tests/rights/test_rights.py::test_a_peer_that_may_not_be_written_to_waits_and_stops_nobody"),
-    Attack("8 records of 240 MB, compressed to 1.9 MB of gzip", "tests/integration/kafka/test_topic_settings.py::test_a_brokers_limit_is_on_what_is_unpacked"),
+    Attack("8 records of 240 MB, compressed to 1.9 MB with gzip", "tests/integration/kafka/test_topic_settings.py::test_a_brokers_limit_is_on_what_is_unpacked"),
     Attack("a genuine tick after an idle hour", "tests/rules/test_time.py::test_an_idle_queue_is_brought_forward_by_a_genuine_tick"),
     Attack("a tick from a client that may write commands", "tests/rules/test_time.py::test_an_idle_queue_is_brought_forward_by_a_genuine_tick"),
     Attack("a queue record with an empty header name, or a header name with NUL", _BAD_RECORD),
-    Attack("an acknowledgement of 1.49 million skipped numbers", _LIMITS),
-    Attack("an acknowledgement of 740,000 lists", _LIMITS),
-    Attack("a command of 1.49 million operations", _LIMITS),
+    Attack("an acknowledgement with 1.49 million skipped numbers", _LIMITS),
+    Attack("an acknowledgement with 740,000 lists of skipped numbers", _LIMITS),
+    Attack("a command with 1.49 million operations", _LIMITS),
     Attack("a command with 740,000 timers", _LIMITS),
     Attack("2,000 messages of zeros that are held behind a gap", f"{_BOUNDS}a_partition_holds_only_so_many_bytes_and_a_dialog_without_a_gap_goes_on"),
     Attack("1,000 messages of random bytes that are held behind a gap", f"{_BOUNDS}a_dialog_holds_only_so_many_bytes_behind_a_gap"),
@@ -68,8 +68,8 @@ ATTACKS = (
     Attack("ESC in the outcomes of an event", _SHOWN),
     Attack("ESC in names and delays in the catalog", _SHOWN),
     Attack("an event that is not JSON, or not a JSON object", f"{_RECORDS}an_event_that_is_none_is_left_out_and_named"),
-    Attack("a letter whose number headers are not numbers, or whose header names are unreadable", f"{_RECORDS}a_letter_with_numbers_that_are_none_is_listed_as_foreign"),
-    Attack("a service without topics, or wrong types in the catalog", f"{_COMMANDS}a_service_without_topics_is_named_and_left_out"),
+    Attack("a letter with texts in the headers for numbers, or with unreadable header names", f"{_RECORDS}a_letter_with_numbers_that_are_none_is_listed_as_foreign"),
+    Attack("a service without topics, or an entry with wrong types, in the catalog", f"{_COMMANDS}a_service_without_topics_is_named_and_left_out"),
     Attack("a hostile schema in the catalog", f"{_RECORDS}a_schema_nothing_can_be_read_with_is_left_out_of_spark_jobs"),
     Attack("200,000 entries in the catalog", decision=_OUTSIDE),
     Attack(
@@ -84,14 +84,14 @@ ATTACKS = (
     Attack("a password in the settings that are shown", f"{_PRIVATE}no_password_is_in_what_is_shown_of_settings"),
     Attack("a quotation mark in a user name", "tests/unit/spark/test_wire.py::test_settings_are_said_as_java_clients_want_them"),
     Attack("another user who reads the local state", f"{_PRIVATE}local_state_the_cache_slots_and_locks_are_their_owners_alone"),
-    Attack("a planted file that names another process as a broker, with its lock held", f"{_PRIVATE}a_process_that_is_no_broker_is_not_ended"),
+    Attack("a planted file, with a held lock, that names another process as a broker", f"{_PRIVATE}a_process_that_is_no_broker_is_not_ended"),
     Attack(
         "dots in namespaces, services and slots",
         "tests/integration/kafka/test_admin.py::test_a_service_that_would_share_its_topics_with_another_is_refused",
     ),
     Attack("a misrouted command with a header name that is not UTF-8", _FORWARDED),
     Attack("a misrouted command with 3 MB of headers", _FORWARDED),
-    Attack("1,000 records of 1.4 MB, compressed to 1.4 MB of gzip", f"{_BOUNDS}what_a_step_reads_is_bounded_too"),
+    Attack("1,000 records of 1.4 MB, compressed to 1.4 MB with gzip", f"{_BOUNDS}what_a_step_reads_is_bounded_too"),
     Attack("requests with large replies", f"{_BOUNDS}a_step_takes_on_only_so_many_bytes_and_leaves_nothing_out"),
     Attack("more invented peers than the cache holds", f"{_STRANGERS}invented_peers_do_not_outgrow_the_cache"),
     Attack("an endless series of invented names", f"{_STRANGERS}names_that_nobody_has_are_not_remembered_for_ever"),

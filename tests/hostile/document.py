@@ -8,11 +8,11 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "attacks.md"
 HEAD = """# What was tried from outside
 
 This page lists attacks by programs or people who may write to a queue, to the commands of a service or to a shared topic, or who use the
-machine of a worker. Each attack has a test that shows that it fails, or a [decision](decisions/0022-what-comes-from-outside.md) that explains
+machine of a worker. Each attack has a test that shows that the attack fails, or a [decision](decisions/0022-what-comes-from-outside.md) that explains
 why it is allowed. `make hostile` sends the records of a hostile peer while honest dialogs run. `python -m tests.hostile.document` writes
 the table.
 
-| attack | the test that shows that it fails, or the decision |
+| attack | the test that shows that the attack fails, or the decision |
 |---|---|
 """
 

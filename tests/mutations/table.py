@@ -466,4 +466,8 @@ MUTATIONS = (
         "250-a-client-fills-a-group-without-end",
         "tests/simulation/test_groups.py::test_a_client_begins_no_dialog_in_a_full_group",
     ),
+    Mutation(
+        "251-the-next-record-is-blamed",
+        "tests/integration/kafka/test_refused_records.py::test_a_refusal_while_records_are_produced_is_no_fault_of_the_next_record",
+    ),
 )

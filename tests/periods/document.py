@@ -25,7 +25,7 @@ def _group(group: str) -> list[str]:
 
 def _others() -> list[str]:
     rows = [f"| `{path}` | `{name}` | {why} |" for (path, name), why in EXCEPTIONS.items() if why != UNIT]
-    return ["| file | name | why it is no setting |", "|---|---|---|", *rows]
+    return ["| file | name | why it is not a setting |", "|---|---|---|", *rows]
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {

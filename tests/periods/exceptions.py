@@ -1,17 +1,17 @@
-"""Durations of more than ten seconds that are no setting, each with its reason."""
+"""Durations of more than ten seconds that are not settings, each with its reason."""
 
-MACHINE = "a wait for a real Kafka, process or disk, which do not go faster when time is compressed"
-OPTION = "an argument or option of its own; this is its default"
-EMBEDDED = "of the broker for tests and demos"
-DEMO = "of the demo"
-UNIT = "no duration: a unit, a count, a code or a word"
+MACHINE = "a wait for a real Kafka, process or disk, which is not shorter when tests shorten the periods"
+OPTION = "the default of"
+EMBEDDED = "belongs to the broker for tests and demos"
+DEMO = "belongs to the demo"
+UNIT = "not a duration, but a unit, a count, a code or a word"
 
 EXCEPTIONS: dict[tuple[str, str], str] = {
-    ("conversations/client.py", "DEFAULT_TIMEOUT"): f"{OPTION}: `Client(timeout=)`, {MACHINE}",
+    ("conversations/client.py", "DEFAULT_TIMEOUT"): f"{OPTION} `Client(timeout=)`; {MACHINE}",
     (
         "conversations/dialog.py",
         "CLOGGED",
-    ): "how long a handler waits for room: as the longest pause of a destination by default, but not with it",
+    ): "time after which a handler that could not send is called again; equal to the default of `blocked_last`, but independent of it",
     ("conversations/kafka/admin.py", "APPEAR"): MACHINE,
     ("conversations/kafka/commands.py", "ANSWERED_IN"): MACHINE,
     ("conversations/kafka/commands.py", "DELIVERY_TIMEOUT"): MACHINE,
@@ -31,22 +31,28 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("conversations/kafka/transactions.py", "COMMIT_PATIENCE"): MACHINE,
     ("conversations/kafka/transactions.py", "POLL_EVERY"): UNIT,
     ("conversations/local.py", "START_SECONDS"): MACHINE,
-    ("conversations/poison.py", "LONGEST"): "a bound on what a policy may declare, which is the application's own",
-    ("conversations/protocol/codes.py", "LIFETIME_NOT_POSITIVE"): "the number of an error",
-    ("conversations/protocol/contract.py", "DEFAULT_LIFETIME"): "stands for the period `lifetime`",
+    ("conversations/poison.py", "LONGEST"): "longest delay that a policy may have; the application chooses the delays",
+    ("conversations/protocol/codes.py", "LIFETIME_NOT_POSITIVE"): "the number of an error, not a duration",
+    ("conversations/protocol/contract.py", "DEFAULT_LIFETIME"): "a placeholder for the period `lifetime`",
     ("conversations/protocol/acknowledgements.py", "ACK_EVERY"): UNIT,
     ("conversations/protocol/endpoint.py", "SECOND"): UNIT,
     ("conversations/protocol/topics.py", "_UNITS"): UNIT,
-    ("conversations/service.py", "DEFAULT_TIME_LIMIT"): f"{OPTION}: `time_limit=` of a handler, real work",
+    (
+        "conversations/service.py",
+        "DEFAULT_TIME_LIMIT",
+    ): f"{OPTION} `time_limit=` of a handler, whose work takes real time",
     ("conversations/worker/intake.py", "MILLISECOND"): UNIT,
-    ("conversations/testing/process_clock.py", "FARTHEST"): "how far a simulated process's clock is off: no period",
+    (
+        "conversations/testing/process_clock.py",
+        "FARTHEST",
+    ): "how far the clock of a simulated process may be wrong; not a period",
     ("conversations/worker/departure.py", "SECOND"): UNIT,
-    ("conversations/worker/log_clock.py", "LEEWAY"): "microseconds: a tenth of a second",
-    ("conversations/worker/log_clock.py", "RESOLUTION"): "microseconds: a millisecond",
+    ("conversations/worker/log_clock.py", "LEEWAY"): "a tenth of a second, in microseconds",
+    ("conversations/worker/log_clock.py", "RESOLUTION"): "a millisecond, in microseconds",
     ("conversations/worker/destinations.py", "REMEMBERED"): UNIT,
-    ("ops/conversations_ops/cli/dead_letters.py", "wait"): f"{OPTION}: `--wait`, {MACHINE}",
-    ("ops/conversations_ops/cli/queue.py", "wait"): f"{OPTION}: `--wait`, {MACHINE}",
-    ("ops/conversations_ops/cli/detached.py", "wait"): f"{OPTION}: `--wait`, {MACHINE}",
+    ("ops/conversations_ops/cli/dead_letters.py", "wait"): f"{OPTION} `--wait`; {MACHINE}",
+    ("ops/conversations_ops/cli/queue.py", "wait"): f"{OPTION} `--wait`; {MACHINE}",
+    ("ops/conversations_ops/cli/detached.py", "wait"): f"{OPTION} `--wait`; {MACHINE}",
     ("ops/conversations_ops/demo/aircraft_log.py", "gap"): DEMO,
     ("ops/conversations_ops/demo/expected.py", "gaps"): DEMO,
     ("ops/conversations_ops/demo/mending.py", "TIMEOUT"): DEMO,
@@ -60,21 +66,21 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     (
         "ops/conversations_ops/host/restarts.py",
         "HEALTHY",
-    ): "how long a real process has lived when its next death is a first one",
+    ): "time that a real process must live before the waits between its restarts begin again with the shortest",
     ("ops/conversations_ops/host/supervisor.py", "ALONE"): MACHINE,
     ("ops/conversations_ops/host/supervisor.py", "STUCK"): MACHINE,
-    ("spark_jobs/archive.py", "LOOK_BACK"): f"{OPTION}: `--look-back`, in days",
+    ("spark_jobs/archive.py", "LOOK_BACK"): f"{OPTION} `--look-back` in days",
     ("spark_jobs/reading/archive_log.py", "KEPT"): UNIT,
     ("spark_jobs/running/command_line.py", "ENDING"): MACHINE,
-    ("spark_jobs/dead_letter_triage.py", "HOUR"): f"{OPTION}: `--window` and `--new-within`",
-    ("spark_jobs/dialog_metrics.py", "RANGE"): f"{OPTION}: what is shown",
+    ("spark_jobs/dead_letter_triage.py", "HOUR"): f"{OPTION} `--window` and `--new-within`",
+    ("spark_jobs/dialog_metrics.py", "RANGE"): f"{OPTION} `--since`, the start of the range that is shown",
     ("spark_jobs/dialog_metrics.py", "COMPLETE_AFTER"): MACHINE,
-    ("spark_jobs/reading/dialogs.py", "REMEMBERED"): f"{OPTION}: `remember=`",
+    ("spark_jobs/reading/dialogs.py", "REMEMBERED"): f"{OPTION} `remember=`",
     (
         "spark_jobs/stuck_dialogs.py",
         "(DAY, HOUR, PATIENCE)",
-    ): f"{OPTION}: `--older-than`, `--waiting-for`: what is shown",
+    ): f"{OPTION} `--older-than`, `--waiting-for` and `--lifetime-within`, which select the dialogs to show",
     ("ops/conversations_ops/console/times.py", "MINUTE"): UNIT,
     ("ops/conversations_ops/console/times.py", "_SECONDS"): UNIT,
 }
-"""By the file and the name."""
+"""Reason of each exception, by file and name of the duration."""

@@ -1,4 +1,4 @@
-"""Finds durations of more than ten seconds that stand in the code, whoever forgot to make a setting of them."""
+"""Finds durations of more than ten seconds in the code. Each of them must be a setting, or have a reason in ``exceptions``."""
 
 import ast
 import re
@@ -12,11 +12,11 @@ PACKAGES = ("conversations", "ops/conversations_ops", "spark_jobs")
 HOME = "conversations/config.py"
 UNITS = "conversations/units.py"
 SHORT = 10.0
-"""Seconds up to which a duration needs no setting."""
+"""Longest duration, in seconds, that need not be a setting."""
 
 _UNITS = {"weeks": 604_800.0, "days": 86_400.0, "hours": 3_600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 1e-3}
 _TELLING = {3_600, 86_400, 60_000, 3_600_000, 86_400_000, 60_000_000, 3_600_000_000, 86_400_000_000}
-"""Numbers that are hardly anything but an hour, a day or a minute in some unit."""
+"""Numbers that are almost certainly an hour, a day or a minute in some unit."""
 _NAMES = re.compile(
     r"timeout|patience|within|after|every|_life|lifetime|grace|stale|seconds?$|minutes?$|hours?$|days?$|wait|silent|stuck"
     r"|standstill|settling|healthy|alone|appear|age$|period|interval|horizon|expir|look_back|known$|ahead$|remember|kept$",
@@ -33,12 +33,12 @@ class Found(NamedTuple):
 
     path: str
     name: str
-    """What it is assigned to, or handed to."""
+    """Name of the variable, argument, key or call that the duration is given to."""
     line: int
 
 
 def durations() -> Iterator[Found]:
-    """Yield every duration of more than ten seconds outside the group of periods."""
+    """Yield every duration of more than ten seconds outside the modules for settings and units."""
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             name = path.relative_to(ROOT).as_posix()
@@ -47,7 +47,7 @@ def durations() -> Iterator[Found]:
 
 
 def durations_in(code: str, path: str) -> Iterator[Found]:
-    """Yield the same of one module, each place once."""
+    """Yield the durations of more than ten seconds in the code of one module, each place once."""
     seen = set()
     for name, line in _Scan(ast.parse(code)).found:
         if (name, line) not in seen:
@@ -71,7 +71,7 @@ class _Scan(ast.NodeVisitor):
     def _note(self, name: str, node: ast.AST) -> None:
         self.found.append((self._inside[-1] if self._inside else name, getattr(node, "lineno", 0)))
 
-    # -- where a number gets a name ------------------------------------------------------------------------------------
+    # -- numbers that get a name ---------------------------------------------------------------------------------------
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self._assigned(node, ",".join(ast.unparse(target) for target in node.targets), node.value)
@@ -106,7 +106,7 @@ class _Scan(ast.NodeVisitor):
                 self._note(arg.arg, default)
         self.generic_visit(node)
 
-    # -- what says itself that it is a time ----------------------------------------------------------------------------
+    # -- numbers that are a time whatever their name is ----------------------------------------------------------------
 
     def visit_Dict(self, node: ast.Dict) -> None:
         for key, value in zip(node.keys, node.values, strict=True):
@@ -142,7 +142,7 @@ class _Scan(ast.NodeVisitor):
 
 
 def _numbers(value: ast.expr) -> list[float]:
-    """Return the number an expression of literals is; none for anything else."""
+    """Return the values of an expression that is made of literals; an empty list for any other expression."""
     if isinstance(value, ast.Constant) and isinstance(value.value, int | float) and not isinstance(value.value, bool):
         return [float(value.value)]
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):

@@ -1,4 +1,4 @@
-"""Every period is a setting, all of them can be shortened together, and none contradicts another."""
+"""Every period is a setting. All periods can be shortened together, and no period may contradict another."""
 
 import ast
 from dataclasses import fields, replace
@@ -19,7 +19,7 @@ from tests.periods.exceptions import EXCEPTIONS
 
 
 def test_no_duration_was_left_out() -> None:
-    """A new one belongs into ``Periods``; the few others are listed with their reasons."""
+    """A new duration belongs in ``Periods``. The few other durations are in ``EXCEPTIONS``, with their reasons."""
     assert {(it.path, it.name): it.line for it in scan.durations() if (it.path, it.name) not in EXCEPTIONS} == {}
 
 
@@ -54,12 +54,12 @@ def test_what_is_short_or_no_duration_is_not(code: str) -> None:
 
 
 def test_the_page_is_fresh() -> None:
-    """Make it anew: python -m tests.periods.document."""
+    """To write the page again: ``python -m tests.periods.document``."""
     assert document.page() == Path(document.PAGE).read_text(encoding="utf-8")
 
 
 def test_every_setting_is_read_by_the_product() -> None:
-    """A topic's setting stands in a table of names; all others are attributes that somebody reads."""
+    """The periods of topics are named in the table ``TIMES``. Some code must read the attribute of every other setting."""
     tabled = {period for times in TIMES.values() for period in times.values()}
     read = set()
     for package in scan.PACKAGES:
@@ -100,7 +100,7 @@ def test_a_factor_that_leaves_nothing_is_refused(factor: float) -> None:
     ],
 )  # fmt: skip
 def test_periods_that_contradict_each_other_are_refused(name: str, value: int) -> None:
-    """Records that are deleted before their dialogs are over would be lost without a word."""
+    """With such periods, records would be deleted before their dialogs are over, and nothing would report the loss."""
     with pytest.raises(ValueError, match=name):
         replace(Periods(), **{name: value})
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -11,6 +12,7 @@ from conversations.config import Kafka
 from conversations.errors import DestinationFailed, Interrupted
 from conversations.kafka.clients import describe_topics
 from conversations.kafka.follow import Follower
+from conversations.kafka.transactions import POLL_EVERY
 from conversations.ports import Out
 from tests.integration.kafka.members import Member, topic, until
 
@@ -77,6 +79,29 @@ def test_records_that_are_too_large_only_together_are_all_appended(kafka: Kafka,
     outs = [Out(small, 0, b"k", drawn.randbytes(9_000)) for _ in range(300)]
     assert member.connection.commit([*outs, member.state(b"a", b"1")], {0: 1})[0] > 0
     assert committed(kafka, small) == [out.value for out in outs]
+
+
+class Slow(list[Out]):
+    """Records that are taken slowly: before those behind the first are taken, Kafka has answered about those before."""
+
+    def __init__(self, outs: list[Out], member: Member) -> None:
+        super().__init__(outs)
+        self._member = member
+
+    def __getitem__(self, at: Any) -> Any:
+        transactions = self._member.connection._transactions
+        if isinstance(at, slice) and at.start and transactions is not None and transactions._producer is not None:
+            transactions._producer.flush(30)
+        return super().__getitem__(at)
+
+
+def test_a_refusal_while_records_are_produced_is_no_fault_of_the_next_record(kafka: Kafka, member: Member) -> None:
+    """The client takes no further record of a transaction that has failed. Which record failed is looked for as ever."""
+    small = limited(kafka, "late", **{"max.message.bytes": "50000"})
+    outs = [Out(small, 0, b"k", b"fits") for _ in range(POLL_EVERY + 10)]
+    outs[7] = Out(small, 0, b"k", Random(1).randbytes(60_000))
+    failed = refused(member, Slow([*outs, member.state(b"a", b"1")], member))
+    assert failed.records.keys() == {7}
 
 
 def test_a_record_that_no_topic_takes_is_found_before_it_is_sent(kafka: Kafka, member: Member) -> None:
