@@ -1,4 +1,4 @@
-"""Letters: records of the dead-letter topic. The value of a letter has the original bytes, its headers have the reason and the source."""
+"""Letters: records of the dead-letter topic. The value of a letter has the original bytes; its headers have the reason and the source."""
 
 from __future__ import annotations
 

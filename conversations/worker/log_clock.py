@@ -1,4 +1,4 @@
-"""The worker's clock. It follows log time. Between two records, a clock that never jumps advances it."""
+"""The worker's clock. It follows log time. Between two records, a clock that never jumps advances the worker's time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from conversations.ports import Clock
 from conversations.protocol.envelope import encode_long
 
 LEEWAY = 100_000
-"""Microseconds that the worker's time may be ahead of the log before it is set back. Brokers' clocks may differ by this without effect."""
+"""Microseconds that the worker's time may be ahead of the log before it is set back: brokers' clocks differ, and the time must not jump to and fro."""
 RESOLUTION = 1_000
 """Microseconds by which a LogAppendTime may be too early: Kafka gives whole milliseconds, rounded down."""
 
@@ -50,7 +50,7 @@ class LogClock:
         return self._machine.steady()
 
     def heard(self, log_time: int) -> None:
-        """Move the time forward to ``log_time``, the append time of a record that was read. A later time stays."""
+        """Move the time forward to ``log_time``, the append time of a record that was read. If the time is later already, it stays."""
         if log_time > self._machine.steady() + self._ahead:
             self._ahead = log_time - self._machine.steady()
 

@@ -1,32 +1,32 @@
-"""Parking: a dialog whose message failed waits in rows, and its later messages with it, until the message is tried again.
+"""Parking: a message that failed is kept as a row until it is tried again, and the later messages of its dialog wait in rows behind it.
 
 The rows are the truth. A failed message, the **head**, is tried again in its place, as an item of its lane. As long as a dialog has parked
 rows, everything that arrives for it is added behind them: these records are the **followers**. So the order of a dialog does not change,
 not even under another owner. A handler without a message (of a timer or of an error) waits in a row of its own, and nothing waits behind it.
 
-Each wait is a ``Park``. Its row has what it waits for, in the field ``due``:
+Each wait is a ``Park``. The field ``due`` of its row says what the park waits for:
 
 * a time: the head is tried again once this time has come;
 * ``QUEUE_ON``: the queue is off, or the brake is on for the peer. The head is tried once the queue is on and the brake is off, or when
   the brake lets this one message through (``probes``);
 * ``NEVER``: an operator decides about the head.
 
-When its time comes, a park is **taken**: its head is put into the lane of the dialog. When the head is done, its row is deleted, and the
-next record becomes the head and follows at once. One step of a partition takes up at most ``SLICE`` records. If the head fails again, the
-park waits again. The park ends with its last row.
+When a park is due, it is **taken**: its head is put into the lane of the dialog. When the head is finished, its row is deleted. The next
+record becomes the head, and is put into the lane at once. One step of a partition takes up at most ``SLICE`` records. If the head fails
+again, the park waits again. The park ends when its last row is deleted.
 
 **Order** is kept by three rules:
 
 * A record that arrives for a parked dialog is appended behind the other rows of the dialog. No handler is called for it before its turn.
-* The head is put at the end of the dialog's own lane. The followers come one by one, each when the record before it is done.
+* The head is put at the end of the dialog's own lane. The followers come one by one, each when the record before it is finished.
 * A head that fails again keeps its number, so nothing is ever moved in front of it.
 
 **Crashes** need no special code. A row is written in the transaction in which its record begins to wait. It is deleted in the transaction
-that has the record's result. If a process dies in between, the row remains, and the next owner takes it up at its time. An operator's
-decision is a command, and takes effect in one transaction with the rows that it changes. Each wait draws a larger **ticket**. A decision
-may name the ticket that the operator saw. Then the decision is refused if the head has been tried since.
+that has the record's result. If a process dies in between, the row remains, and the next owner takes it up when it is due. An operator's
+decision is a command, and takes effect in one transaction with the rows that it changes. Each wait gets a larger **ticket** than the wait
+before. A decision may name the ticket that the operator saw. Then the decision is refused if the head has been tried since.
 
-**Suspicion.** A record that was parked before an unclean start may have killed the last process, but only if it was in its lane then. A park
+**Suspicion.** A record that was parked before an unclean start may have killed the last process, but only if it was in its lane at that time. A park
 that waits for a time or for an operator is not suspect, because the failure of its head was committed. A park that only waits for its turn is suspect.
 
 Parked bytes are counted three times. ``bytes`` counts all parked records. ``counted_bytes`` counts the records behind a failure, because they
@@ -55,7 +55,7 @@ from conversations.worker.work import Work
 SLICE = 1_000
 """Maximum number of parked records that one step of a partition takes up."""
 HANDLED, FAILED, ENDED, DECIDED = Outcome
-"""Outcomes of a message that an operator gave back to its handler. ENDED: its dialog ended first. DECIDED: an operator decided again."""
+"""Outcomes of a message that an operator gave back to its handler. ENDED: its dialog ended first. DECIDED: an operator decided anew."""
 FAILURE_LIMIT = 200
 """Maximum number of characters of an exception's text in a park's row: the texts of all parks are in memory."""
 
@@ -104,7 +104,7 @@ class Parking:
         self.parks: dict[bytes, Park] = {}
         """Parked dialogs, by the identity of their endpoint."""
         self.retries: dict[bytes, Park] = {}
-        """Waiting handlers without a message, by identity and ``rows.TIMER`` or ``rows.ERROR``."""
+        """Waiting handlers without a message, by the identity of their endpoint, followed by ``rows.TIMER`` or ``rows.ERROR``."""
         self._changed: set[bytes] = set()
         """Keys of the parks' rows that must be written."""
         self._draining: list[tuple[bytes, Park]] = []
@@ -125,7 +125,7 @@ class Parking:
                 self.bytes += park.row.size
                 self.counted_bytes += park.row.counted_size
                 if park.row.due == rows.QUEUE_ON and not self._progress.row.off:
-                    # Due now. The earlier of both times is in the past, even if the machine's clock is wrong.
+                    # The park is due now. The earlier of these two times is in the past, even if the machine's clock is wrong.
                     park.bring_forward(min(self._progress.opened_at, self._progress.row.queue_time))
                 if park.wakes != NEVER:
                     self._schedule.deadlines.add(park.wakes, key[1:18])
@@ -133,7 +133,7 @@ class Parking:
     # -- time -----------------------------------------------------------------------------------------------------------
 
     def wake_time(self, active: Active) -> int:
-        """Return when an endpoint or one of its parks has the next deadline; ``NEVER`` if none has one."""
+        """Return the next deadline of an endpoint and its parks; ``NEVER`` if there is none."""
         soonest = active.endpoint.next_deadline()
         if not self.parks and not self.retries:
             return soonest
@@ -148,9 +148,9 @@ class Parking:
             self._schedule.enter(active, deadline)
 
     def release(self, now: int) -> None:
-        """Make every park due now that waits for the queue, or for a brake that is off again.
+        """Make due now every park that waits for the queue, or for a brake that is off again.
 
-        The schedule takes up the parks, a limited number in each step. So a queue that was off for weeks does not fill one transaction.
+        The schedule takes up a limited number of parks in each step. So even after weeks with the queue off, no transaction is too large.
         """
         braked = self._context.brakes.peers
         for parks in (self.parks, self.retries):
@@ -190,10 +190,10 @@ class Parking:
     # -- a failure --------------------------------------------------------------------------------------------------------
 
     def park(self, item: Arrival, due: int, failure: str) -> None:
-        """Park a message, and its dialog with it, until ``due`` (microseconds); ``NEVER``: until an operator decides.
+        """Park a message, and its dialog with it, until ``due``: a time, ``QUEUE_ON``, or ``NEVER`` for an operator's decision.
 
-        The first failure in a dialog makes a new park, whose head is the message. If the head of a park fails again, its row is written
-        again, because the number of its attempts has changed.
+        The first failure in a dialog makes a new park, whose head is the message. If the head of a park fails again, the head's row is
+        written again, because the number of attempts has changed.
         """
         own, found = item.active.identity, item.park
         if found is None:
@@ -210,7 +210,7 @@ class Parking:
     def _show(self, item: Arrival, found: Park) -> None:
         """Show the wait on a retry topic: the topic with the longest declared delay that is not longer than the wait.
 
-        The record is for people and for pipelines. No worker reads it: the row is the truth.
+        This record is for people and for pipelines. Workers do not read it: they use the row.
         """
         wait = found.row.due - self._context.now
         topic = next((topic for delay, topic in self._context.topics.retries if delay <= wait), None)
@@ -238,9 +238,9 @@ class Parking:
             self.postpone(item, due, failure)
 
     def _wait(self, active: Active, found: Park, due: int, failure: str) -> None:
-        """Let a park wait until ``due``, and keep the reason; a long text is cut, because it is in memory.
+        """Let a park wait until ``due``, and keep the text of the failure. A long text is cut, because it stays in memory.
 
-        Each wait draws a new ticket, so that an operator's decision about an earlier wait is refused.
+        Each wait gets a new ticket, so that an operator's decision about an earlier wait is refused.
         """
         found.fail(failure[:FAILURE_LIMIT], active.endpoint.peer)
         found.wait(due, self._context.now)
@@ -277,9 +277,9 @@ class Parking:
     def is_full(self, found: Park) -> bool:
         """Return True if too much is parked: in this dialog, or in the whole partition.
 
-        Records that wait, or waited, for a queue that is off have no limit here, because the queue's input pauses for them. It also pauses
-        for records that wait for the brake, but not while messages of other peers are handled. In that case the braked records of the
-        partition have a limit.
+        Records that wait, or waited, for a queue that is off have no limit here, because the queue's input pauses for them. The input also
+        pauses for records that wait for the brake, but not while messages of other peers are handled. In that case the braked records of
+        the partition have a limit.
         """
         brakes = self._context.brakes
         if found.peer in brakes.peers and not self._progress.row.off and brakes.others_go_on:
@@ -311,9 +311,9 @@ class Parking:
         return parked
 
     def _knows_another(self) -> bool:
-        """Find a peer with a dialog in this partition for which no handler has ended yet: its messages may succeed.
+        """Return True if this partition has a dialog with a peer that the brakes do not know yet: messages of this peer may succeed.
 
-        The brakes count this peer as one whose messages are handled, until its first failure.
+        The brakes then count this peer as one whose messages are handled, until its first failure.
         """
         well = self._context.brakes.well
         for _, row in self._outbox.store.scan(rows.ENDPOINT):
@@ -373,7 +373,7 @@ class Parking:
     def head_done(self, item: Item) -> None:
         """Finish a parked item that has had its turn: delete its row, and take up the next record.
 
-        If the item failed again its park is not taken any more but waits, and nothing is done here.
+        If the item failed again, its park waits and is not ``taken`` any more. Then this method does nothing.
         """
         active, found = item.active, item.park
         if found is None or not found.taken or not isinstance(item, Arrival) or self.is_stale(item):
@@ -398,7 +398,7 @@ class Parking:
     def keep(self, item: Item) -> None:
         """Write the row of a head again, if its handler began or failed since the row was written.
 
-        This is for a step that is closed while the head is still in its lane: if the process dies, its attempts must not be forgotten.
+        This is for a step that is closed while the head is still in its lane. If the process dies, the head's attempts must not be forgotten.
         """
         found = item.park
         if found is None or not isinstance(item, Arrival) or self.is_stale(item) or not item.is_changed:
@@ -412,7 +412,7 @@ class Parking:
         """Return the head of a parked dialog, made from its row.
 
         Raises:
-            StateDamaged: its row is missing, or cannot be decoded.
+            StateDamaged: the head's row is missing, or cannot be decoded.
         """
         key = _key(active.identity, found.row.first)
         row = self._outbox.read(key)
@@ -427,14 +427,14 @@ class Parking:
         self._changed.add(key)
 
     def replace_head(self, found: Park, item: Arrival) -> None:
-        """Write another body of the failed message into its row; an operator has edited it."""
+        """Write the row of the failed message again, with the body that an operator has edited."""
         grown = len(item.value) - len(self.head(item.active, found).value)
         self._outbox.write(_key(item.active.identity, found.row.first), encode_item(item))
         found.replace_head(grown)
         self.bytes += grown
 
     def skip_head(self, found: Park, item: Arrival) -> None:
-        """Drop the failed message; the next record is due now."""
+        """Drop the failed message. The next record, if any, is due now."""
         active = item.active
         self._drop_head(found, item)
         if active.identity in self.parks:
@@ -488,7 +488,7 @@ class Parking:
             self._drop(self.retries, rows.RETRY, active.identity + handler)
 
     def _drop(self, parks: dict[bytes, Park], kind: bytes, name: bytes) -> None:
-        """Delete a park and its row, and take its records out of the count behind failures."""
+        """Delete a park and its row, and subtract its records from those that count towards the limit."""
         found = parks.pop(name)
         self._count(found, -found.row.counted, -found.row.counted_size)
         self._changed.discard(kind + name)
@@ -515,6 +515,6 @@ def _key(own: bytes, number: int) -> bytes:
 
 
 def _is_running(active: Active, found: Park) -> bool:
-    """Return True if the head of a park is being handled now: then the result of its handler decides about it."""
+    """Return True if the head of a park is being handled now. Then the result of its handler decides about the head."""
     items = active.lane.items
     return bool(items) and items[0].park is found

@@ -3,8 +3,9 @@
 A partition that comes back to a worker is a new object, made from its rows. The old object is **gone**: nothing of it is committed any
 more, and results of handlers that still run for it are refused. So no generation numbers are needed: an old object is never used again.
 
-An endpoint is in memory, in a row, or nowhere yet. ``find`` looks in this order, and keeps in memory what it found. If there are too many
-endpoints in memory, some leave it again, always a whole group. With two lanes for one group, two of its handlers could run at the same time.
+``find`` looks for an endpoint in memory, then in its row, and keeps in memory the endpoint that it found. If there are too many endpoints in
+memory, whole groups leave memory. If only a part of a group left, the group could get a second lane, and two of its handlers could run at
+the same time.
 
 All access is under ``Context.lock``: by the polling thread, and by runs between two handlers.
 """
@@ -101,7 +102,8 @@ class Partition:
         active = Active(own, self.work.lane(endpoint.origin, endpoint.key))
         side = self.context.sides.get((endpoint.contract, endpoint.initiator))
         if side is None:
-            side = unknown_side(endpoint.contract, endpoint.initiator)  # only a temporary service may not declare it
+            # Only a temporary service may have a dialog without its declaration.
+            side = unknown_side(endpoint.contract, endpoint.initiator)
         active.restore(endpoint, side, constant)
         retries = self.parking.retries
         endpoint.resume(
@@ -113,7 +115,7 @@ class Partition:
         return active
 
     def make_room(self, limit: int, *, committed: bool) -> None:
-        """Keep at most ``limit`` endpoints in memory; busy or uncommitted ones stay all the same."""
+        """Keep at most ``limit`` endpoints in memory, but never remove busy or uncommitted endpoints."""
         self.groups.forget_large()
         if not self.gone:
             busy = {*self.groups.changed, *(active.lane for active in self.dirty)}
@@ -126,7 +128,7 @@ class Partition:
         return bool(self.parking.is_draining or self.work.is_busy)
 
     def take_dirty(self) -> Iterable[Active]:
-        """Return the endpoints whose rows must be written now; none is dirty any more."""
+        """Return the endpoints whose rows must be written now, and clear this list."""
         dirty, self.dirty = self.dirty, {}
         return dirty
 
@@ -143,7 +145,7 @@ class Partition:
             self.schedule.enter(active, deadline)
 
     def next_deadline(self) -> int:
-        """Return when something may be due next; ``NEVER`` if nothing will be."""
+        """Return the next time at which something may be due; ``NEVER`` if there is no such time."""
         soonest, probe = self.schedule.next(), self.context.brakes.next_probe
         return probe if soonest is None else min(soonest, probe)
 
@@ -153,7 +155,7 @@ class Partition:
             active = self.find(rows.other_side(own), "", "")
             if not active.exists:
                 if active.tombstone is None:
-                    del self.actives[rows.other_side(own)]  # there is no such endpoint any more, and no key of it
+                    del self.actives[rows.other_side(own)]  # no endpoint exists any more, and its key is unknown
                 continue
             active.passed(now)
             if self.parking.wake_time(active) <= now:
@@ -162,7 +164,7 @@ class Partition:
                 self.look_in_time(active)
 
     def wake(self) -> None:
-        """Give a turn to every endpoint with something due: a parked message, or a deadline of its own."""
+        """Give a turn to every endpoint that has something due: a parked message, or a deadline."""
         self.parking.drain(self.find)
         now = self.context.now
         if self.next_deadline() > now:
@@ -191,11 +193,11 @@ class Partition:
         """Open the partition after its rows are restored; return the positions to read from.
 
         Args:
-            committed: the consumer group's queue offset. It is not a position to read from: it only shows that the partition has a row.
+            committed: the consumer group's queue offset. It is not a position to read from. It only shows that the partition must have a row.
 
         Raises:
             InputLost: a topic was re-created, the partition's row is missing, or rows are damaged. A human must look.
-            StateUpgradeError: newer code wrote state of this partition.
+            StateUpgradeError: a newer version of the service's code wrote state of this partition.
         """
         ids = self.context.connection.topic_ids()
         queue_id, commands_id = ids[self.context.topics.queue], ids[self.context.topics.commands]
@@ -233,7 +235,7 @@ class Partition:
         if self.progress.row.state_version > self.context.service.state.version:
             raise StateUpgradeError(
                 f"service {self.context.name!r}: stored state has version {self.progress.row.state_version}, this code "
-                f"{self.context.service.state.version}"
+                f"{self.context.service.state.version}: run the newer version of the service"
             )
 
     def _check_declared(self, contract: str, initiator: bool) -> None:
@@ -242,11 +244,11 @@ class Partition:
             verb = "initiate" if initiator else "accept"
             raise DeclarationError(
                 f"service {service.name!r} has open dialogs under contract {contract!r}, which it does not {verb} any "
-                f"more: declare it until they are over"
+                f"more: declare the contract until these dialogs are over"
             )
 
     def _rebuild(self) -> None:
-        """Rebuild the schedule and the counts from the rows; no endpoint is decoded, because there may be a million."""
+        """Rebuild the schedule and the counts from the rows; no endpoint is decoded, because there may be a million endpoints."""
         declared: set[tuple[bytes, int]] = set()
         for key, row in self.outbox.store.scan(rows.ENDPOINT):
             wake = rows.wake_of(row)
@@ -266,7 +268,7 @@ class Partition:
         self.parking.restore()
 
     def read_to(self) -> int:
-        """Return the queue offset up to which everything was read, including transaction markers at the end of the queue."""
+        """Return the queue offset before which everything was read, including transaction markers at the end of the queue."""
         position = self.progress.row.queue
         return position if self.input.is_behind else max(position, self.context.connection.queue_read_to(self.number))
 
@@ -303,7 +305,7 @@ class Partition:
         self.outbox.store.close()
 
     def lengths(self) -> dict[str, Any]:
-        """Return sizes for the health page."""
+        """Return the sizes and the state of the partition for the health page."""
         return {
             "partition": self.number,
             "position": self.progress.row.queue,

@@ -29,12 +29,12 @@ def carry_out(partition: Partition, order: Order) -> None:
 
 
 def _tick(partition: Partition, order: Order) -> None:
-    """Keep a tick until the step is closed: only the polling thread can tell whether all of the queue was read (``retention``)."""
+    """Keep the time of a tick until the step is closed: only the polling thread can tell if all of the queue was read (``retention``)."""
     partition.schedule.hear_tick(order.log_time)
 
 
 def _turn(partition: Partition, command: Command, operation: Switch) -> None:
-    """Turn the queue of this partition on or off; repeating it changes nothing."""
+    """Turn the queue of this partition on or off. If it is on or off already, it stays so."""
     by, number = command.issued_by, uuid_text(command.command_id)
     if operation.on:
         switch.turn_on(partition, by, operation.reason, number)
@@ -46,14 +46,15 @@ def prepare_settling(partition: Partition, command: Command) -> Effect:
     """Check that all letters of a command are open; return the effect that closes them.
 
     Raises:
-        LocalError: a letter is not open (any more), there are too many letters, or the command has other operations.
+        LocalError: a letter is not open (any more), an offset is impossible, there are too many letters, or the command has other operations.
     """
     operation = command.operations[0]
     if len(command.operations) > 1 or not isinstance(operation, Settle):
         raise LocalError("an operation about a partition must stand alone in its command", code=codes.HANDLE_NOT_FOUND)
     if len(operation.letters) > AT_ONCE:
         raise LocalError(
-            f"{len(operation.letters)} letters; a command closes at most {AT_ONCE}", code=codes.HANDLE_NOT_FOUND
+            f"the command has {len(operation.letters)} letters; one command closes at most {AT_ONCE}",
+            code=codes.HANDLE_NOT_FOUND,
         )
     if beyond := [source.offset for source in operation.letters if not 0 <= source.offset < 1 << 63]:
         raise LocalError(f"no record has the offset {beyond[0]}", code=codes.HANDLE_NOT_FOUND)
@@ -62,7 +63,7 @@ def prepare_settling(partition: Partition, command: Command) -> Effect:
     closed = [name for name, key in zip(names, keys, strict=True) if partition.outbox.read(key) is None]
     if closed:
         raise LocalError(
-            f"these letters are not open, or not any more: {', '.join(closed)[:500]}", code=codes.HANDLE_NOT_FOUND
+            f"these letters are not open (any more): {', '.join(closed)[:500]}", code=codes.HANDLE_NOT_FOUND
         )
 
     def close() -> None:

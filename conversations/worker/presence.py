@@ -1,4 +1,4 @@
-"""Makes a worker known to the clients of its process, so that requests can wait for their replies."""
+"""Makes a worker known to the clients of its process, so that requests of clients can wait for replies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Presence:
         depart(self._address, self._context.name, self)
 
     def abort(self, error: BaseException) -> None:
-        """End all requests that wait, with an error: the worker died."""
+        """End all waiting requests with an error: the worker died."""
         for watcher in list(self._context.watchers.values()):
             watcher.over(Failure(0, f"the worker stopped: {error!r}"))
 

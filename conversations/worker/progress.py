@@ -1,12 +1,12 @@
-"""The progress of a partition: its row with the positions and counts, and the bounds of what is from before the start.
+"""The progress of a partition: its row with the positions and counts, and the bounds between older records and those after the start.
 
-The row is the truth about positions. Every record before them has taken effect in a committed transaction, or is kept as a row. The
-consumer group's offset is only the fence: with it Kafka refuses commits of a former owner. The row also has what must survive a process:
-the number of unclean starts, the number of rollbacks in a row, and the queue switch.
+Only the row decides about positions. Every record before a position has taken effect in a committed transaction, or is kept as a row. The
+consumer group's offset is only the fence: with it Kafka refuses commits of a former owner. The row also has the values that must survive a
+process: the number of unclean starts, the number of rollbacks in a row, and the queue switch.
 
-A start is **unclean** if the row is not marked as given back in order. The **bounds** are the end offsets of the queue and of the commands
-at the start. After an unclean start, records before the bounds may be what killed the last process (``suspicion``). Once all of them
-are settled, the start no longer counts.
+A start is **unclean** if the row does not say that the last owner gave the partition back cleanly. The **bounds** are the end offsets of
+the queue and of the commands at the start. After an unclean start, a record before the bounds may have killed the last process
+(``suspicion``). Once all these records are settled, the unclean start no longer counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from conversations.protocol.partition_row import PartitionRow, encode_partition
 
 
 class Progress:
-    """The row of a partition; tells also if the row must be written."""
+    """The row of a partition, and whether the row must be written."""
 
     __slots__ = ("commands_bound", "is_changed", "opened_at", "row")
 
@@ -55,7 +55,7 @@ class Progress:
         self.row.queue_id, self.row.commands_id, self.row.state_id = queue_id, commands_id, state_id
 
     def heard(self, now: int) -> None:
-        """Correct ``opened_at`` to ``now`` if it is later: the machine's clock may have been ahead when the partition was opened."""
+        """Set ``opened_at`` back to ``now`` if it is later than ``now``: the machine's clock may have been ahead when the partition was opened."""
         self.opened_at = min(self.opened_at, now)
 
     def trust(self) -> None:
@@ -69,7 +69,7 @@ class Progress:
         self.is_changed = True
 
     def give_back(self) -> None:
-        """Mark the row as given back in order; it is written with the last transaction."""
+        """Mark the partition as given back cleanly. The row is written with the last transaction."""
         self.row.clean = self.is_changed = True
         self.row.announced = []
 
@@ -104,7 +104,7 @@ class Progress:
         return self.row.rollbacks
 
     def succeeded(self) -> None:
-        """Begin the count of rollbacks in a row anew: a handler succeeded."""
+        """Set the number of rollbacks in a row to 0: a handler succeeded."""
         self.row.rollbacks = 0
 
     def turn_off(self, cause: str, by: str, reason: str, now: int) -> None:
@@ -120,5 +120,5 @@ class Progress:
         self.is_changed = True
 
     def keep_state(self, version: int) -> None:
-        """Note that code of this version wrote the state of a group; the newest version stays."""
+        """Note that code of this version wrote the state of a group. The row keeps the newest version."""
         self.row.state_version = max(self.row.state_version, version)

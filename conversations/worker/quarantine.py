@@ -1,7 +1,7 @@
-"""Quarantine: after a failure of our own code around a handler, the partition is built anew, and the record at work is given up on.
+"""Quarantine: if our own code fails around a handler, the partition is built anew, and the record that was being processed is given up on.
 
 The step that failed exists only in memory, and is not repaired. The partition is restored from its committed rows, and its records are
-read again. The record that was at work is **condemned**: when it comes again, its policy is applied without a call of its handler, or it
+read again. The record that was being processed is **condemned**: when it comes again, its policy is applied without a call of its handler, or it
 becomes a dead letter. If the failure came while a step was closed, the record is not known. Then the partition handles one item in each
 step, until the failure comes again and names the record.
 """
@@ -27,7 +27,7 @@ from conversations.worker.partition import Partition
 log = logging.getLogger("conversations.worker")
 
 NOT_A_RECORDS = (LogError, StateUpgradeError, DeclarationError)
-"""Failures that no record causes: of Kafka, damaged state, and a release that does not fit the stored state or its dialogs."""
+"""Failures that no record causes: Kafka failed, state is damaged, or the service's code does not fit the stored state or the open dialogs."""
 
 
 def failed(partition: Partition, item: Item | None, failure: BaseException) -> None:
@@ -62,7 +62,7 @@ def set_aside(partition: Partition, item: Item, found: Condemned) -> None:
     """Write the dead letter of a condemned record, and change nothing else.
 
     Raises:
-        StateDamaged: the item has no record, or even this failed before. A human must look at the partition.
+        StateDamaged: the item has no record, or an earlier attempt to set it aside failed. A human must look at the partition.
     """
     why = text_of(found.failure)
     if found.times > 2 or not isinstance(item, Arrival | Order) or item.handler:

@@ -1,4 +1,4 @@
-"""The queue's input of one partition: the records that were read and not taken on, and its pause."""
+"""The input from the queue of one partition: the records that were read but not routed yet, and the pause of the input."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from conversations.ports import Record
 
 
 class QueueInput:
-    """The records of a queue that were read and not taken on, in their order."""
+    """The records of a queue partition that were read but not routed (not put into lanes or set aside) yet, in the order of offsets."""
 
     __slots__ = ("is_behind", "paused", "unread")
 
     def __init__(self) -> None:
         self.unread: list[Record] = []
         self.paused = False
-        """True while too many bytes wait in rows: no more records of the queue are taken on."""
+        """True while too many bytes wait in rows: no more records of the queue are routed."""
         self.is_behind = False
-        """True if records were read and not taken on; they are here or in the worker's backlog. Then the position is behind the reading."""
+        """True if records were read but not routed yet: they are here, or in the worker's backlog. So the position is less than the offset read."""
 
     def pause(self) -> None:
-        """Take on no more records of the queue."""
+        """Route no more records of the queue."""
         self.paused = True
 
     def resume(self) -> None:
@@ -28,7 +28,7 @@ class QueueInput:
         self.paused = False
 
     def leave(self) -> None:
-        """Note that a record was read and not taken on."""
+        """Note that a record was read, and is left for a later step."""
         self.is_behind = True
 
     def keep(self, record: Record) -> None:
@@ -37,7 +37,7 @@ class QueueInput:
         self.is_behind = True
 
     def flow(self, *, is_held: bool) -> Sequence[Record]:
-        """Begin a step: return the unread records and keep them no longer; while the input is held, return none."""
+        """Begin a step: return the unread records and clear the list. If the input is held, return no records and keep them."""
         self.is_behind = bool(self.unread) and is_held
         if is_held:
             return ()

@@ -31,7 +31,7 @@ class Readiness:
         self._unanswered = unanswered
 
     def begin(self, call: str) -> None:
-        """Note that a call begins, which blocks the polling thread until ``end``. It counts as unanswered after the patience."""
+        """Note the start of a call that blocks the polling thread until ``end``. After the patience, the call counts as unanswered."""
         self._call = Unanswered(time.monotonic(), call)
 
     def end(self) -> None:
@@ -45,7 +45,7 @@ class Readiness:
             (self.ready.set if works else self.ready.clear)()
 
     def unanswered(self) -> tuple[float, str] | None:
-        """Return the seconds without an answer, and the call; None if no call is known to be unanswered."""
+        """Return the seconds without an answer, and the unanswered call; None if no unanswered call is known."""
         found, call, now = self._unanswered, self._call, time.monotonic()
         if call is not None and now - call.since > self._patience and (found is None or call.since < found.since):
             found = call

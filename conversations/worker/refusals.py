@@ -1,4 +1,4 @@
-"""Refusals: if a topic refuses records of a commit, they are taken out, and the rest can be committed again."""
+"""Refusals: if a topic refuses records of a commit, these records are taken out, and the rest can be committed again."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ log = logging.getLogger("conversations.worker")
 def take_out(
     context: Context, partitions: Sequence[Partition], outs: Sequence[Produced], error: DestinationFailed
 ) -> dict[int, str]:
-    """Take refused records out of this transaction and the next; return the partitions that must be set aside, with the reasons.
+    """Take refused records out of this transaction and the next one; return the partitions that must be set aside, with the reasons.
 
     Raises:
-        LogError: a topic of the service takes no records, and the worker cannot work without it.
+        LogError: a topic that the worker must write to takes no records.
     """
     own = {topic: why for topic, why in error.topics.items() if topic in context.topics.needed}
     if own:

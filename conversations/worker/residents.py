@@ -8,22 +8,22 @@ from conversations.worker.active import Active, Lane
 
 
 class Residents(dict[bytes, Active]):
-    """Endpoints by the bytes at ``IDENTITY`` in the peer's envelopes: conversation id and the sender's side."""
+    """Endpoints in memory. The key of each is the slice ``IDENTITY`` of the peer's envelopes: conversation id and the sender's side."""
 
     __slots__ = ("_left",)
 
     def __init__(self) -> None:
         super().__init__()
         self._left = 0
-        """Number of endpoints that were left when room was last made."""
+        """Number of endpoints that stayed in memory when room was last made."""
 
     def make_room(self, limit: int, leave: Callable[[Lane], None], *, busy: Collection[Lane], committed: bool) -> None:
         """If there are more endpoints than ``limit``, remove idle groups, and call ``leave`` with the lane of each removed group.
 
-        A group leaves as a whole: with two lanes for one group, two of its handlers could run at the same time.
+        A group leaves as a whole. Otherwise it could get a second lane, and two of its handlers could run at the same time.
 
         A step that committed nothing may have loaded endpoints from their rows, for example to try a destination that is still blocked. After
-        such a step, room is made only if there are more endpoints than last time: the others could not leave then, and cannot leave now.
+        such a step, room is made only if there are more endpoints than stayed last time: those could not leave then, and cannot leave now.
         """
         self._left = min(self._left, len(self))
         if len(self) <= limit or (not committed and len(self) == self._left):

@@ -47,7 +47,7 @@ class Restoring:
         """Copy some rows; return the partition once all rows are copied and it is open, else None.
 
         Raises:
-            KafkaUnreachable, StaleAnswer: no broker answered, or its answer lacks committed rows; call ``begin_again``.
+            KafkaUnreachable, StaleAnswer: no broker answered, or the answer lacks committed rows. The caller must call ``begin_again``.
             InputLost: a human must look at the partition. Also raised if answers stay stale for ``Periods.stale_after``.
             LogError: the state cannot be read.
             StateUpgradeError, DeclarationError: the code does not fit the stored state.
@@ -94,12 +94,12 @@ class Restoring:
         queue = partition.outbox.decoded(rows.PARTITION, decode_partition, row).queue
         if queue < self.committed:
             raise StaleAnswer(
-                f"partition {self._number} of {self._context.name} was restored up to offset {queue} of its queue, and "
+                f"the restored state of partition {self._number} of {self._context.name} ends at queue offset {queue}, but offset "
                 f"{self.committed} is committed: a broker that is cut off from the others has answered"
             )
 
     def _note_stale(self, error: StaleAnswer) -> None:
-        """Raise ``InputLost`` if all answers were stale for ``Periods.stale_after``.
+        """Raise ``InputLost`` if all answers have been stale for ``Periods.stale_after``.
 
         Clients leave a leader that is cut off from its cluster within a minute. So answers that stay stale have another cause: rows are lost.
         """

@@ -1,9 +1,9 @@
 """Retention: rows of closed dialogs, commands and letters are forgotten, and ticks let log time pass.
 
-Tombstones and rows of commands make repeated records harmless. So they must outlive every repetition that is still in the log, and
-are forgotten by log time alone. Log time moves when records of the queue are read. On a queue that nobody writes to it stands still. A
-partition with tombstones then writes a **tick** to its own commands from time to time. A tick counts only once everything in the queue
-before it was read.
+Tombstones and rows of commands make repeated records harmless. So these rows must outlive every repetition that is still in the log. Only
+log time decides when they are forgotten. Log time moves when records of the queue are read. On a queue that nobody writes to, log time
+stands still. Then a partition with tombstones writes a **tick** to its own commands from time to time. A tick takes effect only if everything
+in the queue was read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def sweep(partition: Partition) -> None:
 
 
 def _hear_tick(partition: Partition) -> None:
-    """Advance log time to that of a tick that has arrived, if everything in the queue was read."""
+    """If a tick has arrived and everything in the queue was read, advance log time to the time of the tick."""
     heard = partition.schedule.take_tick()
     if heard <= partition.progress.row.queue_time:
         return
@@ -54,7 +54,7 @@ def _hear_tick(partition: Partition) -> None:
 
 
 def _tick(partition: Partition) -> None:
-    """Write a tick if the queue has been idle for long and tombstones wait for log time to pass."""
+    """Write a tick if tombstones wait to be forgotten, and the queue has been idle for ``Periods.tick_after``."""
     context, now = partition.context, partition.context.now
     if not partition.schedule.wants_tick(now, partition.progress.row.queue_time, context.periods.tick_after):
         return

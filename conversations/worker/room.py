@@ -29,11 +29,11 @@ class Room:
 
     @property
     def lifetime(self) -> int:
-        """Lifetime of dialogs whose contract names none, in microseconds."""
+        """Lifetime, in microseconds, of dialogs whose contract does not set a lifetime."""
         return self._partition.context.periods.lifetime
 
     def new_party(self, opener: Party, to: str, contract: Contract, expires_at: int, related: bool) -> Active:
-        """Make the initiator endpoint of a new dialog; only the draft has it until the draft is applied."""
+        """Make the initiator endpoint of a new dialog. Only the draft knows the endpoint until the draft is applied."""
         context = self._partition.context
         with context.lock:
             conversation = context.new_conversation()
@@ -59,7 +59,7 @@ class Room:
         return active
 
     def is_clogged(self, party: Party) -> bool:
-        """Return True if too much waits for the party's destination: then no more is accepted for it until it takes records."""
+        """Return True if too many bytes wait for the destination of a party. Then messages to it are refused until it takes records again."""
         partition, own = self._partition, party.identity
         context, delayed = partition.context, partition.waiting.delayed
         if delayed.of.get(own, 0) >= context.settings.limits.dialog_bytes:

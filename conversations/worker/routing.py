@@ -1,4 +1,4 @@
-"""Routing: gives the records of a poll to their partitions. What the step does not take on is left for the next step."""
+"""Routing: gives the records of a poll to their partitions. Records for which the step has no room are left for the next step."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def route(
     records: Sequence[Record],
     damaged: Callable[[StateDamaged], None],
 ) -> list[Record]:
-    """Give each record to its partition; return the records that this step does not take on.
+    """Give each record to its partition; return the records that are left for the next step.
 
-    ``damaged`` is called at once if the state of a partition is damaged. The records of the other partitions are routed all the same.
+    ``damaged`` is called at once if the state of a partition is damaged. The records of the other partitions are still routed.
     """
     careful, budget, queue = context.breakdowns.careful, context.budget, context.topics.queue
     begun: set[int] = set()
@@ -52,11 +52,11 @@ def route(
 
 
 def _give(partition: Partition, record: Record) -> bool:
-    """Take a record on, set it aside, or let it wait; return False if too many records wait already."""
+    """Put a record into a lane, set it aside, or let it wait. Return False if the record is left, because too many records wait already."""
     suspicion = partition.work.suspicion
     if suspicion is not None and _is_suspect(partition, suspicion, record):
         if partition.input.unread if record.topic() == partition.context.topics.queue else suspicion.taking.commands:
-            return _let_wait(partition, suspicion, record)  # earlier records of its topic wait
+            return _let_wait(partition, suspicion, record)  # earlier records of the same topic wait
         left = suspicion.left
         if why := suspicion.killed_untaken(record):
             intake.set_untaken_aside(partition, record, why)
@@ -100,7 +100,7 @@ def _let_wait(partition: Partition, suspicion: Suspicion, record: Record) -> boo
 
 
 def _look_at_waiting(partition: Partition, suspicion: Suspicion) -> None:
-    """Ask for the announcement of the oldest waiting records. While records wait, pause their input: the others stay in Kafka."""
+    """Ask for the announcement of the oldest waiting records. While records wait, pause their input: later records stay in Kafka."""
     taking, flows, log = suspicion.taking, not partition.input.paused, partition.context.connection
     suspicion.invite_records(partition.input.unread if flows else (), taking.commands)
     holds = bool(partition.input.unread) and flows
@@ -115,7 +115,7 @@ def _look_at_waiting(partition: Partition, suspicion: Suspicion) -> None:
 
 
 def leave(partitions: Mapping[int, Partition], records: Iterable[Record]) -> None:
-    """Note in the partitions that these records were read and not taken on."""
+    """Note in the partitions that these records were read, and are left for a later step."""
     for number in {record.partition() for record in records} & partitions.keys():
         partitions[number].input.leave()
 

@@ -1,12 +1,12 @@
 """The schedule of a partition: the deadlines of its endpoints, and the times at which its rows are forgotten.
 
-Two clocks are used. **Deadlines** (timers, lifetimes, acknowledgements, further attempts) go by the worker's time. An entry that comes
+Two clocks are used. **Deadlines** (timers, lifetimes, acknowledgements, further attempts) use the worker's time. An entry that comes
 too early does no harm: nothing is due, and an entry is made for the next deadline. So an entry is never moved. An endpoint remembers
 the earliest entry that certainly exists, and gets a new entry only for an earlier deadline.
 
-**Forgetting** goes by log time alone, which moves only when records of the queue are read. The reason: a row that makes repeated records
+**Forgetting** uses only log time, which moves only when records of the queue are read. The reason: a row that makes repeated records
 harmless must outlive every repetition that is still in the log. On a queue that nobody writes to, log time stands still. So a partition
-with tombstones writes a tick to its own commands from time to time. A tick counts only once everything in the queue before it was read.
+with tombstones writes a tick to its own commands from time to time. A tick takes effect only if everything in the queue was read.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ class Schedule:
         self.deadlines.add(deadline, active.identity)
 
     def next(self) -> int | None:
-        """Return when something may be due, None if nothing will be."""
+        """Return the next time at which something may be due; None if there is no such time."""
         return self.deadlines.next()
 
     def take(self, now: int, limit: int) -> Iterator[bytes]:
-        """Take out at most ``limit`` endpoints whose time has come."""
+        """Remove and yield at most ``limit`` endpoints with a passed deadline."""
         return self.deadlines.take(now, limit)
 
     # -- ticks --------------------------------------------------------------------------------------------
 
     def hear_tick(self, log_time: int) -> None:
-        """Keep the log time of a tick, until the polling thread has checked that all of the queue before it was read."""
+        """Keep the log time of a tick until the polling thread checks whether all of the queue was read."""
         self._heard = max(self._heard, log_time)
 
     def take_tick(self) -> int:

@@ -1,4 +1,4 @@
-"""The stage: the partitions of one process that are under suspicion. While a record of one runs alone, the others wait."""
+"""The stage: the partitions of one process that are under suspicion. While a record of one partition runs alone, the others wait."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Suspect(Protocol):
 
 
 class Stage:
-    """The partitions of one process that are under suspicion. A record that must run alone lets all of them wait."""
+    """The partitions of one process that are under suspicion. While a record runs alone, the other partitions announce nothing."""
 
     def __init__(self, process: str = PROCESS) -> None:
         self.process = process
         self.lock = Lock()
         self._suspects: set[Suspect] = set()
         self._asked: Suspect | None = None
-        """The partition that has a record to run alone next: until then, no other partition announces anything."""
+        """The partition whose record is the next to run alone. Until this record has its turn, no other partition announces anything."""
 
     def enter(self, suspect: Suspect) -> None:
         """Add a partition that is under suspicion."""
@@ -46,13 +46,13 @@ class Stage:
         self.ask_no_more(suspect)
 
     def ask_no_more(self, suspect: Suspect) -> None:
-        """Note that a partition has no record to run alone."""
+        """Note that a partition has no record that must run alone."""
         with self.lock:
             if self._asked is suspect:
                 self._asked = None
 
     def admits(self, suspect: Suspect, *, alone: bool) -> bool:
-        """Return True if a partition may announce now. If it may not yet run a record alone, the other partitions wait for it."""
+        """Return True if a partition may announce now. A partition that must wait to run a record alone keeps others from announcing."""
         with self.lock:
             if self._asked not in (None, suspect) or any(other.alone for other in self._suspects):
                 return False

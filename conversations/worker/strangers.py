@@ -15,7 +15,7 @@ from conversations.worker.active import Active, Arrival
 from conversations.worker.partition import Partition
 
 BEFORE_THE_FIRST = 16
-"""For a dialog that never began here, at most twice this many numbers are remembered as missing; larger numbers are not believed."""
+"""Half the maximum number of missing messages noted for a dialog that never began here. A message number beyond that is not believed."""
 
 
 def admit(partition: Partition, item: Arrival) -> bool:
@@ -35,7 +35,8 @@ def admit(partition: Partition, item: Arrival) -> bool:
         _refuse(partition, item, codes.NOT_CONVERSING)
         return False
     if 0 <= prefix.expires_at <= partition.context.now:
-        _refuse(partition, item, codes.LIFETIME)  # the sender's side has expired as well, or learns it from this answer
+        # The sender's side has expired as well, or learns from this answer that it has.
+        _refuse(partition, item, codes.LIFETIME)
         return False
     if side is None:
         _refuse(partition, item, codes.CONTRACT_NOT_ACCEPTED)
@@ -61,10 +62,10 @@ def admit(partition: Partition, item: Arrival) -> bool:
 
 
 def _unheard(partition: Partition, item: Arrival) -> None:
-    """Set aside an envelope of an unknown conversation that is neither a message nor an END; an early ERROR gets a tombstone instead."""
+    """Process an ACK, RESEND or ERROR of an unknown conversation: set it aside, or write a tombstone for an early ERROR."""
     active, envelope = item.active, item.envelope
     if envelope.kind is Kind.ERROR and envelope.prefix.from_initiator and item.log_time < envelope.prefix.accept_until:
-        # The ERROR overtook the first message of its dialog. The messages that follow are of a dialog that is over.
+        # The ERROR overtook the first message of its dialog. The dialog is over before its messages arrive.
         _entomb(partition, active, envelope, envelope.code)
         if envelope.seq != NONE:
             _answer(partition, item, envelope.prefix, Transmit(Kind.ACK), ack=envelope.seq)
@@ -79,7 +80,7 @@ def _set_aside(partition: Partition, item: Arrival, why: str) -> None:
 
 
 def _refuse(partition: Partition, item: Arrival, code: Code) -> None:
-    """Refuse a record: answer with one error per conversation, write a dead letter, and remember the refusal by a tombstone."""
+    """Refuse a record: answer with one error per conversation, write a dead letter, and remember the refusal with a tombstone."""
     active, envelope = item.active, item.envelope
     _entomb(partition, active, envelope, code.number, dead_lettered=1)
     partition.letters.dead_letter(item, letters.REFUSED, code=code.number)
@@ -105,7 +106,7 @@ def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int,
 
 
 def late(partition: Partition, item: Arrival) -> None:
-    """Treat a record for a closed dialog: a message becomes a dead letter, once; an ERROR tells a peer that does not know of the end."""
+    """Process a record of a closed dialog: a message becomes one dead letter. If the peer was not told of the end, send it an ERROR."""
     active, envelope = item.active, item.envelope
     tombstone = active.tombstone
     if tombstone is None or envelope.kind not in (Kind.MESSAGE, Kind.END):
@@ -125,7 +126,7 @@ def late(partition: Partition, item: Arrival) -> None:
 
 
 def left_behind(partition: Partition, item: Arrival) -> None:
-    """Write a dead letter for a message from a row: its dialog was closed before its turn, by a process that died then."""
+    """Write a dead letter for a message from a waiting row: its dialog was closed before the message had its turn."""
     active, envelope = item.active, item.envelope
     if envelope.kind is not Kind.MESSAGE:
         return

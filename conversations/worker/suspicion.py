@@ -1,6 +1,6 @@
-"""Suspicion: finds the record that kills the process. After an unclean start, an earlier record runs only once it is announced.
+"""Suspicion: finds the record that kills the process. After an unclean start, records from before it run only after they are announced.
 
-A start is unclean if the partition was not given back in order. Then one of its records may have killed the last process. All records
+A start is unclean if the partition was not given back cleanly. Then one of its records may have killed the last process. All records
 from before the start are **suspect**. A suspect is **announced** before it is decoded (``taking``), and again before it is carried out:
 its name is written into the partition's row, and committed.
 
@@ -9,8 +9,8 @@ its name is written into the partition's row, and committed.
                                                                    '-- the process dies: its name is found in the row
 
 The next process finds the names. A record that was announced when a process died has its next turn **alone**: no other suspect of the
-process runs at the same time (``stage``). If the process dies then, the death is charged to the record. After ``settings.deaths`` such
-deaths, the record is given up on by its policy, without a call of its handler. If a process dies even of that, the record is set aside.
+process runs at the same time (``stage``). If the process dies then, the death counts against the record. After ``settings.deaths`` such
+deaths, the record is given up on by its policy, without a call of its handler. If the process dies even then, the record is set aside.
 
 Records that arrive after the start are not suspect. They run as usual, at the cost of one comparison.
 """
@@ -43,7 +43,7 @@ class Suspicion:
         """True while the announced record has its turn alone."""
         self.taking = Taking()
         self.unspilled: set[Lane] = set()
-        """Waiting lanes that got an item since they were last kept as rows."""
+        """Waiting lanes that got an item after their items were last kept as rows."""
         self._waiting: deque[Lane] = deque()
         self._wanted: dict[str, Lane] = {}
         """Lanes whose head is announced by the next commit, by the name of the head."""
@@ -80,7 +80,7 @@ class Suspicion:
         self.left += 1
 
     def take_unspilled(self) -> set[Lane]:
-        """Return the waiting lanes that got an item since they were last kept as rows; the caller keeps them as rows now."""
+        """Return the waiting lanes with an item that is not kept as a row yet; the caller keeps their items as rows now."""
         unspilled, self.unspilled = self.unspilled, set()
         return unspilled
 
@@ -115,7 +115,7 @@ class Suspicion:
             self.taking.want(set(names))
 
     def _has_loner(self) -> bool:
-        """Return True if the lane that has waited longest must run alone. Then no records are announced: the lane would never have its turn."""
+        """Return True if the lane that has waited longest must run alone. Then no records are announced. Otherwise this lane would never have its turn."""
         return bool(self._waiting) and self._waiting[0].items[0].name in self._row.deaths
 
     # -- a step --------------------------------------------------------------------------------------------------------
@@ -135,10 +135,10 @@ class Suspicion:
         return free + coming
 
     def _goes_on(self, lane: Lane) -> bool:
-        """Announce an item in place of its record, if the record is announced; return False if it is not.
+        """If the record of a lane's head is announced, announce the head in its place; return False if the record is not announced.
 
-        An item has another name than its record if it calls another handler, such as ``on_error``. It keeps the turn of its record, and does
-        not wait for another turn.
+        An item has another name than its record if it calls another handler, such as ``on_error``. Such an item keeps the turn of its record,
+        and does not wait for another turn.
         """
         item = lane.items[0]
         record = item.record
@@ -150,7 +150,7 @@ class Suspicion:
         return True
 
     def _invite(self) -> None:
-        """Ask for the announcement of the lanes that have waited longest, as many as there is room for."""
+        """Ask for the announcement of the heads of the lanes that have waited longest, up to ``TOGETHER``."""
         while self._waiting:
             lane = self._waiting[0]
             name = lane.items[0].name
@@ -189,7 +189,7 @@ class Suspicion:
         return not item.suspect or item.name in self._allowed
 
     def has_turn(self, item: Item) -> bool:
-        """Return True if it is an item's turn, to be carried out or to be set aside."""
+        """Return True if an item has its turn now: it may be carried out, or must be set aside."""
         return self.may_run(item) or self.is_hopeless(item)
 
     def is_hopeless(self, item: Item) -> bool:
@@ -201,14 +201,14 @@ class Suspicion:
         deaths = self._row.deaths.get(item.name, 0) if item.suspect else 0
         if deaths < self._limit:
             return None
-        return ProcessDied(f"{deaths} processes died while its handler ran, and nothing else")
+        return ProcessDied(f"{deaths} processes died while only its handler ran")
 
     def finished(self, item: Item, *, tried: bool = True) -> None:
-        """Note that an item had its turn and the process lives. If the item was not tried, its deaths stay charged."""
+        """Note that an item had its turn and the process lives. If the item was not tried, its deaths still count."""
         if not item.suspect:
             return
         self.left -= 1
-        for name in {item.name, item.record}:  # the name of the record as well, because an item may have another
+        for name in {item.name, item.record}:  # both names, because they may differ
             self._allowed.discard(name)
             if tried:
                 self._row.deaths.pop(name, None)

@@ -2,7 +2,7 @@
 
 Nothing is refused, and senders do not notice. Everything that would call a handler is parked until the queue is on. Acknowledgements,
 errors, commands and lifetimes take effect meanwhile. Service Broker turns a queue off by itself after five rollbacks in a row. A worker
-does the same after ``WorkerSettings.rollbacks``, unless this setting is None.
+does the same after the number of rollbacks in ``WorkerSettings.rollbacks``, unless this setting is None.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def turn_off(partition: Partition, cause: str, by: str, reason: str, command: st
 
 
 def disabled(partition: Partition, command: str | None = None) -> Produced:
-    """Make the record of the event that the queue is off; ``command`` is the id of the command that turned it off, if any."""
+    """Make the record of the ``QueueDisabled`` event. ``command`` is the id of the command that turned the queue off, if any."""
     row = partition.progress.row
     return partition.letters.event_record(
         events.QueueDisabled(row.off, by=row.off_by, reason=row.off_reason, command=command)

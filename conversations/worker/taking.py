@@ -1,6 +1,6 @@
 """Taking: after an unclean start, a record is announced before it is decoded.
 
-The handler of a record is not the only danger: the process may also have died while the record was decoded, or its result committed. So
+The handler of a record is not the only danger: the process may also have died while decoding the record, or while committing its result. So
 records from before the start wait, in the order of their topic, until a commit has written their names into the partition's row.
 """
 
@@ -31,17 +31,17 @@ class Taking:
     """Names that are announced, of records that are not decoded yet."""
 
     def hold_queue(self, *, holds: bool) -> bool:
-        """Note if the queue is held back; return True if this has changed."""
+        """Note whether the queue is held back; return True if this has changed."""
         before, self.holds_queue = self.holds_queue, holds
         return holds != before
 
     def hold_commands(self, *, holds: bool) -> bool:
-        """Note if the commands are held back; return True if this has changed."""
+        """Note whether the commands are held back; return True if this has changed."""
         before, self.holds_commands = self.holds_commands, holds
         return holds != before
 
     def take_commands(self) -> list[Record]:
-        """Return the commands that wait, and keep them no longer."""
+        """Return the commands that wait, and clear the list."""
         commands, self.commands = self.commands, []
         return commands
 
@@ -55,7 +55,7 @@ class Taking:
         return bool(self.wanted or self.flying or self.allowed)
 
     def announced(self) -> set[str]:
-        """Let the commit that begins announce the wanted names; return all names for the partition's row."""
+        """Announce the wanted names with the commit that begins now; return all names for the partition's row."""
         self.flying |= self.wanted
         self.wanted = set()
         return self.allowed | self.flying
@@ -72,7 +72,7 @@ def name_of(record: Record) -> str:
 
 
 def first_of(waiting: Sequence[Sequence[Record]], deaths: Mapping[str, int], most: int) -> tuple[list[str], bool]:
-    """Choose the waiting records to announce: several together, or one that must run alone. ``waiting`` has a sequence for each topic."""
+    """Choose waiting records (a sequence for each topic) to announce: return several names and False, or one that must run alone and True."""
     together: list[str] = []
     for records in waiting:
         for record in records[:most]:

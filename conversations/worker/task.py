@@ -20,7 +20,7 @@ class Task(NamedTuple):
     active: Active
     handler: Handler
     codec: BodyCodec | None = None
-    """Decodes the body for each run. None: the handler gets ``error`` and the dialog, or the dialog alone."""
+    """Decodes the body for each run. If it is None, the handler gets ``error`` and the dialog, or only the dialog."""
     error: Failure | None = None
     finish: Finish | None = None
     without: bytes = b""

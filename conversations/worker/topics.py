@@ -46,7 +46,7 @@ class OwnTopics:
         self.events = events_topic(namespace)
         self.retry_prefix = retry_topic(namespace, service, "")
         self.retries: list[tuple[int, str]] = []
-        """Existing retry topics, in which waiting messages are shown: pairs of wait in microseconds and topic, longest wait first."""
+        """Existing retry topics, which show parked messages: pairs of a wait in microseconds and a topic, the longest wait first."""
 
     @property
     def needed(self) -> set[str]:
@@ -54,7 +54,7 @@ class OwnTopics:
         return {self.state, self.commands, self.dead_letter}
 
     def look_for_retries(self, connection: Connection, policies: Sequence[PoisonPolicy]) -> None:
-        """Find out which retry topics exist. A wait without a retry topic is only in the state."""
+        """Find out which retry topics exist. A wait without a retry topic is not shown: it is only in the state."""
         named = {
             retry_topic(self._namespace, self._service, delay_name(delay)): delay // timedelta(microseconds=1)
             for delay in waits(policies)
@@ -62,7 +62,7 @@ class OwnTopics:
         found = connection.existing(list(named))
         if missing := sorted(named.keys() - found):
             log.warning(
-                "waits are not shown, because retry topics are missing: %s: run 'conversations apply' for %s",
+                "waits are not shown, because these retry topics are missing: %s; run 'conversations apply' for %s",
                 ", ".join(missing),
                 self._service,
             )

@@ -2,17 +2,17 @@
 
 If the destination takes records, an envelope goes into the next transaction. If not, the envelope becomes a **delayed row** in that
 transaction. Then all later envelopes of its dialog become rows as well, even if the destination takes records again: they must not
-arrive earlier.
+overtake it.
 
     transmit --the destination takes records--> a record of the next transaction
         |                                          ^
         '--blocked, or the dialog has such rows--> a delayed row --release, the destination is tried again
 
 If a destination refuses one record for good, the dialog of this record is given up on. The dialog is in ``refused`` until its lane has
-its turn (``undelivered``). None of its delayed rows is released any more.
+its turn (``undelivered``). Its delayed rows are not released any more.
 
-A delayed envelope gets a new prefix when it is released. The prefix has the time until which the first message may begin the dialog, and
-this period counts from the real transmission.
+A delayed envelope gets a new prefix when it is released. The prefix has the deadline for the first message to begin the dialog. This
+period counts from the real transmission.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Transmission:
         """Dialogs that must be broken because an envelope is refused for good; their envelopes are delayed rows."""
 
     def begin(self, active: Active) -> None:
-        """Set the time until which the first message of a dialog, transmitted now, may begin the peer's endpoint."""
+        """Set the deadline of a dialog's first message, which is transmitted now. After the deadline it cannot begin the peer's endpoint."""
         endpoint, now = active.endpoint, self._context.now
         endpoint.may_start_until(now + min(self._context.periods.start_within, endpoint.expires_at - now))
         active.forget_encoded()
@@ -176,7 +176,7 @@ class Transmission:
     # -- refused for good -----------------------------------------------------------------------------------------
 
     def give_up(self, own: bytes, refusal: Refusal) -> None:
-        """Note that a dialog must be broken in its turn; the first reason stays."""
+        """Note that a dialog must be broken when its lane has its turn. An earlier reason stays."""
         self.refused.setdefault(own, refusal)
 
     def asked(self, own: bytes) -> None:

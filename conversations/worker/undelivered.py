@@ -1,4 +1,4 @@
-"""Undelivered: records that a topic refuses are kept as rows until it takes them, or given up on with their dialog."""
+"""Undelivered: records that a topic refuses are kept as rows until the topic takes them, or are given up on with their dialog."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Failed:
     topics: Mapping[str, str]
     """Topics that take no records now, with the reasons."""
     forbidden: frozenset[str] = frozenset()
-    """Those of ``topics`` for which the worker has no permission."""
+    """The topics among ``topics`` that the worker has no permission to write to."""
     records: Mapping[int, RefusedRecord] = field(default_factory=dict)
-    """Records that were refused one by one, by the ``id()`` of the record."""
+    """Individually refused records, with the reasons. The key is the ``id()`` of the record."""
 
 
 def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
@@ -50,7 +50,7 @@ def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
             partition.transmission.delay(value[IDENTITY], topic, key, value)
             if refused is not None:
                 code = codes.TOO_LARGE if refused.too_large else codes.INVALID
-                _give_up(partition, out, code, f"{topic} does not take it: {refused.why}")
+                _give_up(partition, out, code, f"{topic} does not take the record: {refused.why}")
             elif topic in failed.forbidden and _is_overdue(partition, value):
                 _give_up(partition, out, codes.NOT_PERMITTED, failed.topics[topic])
     outs[:] = kept
@@ -68,7 +68,7 @@ def _refuse_command(partition: Partition, out: tuple[Any, ...], refused: Refused
     partition.letters.dead_letter(item, letters.COMMAND_REFUSED, code=-codes.TOO_LARGE.number)
     why = refused.why if refused is not None else "it cannot be written to"
     number, code = uuid_text(command.command_id), -codes.TOO_LARGE.number
-    partition.letters.event(CommandRefused(number, code, f"{topic} does not take it: {why}"))
+    partition.letters.event(CommandRefused(number, code, f"{topic} does not take the command: {why}"))
 
 
 def _give_up(partition: Partition, out: tuple[Any, ...], code: Code, why: str) -> None:

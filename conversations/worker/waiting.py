@@ -1,14 +1,14 @@
 """Waiting: records that are not finished are kept as rows, so that the partition's positions can move past them.
 
-A step commits the positions behind all records that it has taken on. Those that it has not finished are kept as rows in the same
-transaction. There are three kinds of rows:
+A step commits the positions behind all records that it has routed. Records that are not finished are kept as rows in the same transaction.
+There are three kinds of rows:
 
 * **Waiting rows** keep records whose turn has not come, or whose handler has not finished. The rows have numbers, and a restart puts the
   records back into their lanes in the order of these numbers. New rows go behind all others, with one exception: a held record that
   comes to the head of its lane, because the gap before it has closed, goes in front.
-* **Held rows** keep messages that arrived early, because a message before them is missing. They have the dialog and the sequence number.
-* **Delayed rows** keep envelopes of this side that their destination cannot take now. They draw from the same numbers as waiting rows, and
-  so do letters of records that never had an offset.
+* **Held rows** keep messages that arrived early, because a message before them is missing. Their keys have the dialog and the sequence number.
+* **Delayed rows** keep envelopes of this side that their destination cannot take now. Their numbers are from the same sequence as those of
+  waiting rows. Letters of records that never had an offset also get numbers from this sequence.
 
 The bytes are counted whenever a row is written or deleted, so that they can be compared with a limit at any time.
 """
@@ -37,7 +37,7 @@ class Kept:
         return len(self.of)
 
     def count(self, own: bytes, size: int) -> None:
-        """Account for a row of this size that was written, or deleted when ``size`` is negative."""
+        """Account for a row of ``size`` bytes that was written. A negative ``size`` is for a row that was deleted."""
         self.bytes += size
         left = self.of.pop(own, 0) + size
         if left > 0:
@@ -56,7 +56,7 @@ class Delayed(Kept):
     def __init__(self) -> None:
         super().__init__()
         self.to: dict[str, dict[bytes, None]] = {}
-        """By topic, the endpoints with delayed envelopes for it; some of them may have none any more."""
+        """For each topic, the endpoints with delayed envelopes for it. The envelopes of an endpoint in this list may have been released since."""
 
     def add(self, own: bytes, topic: str, size: int) -> None:
         """Account for a row that was written."""
@@ -125,7 +125,7 @@ class Waiting:
     # -- after a restart ----------------------------------------------------------------------------------
 
     def restore(self, item: Recorded, number: int) -> None:
-        """Account for a row from before a restart; the item is made from it."""
+        """Account for a row from before a restart. The item was made from this row."""
         self._next = max(self._next, number + 1)
         self._first = min(self._first, number)
         self.bytes += len(item.value)

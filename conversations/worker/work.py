@@ -48,7 +48,7 @@ class Work:
         self._stage = stage
         self._scheduler = scheduler
         self.itself = Active(identity(NO_CONVERSATION, True), Lane(("", "")))
-        """Place of commands about the partition, with a lane of its own. It is not an endpoint. Its key is empty; no group has an empty key."""
+        """Stands in for an endpoint in commands about the partition. The key of its lane is empty, and no group has an empty key."""
         self.lanes: dict[tuple[str, str], Lane] = {}
         self.ready: list[Lane] = []
         """Lanes with something to do and no run yet."""
@@ -70,7 +70,7 @@ class Work:
         return lane
 
     def forget(self, lane: Lane) -> bool:
-        """Drop a lane from memory if it is idle; return True if it was."""
+        """Drop a lane from memory if it is idle; return False if it is not idle."""
         if lane.items or lane.run is not None:
             return False
         self.lanes.pop(lane.name, None)
@@ -84,7 +84,7 @@ class Work:
             self.ready.append(lane)
 
     def fall_due(self, active: Active, handler: bytes = b"") -> None:
-        """Give an endpoint its turn in its lane, because something of it is due."""
+        """Put an item for an endpoint into its lane: a deadline has passed, or the dialog must be broken."""
         item = Deadline(active, handler=handler)
         self.suspect(item)
         self.enqueue(active.lane, item)
@@ -132,11 +132,11 @@ class Work:
             self.go_on(lane)
 
     def go_on(self, lane: Lane) -> None:
-        """Let the next step work on a lane whose run is over, and that has items left."""
+        """Let the next step work on a lane that has items left after the end of its run."""
         self.ready.append(lane)
 
     def resume(self, lane: Lane) -> None:
-        """Make a lane ready whose run was abandoned, if it has items and is not ready already."""
+        """Make ready a lane whose run was abandoned, if the lane has items and is not ready already."""
         if lane.items and lane not in self.ready:
             self.ready.append(lane)
 

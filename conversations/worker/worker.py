@@ -1,14 +1,14 @@
-"""The worker: it lives in steps, and each step is one Kafka transaction.
+"""The worker runs in steps. Each step is one Kafka transaction.
 
 **Threads.** One thread polls: it alone talks to Kafka, opens partitions and closes steps. Handlers run on other threads (``Threads``). Their
 requests are carried out under ``context.lock``, between two handlers of a lane. Any thread may use ``stop``, ``ready`` and ``counts``.
 
 **A step** is the method ``step``; read it from top to bottom. Two of its rules are easy to break:
 
-* Every record that a step takes on is in its transaction, as a result or as a row. Records that it does not take on stay in the backlog, and
-  the positions do not move past them.
+* Every record that a step routes is in the step's transaction, as a result or as a row. Records that the step does not route stay in the
+  backlog, and the positions do not move past them.
 * Each call of ``poll`` may change the partitions: Kafka assigns them and takes them away in the middle of the call. So a list of partitions
-  or of records is out of date after a call of ``poll``. It must be taken anew from ``assignment``.
+  or of records is out of date after a call of ``poll``. A new list must be taken from ``assignment``.
 
 **A commit** ends in one of five ways:
 
@@ -88,9 +88,9 @@ COMMIT_TRIES = 100
 LEAVING = 10.0
 """Seconds for which a stopping worker tries to commit, in addition to the time that its handlers get."""
 FENCES_AT_ONCE = 3
-"""Number of fenced commits in a row that are repeated at once."""
+"""Number of fenced commits in a row that are repeated without a wait."""
 FENCED_PAUSE = 0.1
-"""Wait of a poll, in seconds, after further fenced commits, to learn which partitions went. A rejoin of the group may take several such waits."""
+"""Wait of a poll, in seconds, after further fenced commits, to learn which partitions were lost. A rejoin of the group may take several such waits."""
 
 
 class Worker:
@@ -192,7 +192,7 @@ class Worker:
         self.stopping.set()
 
     def close(self) -> None:
-        """Give the partitions back cleanly; harmless when done already."""
+        """Give the partitions back cleanly. It is harmless to call it again."""
         self.context.connection.close()
         self.scheduler.close()
 
@@ -206,16 +206,16 @@ class Worker:
             return 0
         records: Sequence[Record] = ()
         try:
-            # Poll. Records stay in the backlog until they are taken on: each call of poll may lose partitions.
+            # Poll. Records stay in the backlog until they are routed: each call of poll may lose partitions.
             records = self._poll(timeout)
             self.assignment.keep(records)  # opening partitions commits: this may lose partitions, read more, or fail
             self._advance_restores()
             records = self.assignment.take_backlog()
             with self.context.lock:
-                # Route: everything in this step has the same time, and the step's budget limits what it takes on.
+                # Route: everything in this step has the same time, and the step's budget limits how much is routed.
                 self.context.begin_step()
                 if self.context.budget.begin() and any(partition.work.ready for partition in self.partitions.values()):
-                    self._put_back(records)  # items that the last step took on and did not reach go first
+                    self._put_back(records)  # items that the last step routed but did not reach go first
                 else:
                     self._put_back(routing.route(self.context, self.partitions, records, self._set_damaged_aside))
                     self._wake()
@@ -241,7 +241,7 @@ class Worker:
         """Join the group; return False if Kafka cannot be reached now, so that the next step tries again.
 
         Before the first join an unreachable Kafka is an error, because its address may be wrong. Later it is an outage, and the worker waits for
-        its end. It also waits for a Kafka that answers that it is not ready.
+        its end. The worker also waits while Kafka answers that it is not ready.
         """
         self.context.begin_step()
         began = time.monotonic()
@@ -290,7 +290,7 @@ class Worker:
         return self.assignment.take_backlog()
 
     def _put_back(self, records: Sequence[Record]) -> None:
-        """Keep records that this step does not take on for the next step. Records of partitions that are gone are dropped: they are read again."""
+        """Keep the records that this step has not routed; the next step gets them. Those of gone partitions are dropped: the owner reads them."""
         self.assignment.put_back(records)
         routing.leave(self.partitions, records)
 
@@ -334,7 +334,7 @@ class Worker:
         """
         chosen = [p for p in (partitions or self.partitions.values()) if not p.gone]
         with self.context.lock:
-            self._raise_failure()  # its lane stopped halfway: nothing of the step is committed
+            self._raise_failure()  # a lane stopped halfway: nothing of the step is committed
             flying = [partition for partition in chosen if closing.collect(partition)]
             self.context.budget.collected()
         if flying:
@@ -346,7 +346,7 @@ class Worker:
         self._raise_failure()
 
     def _raise_failure(self) -> None:
-        """Raise a failure that no record is to blame for, if there is one: the worker ends, or sets a damaged partition aside."""
+        """Raise a failure for which no record is to blame, if there is one. Then the worker ends, or sets a damaged partition aside."""
         if self.context.breakdowns.failure is not None:
             if (partition := self.partitions.get(self.context.breakdowns.failed_in)) is not None:
                 rollbacks.count(partition, self.context.breakdowns.failure)
@@ -437,7 +437,7 @@ class Worker:
             try:
                 self._commit(owned)
             except LogError as error:
-                log.warning("partitions %s given back without a last commit: %s", list(partitions), error)
+                log.warning("partitions %s are given back without a last commit: %s", list(partitions), error)
             finally:
                 self._phase = Phase.STEPPING
         self.lost(partitions)
