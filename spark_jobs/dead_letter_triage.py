@@ -5,8 +5,8 @@
 
 Letters of one group have the same service, reason, exception, message type, contract and peer. For each group the job shows:
 
-* the number of letters, and the number of open letters (``conversations dead-letters list`` shows them, with and without
-  ``--detached``);
+* the number of letters, and the number of open letters. ``conversations dead-letters list`` shows the open letters for which a
+  dialog waits, and ``--detached`` the other open letters;
 * the number of records parked behind held letters;
 * the times of the first and the last letter;
 * the trend: the number of letters in the last ``--window``, and in the window before it;
@@ -15,7 +15,7 @@ Letters of one group have the same service, reason, exception, message type, con
 A letter counts once. If a source has several letters, only the last counts. If a letter is in parts, only the first part counts.
 A failed handler of a timer has no letter, and neither has a message that turned its queue off: see ``stuck_dialogs``.
 
-A group is new if its first letter in the topic came within ``--new-within``. The job remembers nothing between runs, so two runs
+A group is new if its first letter in the topic is not older than ``--new-within``. The job remembers nothing between runs, so two runs
 at the same time have the same result. The topic keeps letters for 90 days: a group without letters for that long is new again.
 
 The job changes no letter. With ``--out`` it keeps the groups as Parquet, in ``taken_at=<the run's second>``, and does not touch
@@ -52,12 +52,12 @@ GROUP = ("service", "reason", "exception", "type", "contract", "peer")
 NEEDED = "EFLRT"
 """Kinds of state rows that are needed to find open letters."""
 MESSAGE_LIMIT = 200
-"""Characters of an exception's message that a group shows."""
+"""Maximum number of characters of an exception's message in a group."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The options by which letters are judged."""
+    """The time of the run, and the options that decide which letters are counted and which groups are new."""
 
     now: datetime
     window: timedelta = HOUR
@@ -162,7 +162,7 @@ def _text(found: list[dict[str, Any]], asked: Asked, fresh: int) -> str:
         for it in found
     ]  # fmt: skip
     new = f"{fresh} new within {written(asked.new_within)}"
-    trend = f"TREND: letters in the last {written(asked.window)}, after those in the window before"
+    trend = f"TREND: number of letters in the last {written(asked.window)}, after the number in the {written(asked.window)} before that"
     return f"{as_text(names, cells)}\n{len(found)} groups, {new}. {trend}."
 
 
@@ -185,7 +185,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     made.add_argument(
         "--new-within", type=argument(span), metavar="SPAN", default=HOUR,
-        help="a group is new up to this age of its first letter (default: 1h)",
+        help="a group is new if its first letter is at most this old (default: 1h)",
     )  # fmt: skip
     made.add_argument(
         "--out", metavar="DIR", help="keep the groups as Parquet, in addition to the groups of other runs"

@@ -5,28 +5,29 @@
 
 There is a row for each service, contract and minute of the range, from the first message of the service and contract on:
 
-    minute, service, contract      dialogs that were begun with ``service`` under ``contract``
+    minute, service, contract      key of the row: it is about dialogs that were begun with ``service`` under ``contract``
     begun                          dialogs that began
     messages                       messages of both directions, each once
     ended, errored, expired        dialogs that closed: by an END, an ERROR or their lifetime, whichever came first
-    errors                         ``errored`` by code; negative codes are the system's
-    replied, reply_p50, _p95, _p99 dialogs with their first answer, and the seconds until it
-    end_p50, end_p95, end_p99      seconds from the first message to the end of dialogs that closed
+    errors                         number of ``errored`` dialogs by error code; negative codes are the system's
+    replied                        dialogs whose first reply came in this minute
+    reply_p50, _p95, _p99          quantiles of the seconds from the first message to this reply
+    end_p50, end_p95, end_p99      quantiles of the seconds from the first message to the end, of dialogs that closed
     open                           open dialogs at the end of the minute
     backlog                        messages in the queues of both sides that their owners have not read; known only for the
                                    newest minute of a run; null for other minutes, unless ``--out`` has kept the number
 
 All times are log times. An event counts in the minute in which it happened: a reply in the minute of the reply, not in the
-minute in which its dialog began. So a computed minute does not change, and a later run may cover it again. The newest minute
+minute in which its dialog began. So a computed minute does not change, and a later run may compute it again. The newest minute
 ended at least 15 seconds ago, so no open transaction can add to it.
 
 ``--out`` is Parquet by day (``spark_jobs.running.day_files``). A row replaces the row with the same minute, service and
-contract; other rows stay. If a run died, the next run finishes or drops its replacement. ``--publish`` writes to the compacted
+contract; other rows stay. If a run dies while it replaces rows, the next run finishes this replacement or drops it. ``--publish`` writes to the compacted
 topic ``<namespace>.metrics``. Its keys are ``service/contract/minute``, its values are rows as JSON. Only ``--out`` keeps the
 backlog of a minute that is computed again.
 
 Messages before ``--since`` are read too, as far back as Kafka or ``--lookback`` allows. A dialog that began before the oldest
-message read is not counted as open, and has no times. The job writes no rows for minutes before that message, and the minute of
+message read is not counted as open, and its times are not counted. The job writes no rows for minutes before that message, and the minute of
 that message may be incomplete. This is a batch job: let a scheduler start it every minute, or as often as you need.
 
 Exit codes: 0 done, 2 wrong usage, 3 Kafka unreachable.
@@ -168,7 +169,10 @@ def _counted(found: DataFrame) -> DataFrame:
 
 
 def _every_minute(counted: DataFrame, since: datetime, until: datetime) -> DataFrame:
-    """Keep the rows of a range, and add empty rows for the minutes between and after them."""
+    """Return a row for each minute of a range, from the first row of a service and contract on.
+
+    A minute without events repeats ``open`` of the row before. Its other counts are 0, and its times are null.
+    """
     mine = Window.partitionBy(*PAIR).orderBy("minute")
     first = F.greatest("minute", F.lit(since))
     last = F.coalesce(F.lead("minute").over(mine), F.lit(until)) - F.lit(MINUTE)
@@ -185,7 +189,7 @@ def _every_minute(counted: DataFrame, since: datetime, until: datetime) -> DataF
 def unread(spark: SparkSession, wire: Wire, talkers: Sequence[str]) -> DataFrame:
     """Count the messages in queues that their owners have not read. Columns: service, contract, backlog.
 
-    The positions of owners come from the state rows of partitions. Without such a row no record of the partition was read.
+    The positions of owners come from the state rows of partitions. If a partition has no such row, none of its records has been read.
     """
     marks = state.read_rows(spark, wire, talkers, "P")
     fields = marks.select("service", "partition", state.fields_of("partition").alias("p"))
@@ -205,7 +209,7 @@ def unread(spark: SparkSession, wire: Wire, talkers: Sequence[str]) -> DataFrame
 
 
 def publish(rows: DataFrame, wire: Wire) -> str:
-    """Write rows to the metrics topic of the namespace, which is created if it is missing; return its name."""
+    """Write rows to the metrics topic of the namespace, and return the name of the topic. A missing topic is created."""
     topic = create_metrics_topic(wire.kafka)
     at = F.date_format("minute", "yyyy-MM-dd'T'HH:mm:ss'Z'")
     records = rows.select(
@@ -302,10 +306,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument(
         "--since", type=argument(minute), metavar="MINUTE", help="first minute (default: one hour before --until)"
     )
-    made.add_argument("--until", type=argument(minute), metavar="MINUTE", help="minute after the last (default: now)")
+    made.add_argument(
+        "--until", type=argument(minute), metavar="MINUTE", help="the minute after the last minute (default: now)"
+    )
     made.add_argument(
         "--lookback", type=argument(span), metavar="SPAN",
-        help="time before --since that is read for open dialogs (default: all of Kafka)",
+        help="how long before --since to read, to find open dialogs (default: as far back as Kafka has records)",
     )  # fmt: skip
     made.add_argument(
         "--out", metavar="DIR", help="write the rows as Parquet; they replace older rows of the same minutes"

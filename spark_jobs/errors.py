@@ -7,7 +7,7 @@ from conversations_ops.broker import BrokerError
 
 
 class SparkJobError(Exception):
-    """A job cannot run as asked. The message tells what to do."""
+    """A job cannot run with these options or this input. The message tells what to do."""
 
 
 class SparkUnavailable(SparkJobError):
@@ -27,8 +27,8 @@ class CheckpointError(SparkJobError):
 
 
 _DROPPED = (
-    "Kafka has dropped records before they were read: read from a later --since, or continue behind them with "
-    "--option failOnDataLoss=false, which leaves a hole"
+    "Kafka has dropped records before they were read: read from a later --since, or continue after them with "
+    "--option failOnDataLoss=false, which leaves a hole in the result"
 )
 _SIGNS = (
     ("UnknownTopicOrPartitionException", "a topic is missing, or was deleted meanwhile"),
@@ -37,7 +37,7 @@ _SIGNS = (
     ("failOnDataLoss", _DROPPED),
     (
         "MALFORMED_RECORD_IN_PARSING",
-        "a line is not JSON, or a field has a wrong type; the fields are dialog, type (strings), number, body, end (true or false), at (a time)",
+        "a line is not JSON, or a field has a wrong type; the fields are dialog and type (strings), number, body, end (true or false) and at (a time)",
     ),
 )
 """Words in a Java exception, and their meaning for a job."""

@@ -1,4 +1,4 @@
-"""Commands from rows, made in Spark's Python workers: the command of each row, or the reason why the row cannot be said."""
+"""Commands from rows, made in Spark's Python workers: the command of each row, or the reason why the row cannot be sent."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Speech(NamedTuple):
     partitions: int
     """Number of partitions of the commands topic."""
     oldest: int
-    """Earliest time of a row, in microseconds since 1970. An earlier row may have been said and forgotten."""
+    """Earliest valid time of a row, in microseconds since 1970. The owner may have carried out an earlier row and forgotten it."""
     newest: int
-    """Latest time of a row, in microseconds since 1970. A later time is not valid."""
+    """Latest valid time of a row, in microseconds since 1970."""
 
 
 class Row(NamedTuple):
@@ -53,12 +53,12 @@ class Row(NamedTuple):
     number: int | None
     type: str | None
     data: bytes | None
-    """The body: JSON text, or the bytes to send."""
+    """The body: either JSON text or the bytes to send; ``ready`` tells which."""
     ready: bool
-    """True if ``data`` is the bytes to send."""
+    """True if ``data`` has the bytes to send, False if it has JSON text."""
     end: bool
     at: int | None
-    """Time at which the row was to be said first, in microseconds since 1970."""
+    """Time of issue: when the row was first to be sent, in microseconds since 1970."""
 
 
 class Line(NamedTuple):
@@ -102,7 +102,11 @@ def written_to(kafka: Kafka, topic: str, name: str) -> Callable[[Batches], Batch
 
 
 def _value(line: Line) -> bytes:
-    """Return the command of a row. All rows were checked before: a row with a problem has changed since, and raises ValueError."""
+    """Return the command of a row.
+
+    Raises:
+        ValueError: the row has a problem. All rows were checked before, so the source of this row has changed since the check.
+    """
     if line.value is None:
         raise ValueError(f"dialog {line.dialog!r}, number {line.number}: {line.problem}")
     return line.value
@@ -155,7 +159,7 @@ class _Reader:
         if row.end:
             operations.append(End())
         identity = blake2b(conversation + number.to_bytes(8, "big"), digest_size=16).digest()
-        # Row 0 needs no name: the owner recognises a repeated begin by the conversation id.
+        # Row 0 needs no idempotency key: the owner recognises a repeated begin by the conversation id.
         name = f"{speech.job}/{number}" if number else ""
         command = Command(
             identity, conversation, True, uuid_text(conversation), name, speech.job, at, tuple(operations)
@@ -167,45 +171,47 @@ class _Reader:
 
 
 def _checked_time(at: int | None, speech: Speech) -> int:
-    """Return the time at which a row was to be said first.
+    """Return the time at which a row was first to be sent.
 
     Raises:
-        ValueError: the time is missing, too early, or too late, so that a repetition would not be recognised.
+        ValueError: the time is missing, too early or too late. Then a repetition of the row would not be recognised.
     """
     if at is None:
-        raise ValueError("it has no time 'at'")
+        raise ValueError("the row has no time 'at'")
     if at < speech.oldest:
         raise ValueError(
-            f"it was to be said at {moment(at)}, about a day ago or earlier: whether it was is not known any more. Read "
-            "the dialog with spark_jobs.reading.dialogs, and say missing messages in a dialog of another name"
+            f"the row was to be sent at {moment(at)}, about a day ago or earlier, so it is not known any more whether it was "
+            "sent. Read the dialog with spark_jobs.reading.dialogs, and send missing messages in a dialog of another name"
         )
     if at > speech.newest:
-        raise ValueError(f"it was to be said at {moment(at)}, which is ahead of the clock: is it local time, not UTC?")
+        raise ValueError(
+            f"the row was to be sent at {moment(at)}, which is ahead of the clock: is it local time, not UTC?"
+        )
     return at
 
 
 def _checked(row: Row, before: Row | None) -> int:
-    """Return the number of a row. The row must be able to follow ``before``, the row before it in the same dialog.
+    """Return the number of a row, after a check that the row can follow ``before``, the row before it in the same dialog.
 
     Raises:
-        ValueError: the row cannot be said.
+        ValueError: the row cannot be sent.
     """
     if not row.dialog:
-        raise ValueError("it has no dialog")
+        raise ValueError("the row has no dialog")
     if row.number is None or row.number < 0:
-        raise ValueError("it has no number from 0")
+        raise ValueError("the number of the row is missing or negative")
     if row.type is None and not row.end:
-        raise ValueError("it has neither a type nor an end")
+        raise ValueError("the row has neither a type nor an end")
     if row.type is None and row.data is not None:
-        raise ValueError("it has a body and no type")
+        raise ValueError("the row has a body and no type")
     if before is None or before.number is None:
         return row.number
     if row.number == before.number:
-        raise ValueError("its number is there twice, with different content")
+        raise ValueError("two rows have this number, with different content")
     if row.number != before.number + 1:
-        raise ValueError(f"number {before.number + 1} is missing before it")
+        raise ValueError(f"number {before.number + 1} is missing before this row")
     if before.end:
-        raise ValueError("it comes after the end of its dialog")
+        raise ValueError("the row comes after the end of its dialog")
     return row.number
 
 

@@ -1,1 +1,1 @@
-"""The protocol of dialogs, without I/O. It needs no Kafka client: Spark executors decode with the same code that services encode with."""
+"""The protocol of dialogs, without I/O. It needs no Kafka client, so Spark executors decode records with the code of the services."""

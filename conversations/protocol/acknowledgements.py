@@ -1,4 +1,4 @@
-"""Limits for when a side acknowledges accepted messages, and when it asks for missing messages; ``endpoint`` applies them.
+"""Limits that decide when a side acknowledges accepted messages, and when it asks for missing messages; ``endpoint`` applies them.
 
 Every envelope that a side sends carries an acknowledgement. A side sends a dedicated ACK only if it sends nothing else: after ``ACK_EVERY``
 accepted messages, or after ``ACK_AFTER``. Times are in microseconds.
@@ -14,5 +14,6 @@ ACK_AFTER = 5 * SECOND
 FIRST_ACK_AFTER = SECOND // 4
 """The first message is acknowledged sooner, because its sender needs to know whether it has arrived."""
 RESEND_AFTER = 1 * SECOND
-"""Time that a missing message has to arrive before this side sends a RESEND. It doubles with each RESEND."""
+"""Time that this side waits for a missing message before it sends a RESEND. The time doubles with each RESEND."""
 RESEND_ASKS = 3
+"""Number of RESENDs for a missing message. If the message is still missing after the last of them, the dialog breaks."""

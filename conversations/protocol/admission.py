@@ -1,6 +1,6 @@
 """Admission: which records are accepted, and which requests are allowed. Workers, clients and Spark jobs use the same rules.
 
-A **record** that breaks a ``Rule`` is set aside with its bytes. It takes no number and changes no dialog. A **request** that is not allowed
+A **record** that breaks a ``Rule`` is set aside with its bytes. Its number does not count as accepted, and no dialog changes. A **request** that is not allowed
 raises an error at once and changes nothing. The error has Service Broker's code (``protocol.codes``).
 """
 
@@ -147,9 +147,9 @@ def micros(duration: timedelta, what: str) -> int:
 
 
 def expiry(now: int, lifetime: timedelta | None, contract: Contract, default: int) -> int:
-    """Return the time at which the lifetime of a dialog begun now ends; ``NEVER`` without a limit.
+    """Return the end of the lifetime of a dialog that begins ``now``; ``NEVER`` if the lifetime is unlimited.
 
-    ``default`` is used if neither ``lifetime`` nor the contract sets a lifetime; it is in microseconds.
+    ``default`` is a lifetime in microseconds. It is used if neither ``lifetime`` nor the contract sets one.
 
     Raises:
         LocalError: the lifetime is not positive (8411).
@@ -180,7 +180,7 @@ def body_too_large(size: int, limit: int) -> BodyTooLarge:
 
 
 def command_too_large(what: str, size: int) -> BodyTooLarge:
-    """Return the error for requests that do not fit into one command (8459); ``what`` begins its text, with a verb."""
+    """Return the error for requests that do not fit into one command (8459). Its text begins with ``what``, a subject and its verb."""
     return BodyTooLarge(f"{what} {size} bytes; one command has at most {COMMAND_BYTES} (8459)")
 
 

@@ -23,7 +23,7 @@ class Code(NamedTuple):
 CONTRACT_NOT_ACCEPTED = Code(-8408, "The target service does not support the contract.")
 SENT_BY_INITIATOR = Code(-8437, "The target sent a message type that only the initiator may send.")
 SENT_BY_TARGET = Code(-8457, "The initiator sent a message type that only the target may send.")
-TOO_LARGE = Code(-8459, "The message is larger than its destination takes.")
+TOO_LARGE = Code(-8459, "The message is larger than its destination accepts.")
 NOT_CONVERSING = Code(-8462, "The remote endpoint does not exchange messages any more, or is gone.")
 LIFETIME = Code(-8489, "The dialog has exceeded its lifetime.")
 NOT_PERMITTED = Code(-8494, "The sender may not access the service.")
@@ -61,7 +61,7 @@ TIMER_REFUSED = 8458
 BODY_TOO_LARGE = 8459
 """A body, or a whole command, is larger than its limit."""
 CLOGGED = 8462
-"""Too many bytes wait for a destination. Service Broker has no number for a full transmission queue; this is the number of NOT_CONVERSING."""
+"""Too many bytes wait for a destination. Service Broker has no number for a full transmission queue, so this is the number of NOT_CONVERSING."""
 NO_SUCH_SERVICE = 8490
 """No service can have this name."""
 INITIATOR_SENDS_NOTHING = 8492

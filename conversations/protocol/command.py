@@ -121,7 +121,7 @@ class Failed(StrEnum):
 
 @dataclass(slots=True)
 class Resolve:
-    """Decide about a failed message that its dialog waits behind, or about a failed handler without a message (number -1).
+    """Decide about a failed message for which its dialog waits, or about a failed handler without a message (number -1).
 
     ``ticket`` is the ticket that the operator saw. If the ticket has changed since, the decision is refused. 0 stands for any ticket.
     """
@@ -138,7 +138,7 @@ class Resolve:
 
 @dataclass(slots=True)
 class Switch:
-    """Turn the queue of the command's partition on or off. It is the only operation of its command, which names no conversation."""
+    """Turn the queue of the command's partition on or off. A command with this operation has no other operation and names no conversation."""
 
     on: bool
     reason: str = ""
@@ -154,7 +154,7 @@ class Source(NamedTuple):
 
 @dataclass(slots=True)
 class Settle:
-    """Close detached letters of the command's partition. It is the only operation of its command."""
+    """Close detached letters of the command's partition. A command with this operation has no other operation."""
 
     letters: tuple[Source, ...]
     outcome: str
@@ -167,7 +167,7 @@ class Report:
 
 
 Verb: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer
-"""Requests to a dialog. A handler's draft, a client's block and a command contain the same kinds. Only operators ask for ``Cleanup``."""
+"""Requests to a dialog. A handler's draft, a client's block and a command contain the same kinds of requests. Only operators ask for ``Cleanup``."""
 Operation: TypeAlias = Verb | Tick | Resolve | Switch | Settle | Report
 
 TRIGGERS: dict[type[Verb], Trigger] = {
@@ -184,7 +184,7 @@ _OPERATIONS: dict[str, type[Operation]] = {
 
 @dataclass(slots=True)
 class Command:
-    """Operations on one endpoint. Ids have 16 bytes, ``issued_at`` is in microseconds since 1970, and an empty text means none."""
+    """Operations on one endpoint. Ids have 16 bytes, ``issued_at`` is in microseconds since 1970, and an empty text stands for no value."""
 
     command_id: bytes
     conversation_id: bytes
@@ -216,7 +216,7 @@ NO_CONVERSATION = bytes(16)
 
 
 def concerns_partition(command: Command) -> bool:
-    """Return True if all operations of a command are about its partition, so that the command is about no conversation."""
+    """Return True if all operations of a command are about its partition. Such a command is about no conversation."""
     return all(isinstance(operation, Tick | Switch | Settle) for operation in command.operations)
 
 

@@ -117,7 +117,7 @@ class Contract:
         """Return the message type of a body to send. Without a ``name``, the class of the body decides.
 
         Raises:
-            NotInContract: no type of the contract has this name, or not exactly one type fits the body (8431).
+            NotInContract: no type of the contract has this name, or the body does not fit exactly one type (8431).
             WrongDirection: only the other side may send this type: 8432 if that is the target, 8434 if it is the initiator.
         """
         if name is None:

@@ -23,7 +23,7 @@ class ServiceDeclaration:
     retries: Sequence[str] = ()
     """Delays of its poison policies, written as in the names of retry topics, for example ``5s``."""
     lifetime: timedelta = timedelta(0)
-    """Longest lifetime in its contracts; unlimited ones do not count. It is not in the catalog, but the retention of topics depends on it."""
+    """Longest lifetime in its contracts; unlimited lifetimes do not count. It is not in the catalog, but the retention of topics depends on it."""
 
     def entry(self, partitions: int) -> dict[str, Any]:
         """Return the value of the catalog's record: plain data, always equal for equal declarations."""

@@ -10,7 +10,7 @@ from conversations.protocol.sequencing import NONE
 
 
 class Reaction(Enum):
-    """What the owner of an endpoint does with a received envelope."""
+    """The action of the owner of an endpoint after it has received an envelope."""
 
     DELIVER = 1
     """Run the handler of the message."""
@@ -19,17 +19,17 @@ class Reaction(Enum):
     ERROR = 3
     """The peer's application or its worker broke the dialog: run ``on_error``."""
     HOLD = 4
-    """Keep its bytes: an envelope before it is missing."""
+    """Keep the bytes of the envelope: an earlier envelope is missing."""
     DISCARD = 5
     """Call no handler: the dialog is over on this side. The bytes of a message become a dead letter."""
     DUPLICATE = 6
-    """Drop it: it has taken effect before, or it is held already."""
+    """Drop the envelope: it took effect before, or it is held already."""
     OVERFLOW = 7
-    """It cannot be held, because too many are held or it is too far ahead: the dialog ends with an error."""
+    """End the dialog with an error: the envelope cannot be held, because too many are held or its number is too far ahead."""
     RESEND = 8
-    """The peer misses an envelope that is not kept on this side: the dialog ends with an error."""
+    """End the dialog with an error: the peer asks for an envelope again, but this side does not keep sent envelopes."""
     NOTHING = 9
-    """Nothing to do: at most, the envelope acknowledged numbers."""
+    """Do nothing more: the acknowledgement in the envelope has been applied, and nothing else follows."""
 
 
 class Due(Enum):

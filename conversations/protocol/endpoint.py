@@ -25,7 +25,7 @@ OVER = frozenset({State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED})
 """States in which no further message of the peer reaches a handler."""
 
 
-# ``TRANSITIONS`` as tuples, indexed by state and trigger: a fast look-up, because messages need it.
+# ``TRANSITIONS`` as tuples, indexed by state and trigger: a fast look-up, because every message needs it.
 _NEXT = tuple(tuple(TRANSITIONS.get((state, trigger)) for trigger in Trigger) for state in State)
 
 
@@ -86,7 +86,7 @@ class Endpoint:
         """The service that chose the key of the conversation group: a peer that began a dialog, or "" for this service."""
         self.expires_at = expires_at
         self.started_until = 0
-        """Log time until which the first message may create the target's endpoint; 0 before the first transmission."""
+        """Latest log time at which the first message may create the target's endpoint; 0 before the first transmission."""
         self.state = State.STARTED_OUTBOUND if initiator else State.STARTED_INBOUND
         self.inbound = Inbound()
         self.next_out = 0
@@ -98,9 +98,9 @@ class Endpoint:
         """The number of this side's END or ERROR; ``NONE`` until this side has ended."""
         self.timer = NEVER
         self.firing = False
-        """True while the timer's handler runs. The row keeps the timer until the handler finishes, so that it fires again after a crash."""
+        """True while the timer's handler runs. The row keeps the timer until the handler finishes, so the timer fires again after a crash."""
         self.recover = False
-        """True if the dialog broke before a restart and ``on_error`` did not finish. Whether it ran is unknown."""
+        """True if the dialog broke before a restart and ``on_error`` did not finish. It may have run in part."""
         self.ack_at = NEVER
         self.resend_at = NEVER
         self.asked = 0
@@ -108,7 +108,7 @@ class Endpoint:
         self.discarded = 0
         self.dead_lettered = 0
         self.handled = 0
-        """Number of accepted messages whose handler has finished; negative if an older release began the dialog and did not count them."""
+        """Number of accepted messages whose handler has finished; negative if an older version of this library began the dialog and did not count them."""
         self.stateful = False
         """True if a handler of this side has written its group's state."""
 
@@ -117,7 +117,7 @@ class Endpoint:
         self.origin = origin
 
     def may_start_until(self, log_time: int) -> None:
-        """Set the log time until which the first message may create the target's endpoint, on this side or at the peer."""
+        """Set the latest log time at which the first message may create the target's endpoint. The target is this side or the peer."""
         self.started_until = log_time
 
     def restore(self, inbound: Inbound, kept: Kept) -> None:
@@ -147,7 +147,7 @@ class Endpoint:
         Args:
             held: numbers of messages that are held.
             firing: the timer's handler failed, and waits for another attempt.
-            told_of_error: ``on_error`` failed and waits for another attempt, so ``due`` must not ask for it.
+            told_of_error: ``on_error`` failed and waits for another attempt, so ``due`` must not return ``BROKEN``.
         """
         if held:
             self.inbound.hold(held)
@@ -155,7 +155,7 @@ class Endpoint:
         self.recover = self.recover and not told_of_error
 
     def wake(self) -> int:
-        """Return the time of the first deadline of an endpoint that is restored from its row; 0 is at once, ``NEVER`` means none."""
+        """Return the time of the first deadline of an endpoint that is restored from its row. 0 means at once, ``NEVER`` means no deadline."""
         if self.state is State.CLOSED:
             return NEVER
         inbound = self.inbound
@@ -175,7 +175,7 @@ class Endpoint:
         return number
 
     def end(self) -> Transmit | None:
-        """End this side. In CO, return the END to transmit, which follows everything sent before. In other states, return None."""
+        """End this side. In state CONVERSING, return the END to transmit; its number follows all numbers sent before. In other states, return None."""
         conversing = self.state is State.CONVERSING
         self._move(Trigger.END)
         self.timer = NEVER
@@ -185,7 +185,10 @@ class Endpoint:
         return Transmit(Kind.END, self.end_seq)
 
     def end_with_error(self, code: int, description: str) -> Transmit | None:
-        """End this side with an error of the application (a positive code). In CO and SI, return the ERROR to transmit; else None."""
+        """End this side with an error of the application (a positive code).
+
+        In the states CONVERSING and STARTED_INBOUND, return the ERROR to transmit. In other states, return None.
+        """
         before = self.state
         self._move(Trigger.END_WITH_ERROR)
         self.timer = NEVER
@@ -242,7 +245,7 @@ class Endpoint:
             self.handled += 1
 
     def end_waits(self, number: int, now: int) -> None:
-        """Stop holding the number of the peer's END: no number before it is missing, and the END waits in a parked row until it is accepted."""
+        """Stop holding the number of the peer's END. No earlier number is missing, and the END waits in a parked row until it is accepted."""
         if number in self.inbound.held:
             self.inbound.held.discard(number)
             self._gap_moved(now)
@@ -324,7 +327,7 @@ class Endpoint:
 
     def _acknowledged(self, number: int) -> None:
         if number >= self.next_out:
-            return  # it acknowledges a number that was never sent: ignore it
+            return  # the number was never sent: ignore the acknowledgement
         self.acked = number
         if number == self.next_out - 1:
             self._move(Trigger.ACKNOWLEDGED)
@@ -336,7 +339,7 @@ class Endpoint:
     # -- failures on this side ---------------------------------------------------------------------
 
     def fail(self, code: Code, description: str = "") -> Transmit | None:
-        """Break the dialog with a system code. Return the ERROR to transmit, which has no number; None if the peer must not get one."""
+        """Break the dialog with a system code. Return the ERROR to transmit, which has no number, or None if the peer must not get an ERROR."""
         told = self.state in (State.CONVERSING, State.STARTED_INBOUND, State.DISCONNECTED_INBOUND)
         self._move(Trigger.PEER_ERROR)
         text = sendable(description, DESCRIPTION_LIMIT) or code.description
@@ -411,7 +414,7 @@ class Endpoint:
         return False
 
     def acknowledge(self) -> int:
-        """Return the number that the envelope transmitted now must acknowledge."""
+        """Return the number that the next envelope to the peer must acknowledge, and note that this side has acknowledged it."""
         self.told = self.inbound.accepted
         self.ack_at = NEVER
         return self.told

@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 IDENTITY = slice(10, 27)
-"""The bytes of a record of the current schema that have its conversation id and side. By these bytes an owner finds the endpoint."""
+"""Position of the conversation id and the side in a record of the current schema. By these bytes an owner finds the endpoint."""
 
 HEADER_NAME = "dialog"
 """Name of the record's only header. It repeats the conversation id, side, kind and number of the envelope."""
@@ -55,7 +55,7 @@ def decode(value: bytes, registry: Registry = DEFAULT) -> Envelope:
     """Decode an envelope of any schema version that ``registry`` knows.
 
     Raises:
-        UndecodableRecord: too short, wrong marker, unknown fingerprint, truncated, trailing bytes, or not Avro.
+        UndecodableRecord: the bytes are too short, have a wrong marker, an unknown fingerprint or trailing bytes, are truncated, or are not Avro.
     """
     if value.startswith(_HEAD):
         return decode_current(value)[0]
@@ -81,8 +81,8 @@ def decode_current(value: bytes) -> tuple[Envelope, int]:
 def decode_tail(prefix: Prefix, value: bytes, start: int) -> Envelope:  # noqa: PLR0915 - one straight line, for speed
     """Decode a record that begins with the encoded ``prefix``, which has ``start`` bytes. The caller has compared these bytes.
 
-    For speed, the code for frequent records is one straight line. fastavro decodes unusual and broken records, so that both accept and refuse
-    the same bytes.
+    For speed, the code for frequent records is one straight line. fastavro decodes unusual and broken records. So this function accepts
+    and refuses the same bytes as fastavro.
 
     Raises:
         UndecodableRecord: as ``decode``.
@@ -165,7 +165,7 @@ def encode_prefix(prefix: Prefix) -> bytes:
 
 
 def encode_message(prefix: bytes, seq: int, ack: int, sent_at: bytes, run: bytes, body: bytes) -> bytes:
-    """Encode a whole MESSAGE; ``prefix``, ``sent_at`` and ``run`` are encoded: by ``encode_prefix``, ``encode_long``, ``message_run``."""
+    """Encode a whole MESSAGE; ``prefix``, ``sent_at`` and ``run`` are results of ``encode_prefix``, ``encode_long`` and ``message_run``."""
     size = len(body)
     return b"".join((
         prefix, b"\0",

@@ -35,7 +35,7 @@ def decode_avro(value: bytes, registry: Registry = DEFAULT) -> Envelope:
     """Decode an envelope of any registered schema version with fastavro.
 
     Raises:
-        UndecodableRecord: the bytes are not an envelope; the message has the reason.
+        UndecodableRecord: the bytes are not an envelope; the error text has the reason.
     """
     return from_fields(registry.decode(value, CURRENT))
 

@@ -35,7 +35,7 @@ class Prefix:
 
 @dataclass(slots=True)
 class Origin:
-    """Where a resent message was sent first: its dialog and its number there; ``generation`` counts the dialogs that replaced that dialog."""
+    """The dialog on which a resent message was sent first, and its number there; ``generation`` counts the dialogs that replaced this dialog."""
 
     conversation_id: bytes
     generation: int
@@ -53,7 +53,7 @@ class Seal:
 
 @dataclass(slots=True)
 class FenceOutcome:
-    """The answer of a fenced endpoint: its last accepted number and its last transmitted number (-1 for none), and how it ended."""
+    """The answer of a fenced endpoint: its last accepted number, its last transmitted number (-1 for none), and how the endpoint ended."""
 
     accepted: int
     transmitted: int

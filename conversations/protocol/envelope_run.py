@@ -1,6 +1,6 @@
 """The **run**: the six fields of an envelope from ``message_type`` to ``content_type``, which are adjacent.
 
-All messages of a type have the same bytes there. So a decoder compares the bytes of the run at once, and need not decode six fields
+All messages of a type have the same bytes there. So a decoder makes one comparison of these bytes instead of decoding six fields
 (design decision 0004).
 """
 
@@ -65,8 +65,8 @@ def read_text(value: bytes, at: int) -> tuple[str, int]:
     """Decode the string at ``at``. Return the text and the position of the next field.
 
     Raises:
-        UndecodableRecord: its length is negative, or more than the bytes that are left.
-        UnicodeDecodeError: it is not UTF-8.
+        UndecodableRecord: the length of the string is negative, or more than the bytes that are left.
+        UnicodeDecodeError: the string is not UTF-8.
     """
     byte = value[at]
     if byte < 128:
@@ -75,7 +75,9 @@ def read_text(value: bytes, at: int) -> tuple[str, int]:
         size, at = read_long(value, at)
     end = at + size
     if size < 0 or end > len(value):
-        raise UndecodableRecord(f"truncated: a text of {size} bytes at byte {at}, the record has {len(value)}")
+        raise UndecodableRecord(
+            f"truncated: the text at byte {at} has length {size}, but the record has only {len(value)} bytes"
+        )
     return value[at:end].decode(), end
 
 

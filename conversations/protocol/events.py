@@ -24,7 +24,7 @@ ConversationId = NewType("ConversationId", str)
 
 
 class Event:
-    """An event: something that was reported."""
+    """Base class of all events."""
 
     __slots__ = ()
     NAME: ClassVar[str]
@@ -39,7 +39,7 @@ class WorkerEvent(Event):
 
 
 class ToolEvent(Event):
-    """An event that an operator's tool reports. All of its data, also the time, is in the fields of its class."""
+    """An event that an operator's tool reports. All of its data, including the time, is in the fields of its class."""
 
     __slots__ = ()
 
@@ -68,7 +68,7 @@ class SetAside(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class PartitionSetAside(WorkerEvent):
-    """The partition was set aside: its owner does nothing more with it until a human has looked at it."""
+    """The partition was set aside: its owner stops working on it until a person acts."""
 
     NAME = "PARTITION_SET_ASIDE"
     why: str
@@ -106,7 +106,7 @@ class GaveUp(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class SkippedByPeer(WorkerEvent):
-    """The peer skipped messages of this service that failed there, and continues the dialog; ``numbers`` are their numbers."""
+    """Messages of this service failed at the peer, and the peer skipped them. The dialog continues; ``numbers`` are the numbers of these messages."""
 
     NAME = "SKIPPED_BY_PEER"
     conversation: ConversationId
@@ -115,7 +115,7 @@ class SkippedByPeer(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Undeliverable(WorkerEvent):
-    """A topic refuses the envelopes of a dialog, and the dialog breaks if it is not over. ``envelopes`` of them became dead letters."""
+    """A topic refuses the envelopes of a dialog, and the dialog breaks if it is not over. ``envelopes`` is the number of envelopes that became dead letters."""
 
     NAME = "UNDELIVERABLE"
     conversation: ConversationId
@@ -168,7 +168,7 @@ class QueueEnabled(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class QueuePaused(WorkerEvent):
-    """The partition stopped reading its queue, because too many bytes wait in waiting rows, or are parked and wait only for their turn."""
+    """The partition stopped reading its queue, because there are too many bytes in waiting rows, or in parked rows that wait only for their turn."""
 
     NAME = "QUEUE_PAUSED"
     waiting_bytes: int
@@ -373,13 +373,13 @@ def decode_event(value: bytes | None) -> Event | None:
     """
     said = json.loads(value or b"")
     if not isinstance(said, dict) or not isinstance(said.get("event"), str):
-        raise ValueError("it is not a JSON object with the name of an event")  # noqa: TRY004 - as json raises
+        raise ValueError("it is not a JSON object with the name of an event")  # noqa: TRY004 - json raises ValueError, too
     known = EVENTS.get(said["event"])
     kinds = _SHARED if known is None else _KINDS_OF[known]
     needed = () if known is None else known.NEEDED
     for name, kind in kinds.items():
         if (name in said or name in needed) and not kind.fits(said.get(name)):
-            raise ValueError(f"its {name} is {said.get(name)!r:.80}")
+            raise ValueError(f"its field {name} is {said.get(name)!r:.80}")
     if known is None:
         return None
     return known(**{name: kind.read(said[name]) if name in said else kind.empty for name, kind in kinds.items()})

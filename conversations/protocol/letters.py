@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 STACK_LIMIT = 8_192
-"""Most bytes of a stack trace, and most characters of an exception's text, in a header."""
+"""Maximum number of bytes of a stack trace in a header, and of characters of an exception's text in a header."""
 TEXT_LIMIT = 1_000
-"""Most characters of a text from outside in a header or an event."""
+"""Maximum number of characters of a text from outside, in a header or an event."""
 
 # Names of the headers of a dead letter.
 REASON = "dl.reason"
@@ -37,11 +37,11 @@ DUE = "dl.due"
 PART = "dl.part"
 """``number/count`` of a part, from 1. A record that is too large for one letter is kept in parts with the same source offset."""
 PART_OF = "dl.part-of"
-"""``key`` or ``value``: which of the two the part belongs to."""
+"""``key`` or ``value``: the part belongs to the record's key or to its value."""
 SIZE = "dl.size"
 """Number of bytes of the whole key or value."""
 ORIGINAL = "dl.header."
-"""Prefix under which the letter of a record that was set aside repeats the record's own headers."""
+"""Prefix of the names of a record's own headers in its letter. Only the letter of a record that was set aside repeats these headers."""
 
 # Why a record became a dead letter.
 HANDLER_FAILED = "handler-failed"

@@ -1,6 +1,6 @@
 """Limits of everything that comes from outside. A writer of records cannot raise them.
 
-They fit each other and the topics that ``conversations apply`` creates: an accepted record fits into a row of the state topic and into a dead
+The limits agree with each other and with the topics that ``conversations apply`` creates: an accepted record fits into a row of the state topic and into a dead
 letter, together with the fields and headers that are added there.
 """
 
@@ -19,13 +19,13 @@ KEY_BYTES = 1_000
 STATE_BYTES = 1_000_000
 """Largest encoded state of a conversation group, in bytes."""
 GROUP_MEMBERS = 10_000
-"""Most dialogs in one conversation group. A closed dialog counts until its tombstone is deleted."""
+"""Maximum number of dialogs in one conversation group. A closed dialog counts until its tombstone is deleted."""
 SKIPPED = 100
-"""Most numbers of skipped messages in one envelope."""
+"""Maximum count of numbers of skipped messages in one envelope."""
 OPERATIONS = 10_000
-"""Most operations of one command, or of one block of a client."""
+"""Maximum number of operations of one command, or of one block of a client."""
 DESCRIPTION_LIMIT = 3_000
-"""Most characters of an error's description (Service Broker's limit)."""
+"""Maximum number of characters of an error's description (Service Broker's limit)."""
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 """Pattern of the names of services, contracts and message types. Such a name can be part of a topic's name."""

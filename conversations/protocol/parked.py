@@ -17,7 +17,7 @@ NEEDED = (rows.ENDPOINT, rows.PARK, rows.PARKED, rows.RETRY)
 
 
 class Parked(NamedTuple):
-    """A failed message that its dialog waits behind, or a failed handler without a message."""
+    """A failed message for which its dialog waits, or a failed handler without a message."""
 
     letter: str
     """Name for operators: the service and the source of the record; without a record, the service, the handler and the dialog."""
@@ -72,7 +72,7 @@ def parked(
     partition: int,
     left_out: Callable[[bytes, Exception], None] | None = None,
 ) -> list[Parked]:
-    """Return what failed and waits in a partition, the longest waiting first. ``table`` has the rows of its state.
+    """Return the failed messages and handlers that wait in a partition, the longest waiting first. ``table`` has the rows of its state topic.
 
     If a row cannot be decoded, ``left_out`` is called with the row's key and the error. Without ``left_out`` the error is raised.
 

@@ -26,13 +26,13 @@ class PartitionRow:
     rollbacks: int = 0
     state_version: int = 0
     announced: list[str] = field(default_factory=list)
-    """Names of the records that are announced after an unclean start. They are committed here before they are decoded or carried out."""
+    """Names of the records that are announced after an unclean start. The names are committed here before the records are decoded or handled."""
     alone: bool = False
     """True if the announced record runs alone."""
     process: str = ""
     """The process that announced the records."""
     deaths: dict[str, int] = field(default_factory=dict)
-    """By name of an announced record: the number of processes that died while it ran alone."""
+    """For each announced record, by name: the number of processes that died while the record ran alone."""
     off: str = ""
     """Why the queue is off: ``operator``, ``policy`` or ``rollbacks``; empty while it is on."""
     off_since: int = 0
@@ -40,7 +40,7 @@ class PartitionRow:
     off_reason: str = ""
 
     def announce(self, names: list[str], *, alone: bool) -> None:
-        """Announce the records that are handled next. If one of them ends the process, the row has its name."""
+        """Announce the records that are handled next. If one of these records kills the process, the row has the name of the record."""
         self.announced, self.alone = names, alone
 
     def hand_over(self, process: str) -> None:

@@ -1,7 +1,7 @@
 """The writer schemas that a process can read, by fingerprint, and Avro's single-object encoding.
 
-A record begins with ``MARKER`` and a fingerprint: the CRC-64-AVRO of the Parsing Canonical Form of its writer schema. Records of a later minor
-version can be read once their schema is registered, by Avro's schema resolution (design decision 0004).
+A record begins with ``MARKER`` and a fingerprint: the CRC-64-AVRO of the Parsing Canonical Form of its writer schema. Once the schema of a
+later minor version is registered, its records can be read, by Avro's schema resolution (design decision 0004).
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Registry:
             UndecodableRecord: ``value`` is too short, has another marker, or has a fingerprint that is not registered.
         """
         if len(value) < HEAD_SIZE:
-            raise UndecodableRecord(f"too short: {len(value)} bytes, the head alone has {HEAD_SIZE}")
+            raise UndecodableRecord(f"too short: {len(value)} bytes, but the head alone has {HEAD_SIZE} bytes")
         if not value.startswith(MARKER):
             raise UndecodableRecord(f"wrong marker {value[:2].hex()}: not Avro single-object encoding")
         schema = self._writers.get(value[2:HEAD_SIZE])
@@ -123,7 +123,7 @@ class Registry:
         """
         writer = self.writer(value)
         if writer.name != reader.name:
-            raise UndecodableRecord(f"a {writer.name}, not a {reader.name}")
+            raise UndecodableRecord(f"the record is a {writer.name}, not a {reader.name}")
         strict.check(writer.parsed, writer.names, value, HEAD_SIZE, reader.items)
         resolve = None if writer.fingerprint == reader.fingerprint else reader.parsed
         body = _Memory(value, HEAD_SIZE)
@@ -136,7 +136,7 @@ class Registry:
                 return_record_name_override=True,
             )
         except fastavro.read.SchemaResolutionError as error:
-            why = f"written with schema {writer.fingerprint.hex()}, it holds what this version's {reader.name} does not have"
+            why = f"the record, of schema {writer.fingerprint.hex()}, has a value that this version's {reader.name} cannot have"
             raise UndecodableRecord(why) from error
         except _REFUSALS as error:
             raise UndecodableRecord(f"not a {reader.name}: {type(error).__name__}: {str(error)[:200]}") from error

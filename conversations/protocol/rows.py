@@ -5,7 +5,7 @@ A key begins with one letter, which is the kind of its row. ``identity`` is a co
     E identity            an endpoint, or the tombstone of a closed endpoint
     G origin 0 key        a conversation group
     H identity number     held: a record that arrived early, because a message before it is missing (its original bytes)
-    D identity number     delayed: an envelope that its destination cannot take now (encoded)
+    D identity number     delayed: an envelope that its destination cannot accept now (encoded)
     W number              waiting: a record that is read and whose handler has not finished (in order of arrival)
     F identity            a dialog whose message failed: it waits for the next attempt, or for a human
     R identity number     parked: first the failed message, then the records behind it (their original bytes)
@@ -46,7 +46,7 @@ _WAKE = slice(HEAD_SIZE, HEAD_SIZE + 8)
 _CONSTANT = _WAKE.stop
 """Position at which the constant part of an endpoint's row begins."""
 _NUMBERS = 12
-"""Count of the integers in an endpoint's row, from its state to its error code; see ``Kept``."""
+"""Number of integers in an endpoint's row, from its state to its error code; see ``Kept``."""
 
 _ENDPOINT, _TOMBSTONE, _GROUP, _WAITING, _PARK = (
     Schema(schemas.load(name, schemas.newest(name))) for name in ("endpoint", "tombstone", "group", "waiting", "park")
@@ -120,7 +120,7 @@ def is_tombstone(row: bytes) -> bool:
 
 
 def wake_of(row: bytes) -> int:
-    """Return the time at which the owner must look at an endpoint or a tombstone, from its row: in microseconds, or ``NEVER``."""
+    """Return the time at which the owner must look at the endpoint or tombstone of a row: in microseconds, or ``NEVER``."""
     return int.from_bytes(row[_WAKE], "big")
 
 
@@ -285,7 +285,7 @@ class GroupRow:
     """The endpoints' identities, in the order in which they joined. The values of the dictionary have no meaning."""
 
     def keep(self, state: bytes, version: int) -> None:
-        """Set the state that a handler wrote, and the service's version of states."""
+        """Set the state that a handler wrote, and its version: the service's ``state_version``."""
         self.state, self.version = state, version
 
 
@@ -324,7 +324,7 @@ def encode_waiting(row: WaitingRow) -> bytes:
 
 
 def topic_of(row: bytes) -> str:
-    """Return the topic of a waiting, held, delayed or parked row: where its record came from, or where a delayed envelope goes to.
+    """Return the topic of a waiting, held, delayed or parked row: the source of its record, or the destination of a delayed envelope.
 
     Raises:
         UndecodableRecord: the bytes are not such a row.

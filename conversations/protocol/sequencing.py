@@ -20,7 +20,7 @@ class Arrival(Enum):
     DUPLICATE = 2
     """It was accepted or held before."""
     AHEAD = 3
-    """A number before it is missing, so it is held."""
+    """An earlier number is missing, so this number is held."""
     TOO_FAR = 4
     """It is not held, because too many numbers are held or it is too far ahead."""
     MISSED = 5

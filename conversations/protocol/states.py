@@ -3,7 +3,7 @@
 Every change of an endpoint's state is an entry of ``TRANSITIONS``, and only ``Endpoint._move`` carries it out. Every pair of state and trigger is
 in ``TRANSITIONS`` or in ``REFUSALS``: a test checks this. The diagram in ``docs/protocol.md`` is generated from ``TRANSITIONS``.
 
-Which envelopes a transition sends is not in this table, but in ``endpoint.py``. The states are those of Service Broker's conversation endpoints.
+This table does not contain the envelopes that a transition sends: ``endpoint.py`` decides about them. The states are those of Service Broker's conversation endpoints.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class State(IntEnum):
     STARTED_OUTBOUND = 0
     """This side began the dialog, and has not sent anything yet."""
     STARTED_INBOUND = 1
-    """The peer began the dialog. A later envelope has arrived, but not its first message."""
+    """The peer began the dialog. A later envelope has arrived, but not the first message."""
     CONVERSING = 2
     DISCONNECTED_OUTBOUND = 3
     """This side has ended; the peer has not acknowledged the end yet."""
@@ -44,7 +44,7 @@ class Trigger(IntEnum):
     PEER_END = 5
     PEER_ERROR = 6
     ACKNOWLEDGED = 7
-    """The peer acknowledged everything that this side has sent; after its end, also its END or ERROR."""
+    """The peer acknowledged all numbers of this side. If this side has ended, its END or ERROR is among them."""
     LIFETIME = 8
 
 
@@ -55,7 +55,7 @@ SO, SI, CO = State.STARTED_OUTBOUND, State.STARTED_INBOUND, State.CONVERSING
 DO, DI, ER, CD = State.DISCONNECTED_OUTBOUND, State.DISCONNECTED_INBOUND, State.ERROR, State.CLOSED
 
 TRANSITIONS: dict[tuple[State, Trigger], State] = {
-    # Begun here, nothing sent: the peer does not know of the dialog, so ending sends nothing.
+    # This side began the dialog and has sent nothing: the peer does not know of the dialog, so an end is not sent.
     (SO, Trigger.SEND): CO,
     (SO, Trigger.END): CD,
     (SO, Trigger.END_WITH_ERROR): CD,
@@ -65,7 +65,7 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (SO, Trigger.PEER_ERROR): ER,
     (SO, Trigger.ACKNOWLEDGED): SO,
     (SO, Trigger.LIFETIME): ER,
-    # Begun by the peer: later messages are held until the first message arrives.
+    # The peer began the dialog: later messages are held until the first message arrives.
     (SI, Trigger.MESSAGE): CO,
     (SI, Trigger.PEER_END): SI,
     (SI, Trigger.PEER_ERROR): CD,
@@ -83,15 +83,15 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (CO, Trigger.PEER_ERROR): ER,
     (CO, Trigger.ACKNOWLEDGED): CO,
     (CO, Trigger.LIFETIME): ER,
-    # Ended here: further messages of the peer are discarded. The peer's END or ERROR closes this side, and so does its
-    # acknowledgement of this side's end.
+    # This side has ended: further messages of the peer are discarded. The peer's END or ERROR closes this side. The
+    # peer's acknowledgement of this side's end closes this side, too.
     (DO, Trigger.CLEANUP): CD,
     (DO, Trigger.MESSAGE): DO,
     (DO, Trigger.PEER_END): CD,
     (DO, Trigger.PEER_ERROR): CD,
     (DO, Trigger.ACKNOWLEDGED): CD,
     (DO, Trigger.LIFETIME): CD,
-    # Ended by the peer: ending here sends nothing.
+    # The peer has ended: an end of this side is not sent.
     (DI, Trigger.END): CD,
     (DI, Trigger.END_WITH_ERROR): CD,
     (DI, Trigger.CLEANUP): CD,
@@ -100,7 +100,7 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (DI, Trigger.PEER_ERROR): ER,
     (DI, Trigger.ACKNOWLEDGED): DI,
     (DI, Trigger.LIFETIME): ER,
-    # Broken: ending here sends nothing.
+    # The dialog is broken: an end of this side is not sent.
     (ER, Trigger.END): CD,
     (ER, Trigger.END_WITH_ERROR): CD,
     (ER, Trigger.CLEANUP): CD,
@@ -167,4 +167,6 @@ def check_timer(state: State) -> None:
         DialogEnded: no timer may be set (8458).
     """
     if state not in TIMER_STATES:
-        raise DialogEnded(f"no timer on this dialog: {_WHAT.get(state, state.name)} (8458)", code=TIMER_REFUSED)
+        raise DialogEnded(
+            f"a timer is not possible on this dialog: {_WHAT.get(state, state.name)} (8458)", code=TIMER_REFUSED
+        )

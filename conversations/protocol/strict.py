@@ -31,7 +31,7 @@ def check(schema: Any, names: Names, value: bytes, start: int, items: int | None
 
 
 class _Names:
-    """The named schemas for one check, and the number of items that it may still count."""
+    """The named schemas for one check, and the number of items that the check may still accept."""
 
     __slots__ = ("by_name", "left", "most")
 
@@ -45,7 +45,7 @@ class _Names:
             return
         self.left -= count
         if self.left < 0:
-            raise UndecodableRecord(f"more than {self.most} items in its lists")
+            raise UndecodableRecord(f"the lists of the record have more than {self.most} items together")
 
 
 def _walk(schema: Any, names: _Names, value: bytes, at: int) -> int:
@@ -122,10 +122,12 @@ def _bounded(size: int, value: bytes, at: int) -> None:
     if size < 0:
         raise UndecodableRecord(f"the length at byte {at} is negative")
     if size > len(value) - at:
-        raise UndecodableRecord(f"truncated: the length at byte {at} is {size}, only {len(value) - at} bytes are left")
+        raise UndecodableRecord(
+            f"truncated: the length at byte {at} is {size}, but only {len(value) - at} bytes are left"
+        )
 
 
 def _skip(value: bytes, at: int, size: int) -> int:
     if at + size > len(value):
-        raise UndecodableRecord(f"truncated: the record ends at byte {len(value)}, {at + size} are needed")
+        raise UndecodableRecord(f"truncated: the record has {len(value)} bytes, but at least {at + size} are needed")
     return at + size

@@ -25,7 +25,7 @@ def check_name(what: str, name: str) -> str:
     """Return ``name`` if it can be part of a topic's name.
 
     Raises:
-        DeclarationError: the name is empty, is longer than 128, begins with a dot, or has characters that Kafka does not allow.
+        DeclarationError: the name is empty, is longer than 128 characters, begins with a dot, or has characters that Kafka does not allow.
     """
     if not NAME.fullmatch(name):
         raise DeclarationError(
@@ -40,7 +40,7 @@ def service_topic(namespace: str, service: str, kind: str) -> str:
 
 
 def twins_of(namespace: str, service: str) -> list[tuple[str, str]]:
-    """Return every other namespace and service whose topics would have the same names. This can happen, because both may contain dots."""
+    """Return every other namespace and service whose topics would have the same names. Such twins exist because namespaces and services may contain dots."""
     parts = f"{namespace}.{service}".split(".")
     splits = ((".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts)))
     return [

@@ -28,7 +28,7 @@ PAIRS: dict[bytes, tuple[int, int]] = {}
 """Cache of pairs of longs already read, by their bytes; see ``read_pair``."""
 
 PAIR_SIZE = 16
-"""Number of bytes of two times of today, and of every key in ``PAIRS``. Dialogs that one step begins under one contract have the same times."""
+"""Number of bytes of two encoded times of today, and of every key in ``PAIRS``. Dialogs that one step begins under one contract have the same times."""
 
 TABLE_END = _LIMIT
 """``LONGS`` has the numbers from -1 up to, and not including, this number."""

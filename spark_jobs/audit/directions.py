@@ -26,12 +26,12 @@ def directions(
     """Sum up the numbers of each direction.
 
     ``times`` has the latest log time that each service has read: service, ``latest``. ``lost`` names the partitions whose
-    row is missing: (service, partition). A fault in a dialog of these partitions may only follow from the missing row. So these
-    faults are counted in ``follow``, and not listed in ``faults``.
+    row is missing: (service, partition). A fault in a dialog of these partitions may be only a consequence of the missing row. So
+    these faults are counted in ``follow``, and not listed in ``faults``.
 
     Columns: conversation_id, to_target (both null for records that belong to no dialog), from_service, to_service, contract, the
     columns of ``COUNTS``, ``gaps`` (array of ``{first, last}``), ``cut`` (the beginning of the direction may be gone; only the
-    rest is judged), ``forgotten`` (the receiver's side was forgotten in time), ``faults`` (array of
+    rest is judged), ``forgotten`` (the receiver has no row any more, and need not have one), ``faults`` (array of
     ``{fault, number, count, what}``), and ``follow`` (number of faults that may follow from a partition in ``lost``).
     """
     dialog = Window.partitionBy("dialog")
@@ -91,7 +91,7 @@ def _summed(judged: DataFrame) -> DataFrame:
 
 
 def _places() -> dict[str, Column]:
-    """Return the counts over the numbers of a direction, by name."""
+    """Return a test for each count of a direction, by the name of the count. The numbers that pass the test are counted."""
     inside, accepted, number = F.col("inside"), F.col("accepted"), F.col("number")
     some = {name: (F.col(name) > 0) & (number >= 0) for name in ("waiting", "parked", "held", "delayed")}
     kept = some["waiting"] | some["parked"]
@@ -112,7 +112,7 @@ def _places() -> dict[str, Column]:
 
 
 def _known() -> dict[str, Column]:
-    """Return what can be judged: the receiver's side (``knows``), the sender's side (``counts``), the whole direction (``whole``).
+    """Return columns that tell what can be judged: the receiver's side (``knows``), the sender's side (``counts``), the whole direction (``whole``).
 
     A side can be judged if it has a row, and this row was not made again for a late record that was refused (``reborn``).
     ``forgotten`` is true if the receiver's row was deleted in time.
@@ -129,12 +129,12 @@ def _known() -> dict[str, Column]:
 
 
 def _absent() -> dict[str, Column]:
-    """Return how many numbers are not on the wire: ``lost`` numbers were sent, ``unfounded`` numbers were accepted."""
+    """Count the numbers that are not on the wire: in ``lost`` those that were sent, in ``unfounded`` those that were accepted."""
     r, s, floor = F.col("r.end"), F.col("s.end"), F.coalesce("floor", F.lit(0))
     tail = F.greatest(s.next_out - 1 - F.coalesce("last", floor - 1), F.lit(0))
     told = F.col("missing") - F.col("missing_before_error")
-    # A side drops envelopes of its own only at its end or before its ERROR. Its count ``discarded`` has these envelopes, and
-    # also messages of its peer that it dropped.
+    # A side drops its own envelopes before they are sent, but only when it ends or before its ERROR. The count ``discarded`` of a
+    # side has these envelopes, and also the messages of the peer that the side dropped.
     counted = told + F.greatest(F.col("missing_before_error") + tail - s.discarded, F.lit(0))
     passed_over = F.size(F.filter(r.missing, lambda it: it >= floor)) - F.col("late_numbers")
     accepted = r.next_in - floor - F.col("passed") - passed_over

@@ -1,11 +1,11 @@
-"""Every fault that the audit knows, by name, with its meaning. The *wire* is the records in the queues."""
+"""Every fault that the audit knows, by name, with its meaning. The *wire* means the records in the queues."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 RECORD_FAULTS: Mapping[str, str] = {
-    "not-set-aside": "a record that belongs to no dialog was read, and it is not kept as a dead letter",
+    "not-set-aside": "a record that belongs to no dialog was read, but it is not kept as a dead letter",
     "letter-unfounded": "a dead letter names a record that never existed",
     "letter-unread": "a dead letter names a record that was not read yet",
     "letter-bytes": "a dead letter does not have the bytes of its record",
@@ -19,7 +19,7 @@ RECORD_FAULTS: Mapping[str, str] = {
 NUMBER_FAULTS: Mapping[str, str] = {
     "number-twice": "two records with this number have different content",
     "unaccounted": "it was read, but it is neither accepted, nor kept as a row or a dead letter",
-    "accepted-unread": "it was accepted, but its record is not before the position of the partition",
+    "accepted-unread": "it was accepted, but by the position of the partition its record has not been read",
     "held-below": "it is held as a row, but it was accepted, or its dialog is over",
     "kept-unsent": "a row keeps it, but it was never on the wire",
     "kept-twice": "more than one row keeps it",
@@ -47,7 +47,7 @@ SIDE_FAULTS: Mapping[str, str] = {
     "acknowledged-unsent": "more numbers were acknowledged than were sent",
     "acknowledged-unaccepted": "more numbers were acknowledged than the receiver accepted",
     "acknowledged-untold": "the sender counts more numbers as acknowledged than any acknowledgement on the wire names",
-    "letters-miscounted": "the receiver counts more or fewer dead letters than it has",
+    "letters-miscounted": "the receiver's count of dead letters differs from the number of its dead letters",
     "error-unheard": "an ERROR was read, but the receiving side is still open, as if there were no ERROR",
     "park-empty": "the dialog is parked, but there is no parked message",
     "parked-hole": "parked messages are missing",
@@ -60,7 +60,7 @@ SIDE_FAULTS: Mapping[str, str] = {
     "forgotten-early": "the row of the receiving side was deleted too early",
     "group-missing": "the receiving side belongs to a group with state or other dialogs, but the group has no row",
 }
-"""Faults between the two sides of a direction and the wire."""
+"""Faults that are found when the two sides of a direction and the wire are compared."""
 PARTITION_FAULTS: Mapping[str, str] = {
     "position-ahead": "the position of a partition is larger than the end of its queue",
     "position-fell": "the position of a partition, or its log time, went back to a lower value",

@@ -1,4 +1,4 @@
-"""Inputs of an audit, and the offsets up to which they are read, so that a service at work causes no false alarm.
+"""Inputs of an audit, and their end offsets. The ends are chosen so that services at work cause no false alarm.
 
 Topics are read one after the other while services work. So the audit asks for the ends of topics three times:
 
@@ -9,14 +9,14 @@ Topics are read one after the other while services work. So the audit asks for t
 A step is one transaction. So the state that is read has the rows of all early records. And the queues, dead letters and events
 that are read have the records of all rows. Each check uses one of these two facts:
 
-* A check that begins with a record or a letter, and asks for its rows, looks at early records only.
-* A check that begins with a row, and asks for its records or letters, looks among all records that are read.
+* A check that looks for the rows of a record or a letter judges only early records and letters.
+* A check that looks for the records or letters of a row searches all records and letters that are read.
 
-Before each end all transactions are decided: committed or aborted. The markers of one transaction reach its partitions one after
+All transactions before each end are decided: committed or aborted. The markers of one transaction reach its partitions one after
 the other. So the second and the third time the audit waits until everything that is in the log at that moment is decided.
 
-Only the records of a queue before the position in its partition's row can be judged as accepted or lost. Later records are in
-flight. Rows are compared only with rows of the same partition: another partition may have been read up to an earlier or later moment.
+A record of a queue can be judged as accepted or lost only if it is before the position in the row of its partition. Later
+records are in flight. Rows are compared only with rows of the same partition: another partition may have been read up to an earlier or later moment.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from spark_jobs.reading.wire import Moment, Wire, millis_of
 
 EXTENT = "service string, kind string, topic string, partition int, start long, before long, end long, oldest long"
 _FIRST_FEW = 10_000
-"""Number of offsets at the beginning of a partition in which its oldest record is searched. Markers and aborted records use offsets too."""
+"""Number of offsets at the beginning of a partition among which the oldest record is searched. Markers and aborted records use offsets too."""
 EVENT = (
     "event string, service string, partition int, topic string, offset long, letters array<string>, conversation string, "
     "numbers array<long>, number long, action string, command string"
@@ -54,14 +54,14 @@ class Rules:
     namespace: str
     services: tuple[str, ...]
     wrong: frozenset[str]
-    """Message types that only the other side may send, in the form of ``sent_by``."""
+    """Texts of ``sent_by`` for forbidden messages: the contract lets only the other side send this message type."""
     partitions: Mapping[str, int]
     """Number of partitions of each topic of a service. Senders use this number, even if one of the topics has more partitions."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The data of some services that an audit reads."""
+    """The data that an audit reads about some services."""
 
     records: DataFrame
     """Records of their queues, from ``envelopes.judge``."""

@@ -82,13 +82,13 @@ def judged(numbers: DataFrame) -> DataFrame:
     after = by_number.rowsBetween(1, Window.unboundedFollowing)
     numbered, inside = F.col("number") >= 0, F.col("copies") > 0
     sent = numbered & (inside | (F.col("aside") > 0) | (F.col("delayed") > 0))
-    # True if the beginning of the queue's partition is gone. The receiver's row tells it, a record on the wire, or the sender's row.
+    # True if the beginning of the queue's partition is gone. The receiver's row tells it; else a record on the wire; else the sender's row.
     cut = F.coalesce(F.col("r.end.cut"), F.max("wire_cut").over(all_of_it), F.col("s.end.peer_cut"), F.lit(True))
     there = numbers.withColumn("cut", cut)
     there = there.select(
         "*", sent.alias("sent"), (numbered & inside).alias("inside"),
         F.max(F.when(sent, F.col("number"))).over(before).alias("before"),
-        # A record that is not fresh may repeat a record that is gone. So only a fresh record can be the first of a direction.
+        # A fresh record was sent after the cut. Any other record may repeat a record that is gone, so it cannot be the first.
         F.min(F.when(numbered & F.col("fresh").isNotNull(), F.struct("fresh", "number"))).over(all_of_it)["number"].alias("base"),
         F.min(F.when((F.col("waiting") > 0) | (F.col("parked") > 0), F.col("number"))).over(all_of_it).alias("kept_from"),
         F.min(F.when(numbered & inside & F.col("first.kind").isin("END", "ERROR"), F.col("number"))).over(all_of_it).alias("end_at"),

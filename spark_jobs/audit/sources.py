@@ -21,14 +21,14 @@ SOURCE = ["topic", "partition", "offset"]
 FAILED = (names.HANDLER_FAILED, names.SKIPPED, names.PARKED_AT_END)
 """Reasons of final letters of accepted messages. The receiver counts these letters before it closes the dialog."""
 COUNTED = (*FAILED, names.AFTER_END, names.HELD_AT_END)
-"""Reasons of letters of messages that an endpoint counts. A refused record counts even if it is not a message."""
+"""Reasons of letters that the receiver's endpoint counts if they are about a message. It counts every letter with the reason REFUSED."""
 PERIODS = periods()
 LIFE = f"INTERVAL {(PERIODS.letter_life - PERIODS.clock_ahead) // SECOND} SECONDS"
-"""Age from which a letter need not be open any more: the life of a letter, less a day for clocks that disagree."""
+"""Age from which a letter need not be open any more: the life of a letter, minus a day because clocks may disagree."""
 
 
 def content_of(envelope: Column) -> Column:
-    """Return a hash of the content of an envelope. Its other fields do not matter."""
+    """Return a hash of the content of an envelope. All records of one number must have the same content; other fields may differ."""
     return F.xxhash64(envelope.kind, envelope.message_type, envelope.content_type, envelope.body, envelope.code)
 
 

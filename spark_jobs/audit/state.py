@@ -15,7 +15,7 @@ from spark_jobs.reading.partitioning import partition_of
 from spark_jobs.reading.rows import fields_of, instant_of, is_tombstone
 
 FALLS = ("accepted-fell", "sent-fell", "acknowledged-fell", "revived", "forgotten-early", "position-fell")
-"""Faults in the history of a row: it cannot follow the row before it."""
+"""Faults in the history of a key: a row that cannot follow the row before it."""
 OVER = (3, 5, 6)
 """States in which no message of the peer reaches a handler: DO, ER, CD."""
 HEARING = (0, 1, 2, 4)
@@ -55,7 +55,7 @@ def watched(history: DataFrame) -> DataFrame:
 
 
 _LETTERS = {"endpoint": "E", "tombstone": "E", "partition": "P", "park": "F", "waiting": "HDWR"}
-"""Kinds of rows that have each schema."""
+"""Kinds of rows by schema."""
 
 
 def _read(rows: DataFrame, *names: str) -> DataFrame:
@@ -68,7 +68,7 @@ def _read(rows: DataFrame, *names: str) -> DataFrame:
 
 
 def _said() -> Column:
-    """Return the numbers of an E or P row that must never fall; null for other rows and for deletions."""
+    """Return the numbers of an E or P row that must never become smaller; null for other rows and for deletions."""
     end, stone, place = F.col("endpoint"), F.col("tombstone"), F.col("partition_row")
     nothing = F.lit(None).cast("bigint")
 
@@ -98,7 +98,7 @@ def places(rows: DataFrame, extents: DataFrame) -> DataFrame:
     Columns: topic, service, partition, start, before, end, oldest, position and queue_time (0 if no worker ever owned the
     partition, null if its row is missing), ``cut`` (the beginning of the partition is gone), ``letters_cut`` (the beginning of its
     dead letters is gone), ``is_commands``. This function runs a query on the partition rows of the state. The table is joined in
-    many places, and otherwise Spark would compute it in each place again.
+    many places. Without the query, Spark would compute the table again in each place.
     """
     said = F.max(F.when(F.col("row") == "P", F.struct("partition_row.queue", "partition_row.queue_time"))).alias("said")
     read = _read(rows.where("current"), "partition").groupBy(*_PLACE).agg(said)
@@ -133,15 +133,17 @@ def sides(rows: DataFrame, kept: DataFrame, places: DataFrame, partitions: Mappi
 
     A struct is null if this side has no rows. Its fields are:
 
-    * ``end``: the newest E row; null if only the history of the side or its park is left. ``rows``: the number of such E rows;
+    * ``end``: the newest E row; null if only the history of the side or its park is left. ``rows``: the number of newest E rows;
+      more than one is a fault
     * a flag for each fault of the history of the side;
-    * ``has_park``; ``first`` and ``next`` of the park's row; ``edited``: the head of the park has another body than was sent;
+    * ``has_park``; ``first`` and ``next`` of the park's row; ``edited``: an operator has changed the body of the
+      head of the park;
     * ``parked``: the number of parked rows; ``lowest`` and ``highest``: the smallest and largest index of these rows;
     * ``shift`` and ``shift_to``: the smallest and largest difference between the number of a parked message and its index. They
       are equal if the numbers follow each other.
 
     ``peer_cut`` of ``end`` is true if the beginning of the queue partition that this side sends to is gone. It is null if the row
-    does not name the peer (a tombstone), or if the peer's service is not audited. ``partitions`` are those of ``Rules``.
+    does not name the peer (a tombstone), or if the peer's service is not audited. ``partitions`` is ``Rules.partitions``.
     """
     ends, heads, shift = _ends(rows, places, partitions), _heads(rows), F.col("envelope.seq") - F.col("index")
     behind = kept.where("row = 'R'").select(F.col("of").alias("dialog"), "initiates", "index", shift.alias("shift"))
@@ -262,7 +264,7 @@ GRACE_TIME = periods().grace
 
 
 def unreadable() -> Column:
-    """Return a column that is true if a row has none of the schemas, or breaks off. Rows of letters, groups and commands are not checked."""
+    """Return a column that is true if a row fits none of the schemas, or is cut off. Rows of letters, groups and commands are not checked."""
     fields = (
         fields_of("endpoint").next_in, fields_of("tombstone").accepted, fields_of("park").first, fields_of("partition").queue,
         fields_of("waiting").offset,

@@ -36,7 +36,7 @@ class Part(NamedTuple):
 
     @property
     def place(self) -> tuple[bool, str, str]:
-        """Folder whose parts compaction merges."""
+        """Kind, service and day. Compaction merges all parts that have the same place."""
         return self.set_aside, self.service, self.day
 
 
@@ -65,7 +65,7 @@ class Commit:
     topic_ids: Mapping[str, str]
     parts: tuple[Part, ...] = ()
     holes: tuple[str, ...] = ()
-    """Offsets that Kafka dropped before they were archived, and whose loss a person accepted."""
+    """Offsets whose records Kafka dropped before they were archived. A person has accepted this loss."""
 
     def to_json(self) -> str:
         """Write the commit as JSON."""
@@ -105,7 +105,9 @@ def check_free(path: str, names: Iterable[str]) -> None:
     own = {COMMITS, DATA, "lost+found"}  # lost+found is in the root of many new volumes
     others = sorted(name for name in names if name not in own and not name.startswith("."))
     if others:
-        raise CheckpointError(f"{path} is no archive, and there is {others[0]!r}: choose a new or an empty directory")
+        raise CheckpointError(
+            f"{path} is no archive, and there is {others[0]!r} in it: choose a new or an empty directory"
+        )
 
 
 def check_same(commit: Commit, namespace: str, service: str) -> None:
@@ -117,7 +119,7 @@ def check_same(commit: Commit, namespace: str, service: str) -> None:
     if (commit.namespace, commit.service) != (namespace, service):
         of = f"service {commit.service!r}" if commit.service else "all services"
         raise CheckpointError(
-            f"this archive has dialogs of {of} in namespace {commit.namespace!r}, and takes no others: choose another directory"
+            f"this archive has dialogs of {of} in namespace {commit.namespace!r}, and accepts no other dialogs: choose another directory"
         )
 
 
@@ -133,8 +135,8 @@ def upcoming(
 ) -> tuple[dict[Place, Stretch], tuple[str, ...]]:
     """Choose the stretches of the next batch, and find the holes before them.
 
-    The stretches have about ``most`` records, spread over all partitions. There are no stretches when all records are
-    archived. A hole is a range of offsets that Kafka dropped before they were archived.
+    The stretches have about ``most`` records, spread over all partitions. There are no stretches if all records are archived
+    and there is no hole. A hole is a range of offsets whose records Kafka dropped before they were archived.
 
     Raises:
         SourceError: Kafka dropped records before they were archived and holes are not accepted, or a topic was created again.
@@ -163,8 +165,8 @@ def _first(commit: Commit | None, place: Place, extent: Extent) -> int:
     offsets = commit.next[topic]
     if commit.topic_ids[topic] != extent.topic_id or number >= len(offsets) or offsets[number] > extent.end:
         raise SourceError(
-            f"topic {topic} is not the one that was archived: it was deleted and made anew, or has other partitions. "
-            "Archive it into another directory"
+            f"topic {topic} is not the topic that was archived: it was deleted and made anew, or has other partitions. "
+            "Archive the new topic into another directory"
         )
     return offsets[number]
 

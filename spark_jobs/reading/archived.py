@@ -35,10 +35,10 @@ def read_archive(
     since: date | None = None,
     until: date | None = None,
 ) -> DataFrame:
-    """Read archived messages, each once and in no order, with the columns of ``spark_jobs.reading.dialogs.read_dialogs``.
+    """Read archived messages, each once and in no particular order, with the columns of ``spark_jobs.reading.dialogs.read_dialogs``.
 
     ``service`` is the target of the dialogs. ``since`` and ``until`` are days of log time in UTC, both included. With a
-    contract, only its messages are read, and they have the column ``body``.
+    contract, only messages under this contract are read, and they have the column ``body``.
 
     Raises:
         SourceError: there is no archive.
@@ -77,7 +77,7 @@ def read_archived_set_aside(
 
 
 def newest_commit(directory: Directory) -> Commit | None:
-    """Return the newest commit of an archive; None for an empty directory.
+    """Return the newest commit of an archive; None if the directory has no commit.
 
     Raises:
         CheckpointError: the commit cannot be read.

@@ -37,8 +37,8 @@ def field_of(message_type: str) -> str:
 def body_of(contract: Contract, message_type: Column, body: Column) -> Column:
     """Return the body as a struct with a field for each message type. Only the field of the message's own type is filled.
 
-    A JSON body gets the type that ``spark_type`` returns, an Avro body Spark's type for its schema. Bytes stay bytes. The field
-    of a message type without a body is true. A body that does not fit its type is null.
+    A JSON body gets the type that ``spark_type`` returns. An Avro body gets Spark's type for its schema. Bytes stay bytes. The
+    field of a message type without a body is true. The field is null if the body does not fit its type.
     """
     return F.struct(
         *(
@@ -59,7 +59,7 @@ def _parsed(declared: MessageType, body: Column) -> Column:
     text = F.try_validate_utf8(body.cast("string"))
     if isinstance(kind, T.StructType):
         return _from_json(text, kind)
-    # Spark's parser does not read single JSON values. So a body that is not an object becomes the one field of an object.
+    # Spark's parser does not read a JSON value alone. So a body that is not an object is put into an object, as its only field.
     wrapped = F.concat(F.lit('{"value":'), text, F.lit("}"))
     return _from_json(wrapped, T.StructType([T.StructField("value", kind)]))["value"]
 
@@ -72,7 +72,7 @@ def _from_json(text: Column, kind: T.StructType) -> Column:
 
 
 def _from_avro(body: Column, schema: Mapping[str, Any]) -> Column:
-    """Decode Avro. Broken bytes give null. If all fields of the schema are nullable, they give a struct of nulls."""
+    """Decode Avro. Broken bytes give null. If all fields of the schema are nullable, broken bytes give a struct of nulls."""
     found = from_avro(body, json.dumps(schema), {"mode": "PERMISSIVE"})
     if schema.get("type") != "record":
         return found

@@ -1,7 +1,8 @@
 """Envelopes from records of queues: decoded by the fingerprint of their schema, and checked as an owner checks them.
 
 A record that an owner would set aside gets a reason in ``why``, and counts as never sent. Some records can be judged only with
-their endpoint (a breach of the contract, a message after the end). They get no ``why``, because they were sent.
+the state of their endpoint, for example a breach of the contract or a message after the end. These records get no reason in
+``why``: they count as sent.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _NAME = rf"\A(?:{NAME.pattern})\z"
 _SOURCE = schemas.load("envelope", schemas.newest("envelope"))
 _DEFAULTS = {field["name"] for field in _SOURCE["fields"] if "default" in field}
 SCHEMA_CHARACTERS = 64_000
-"""Characters of the longest schema that is read from the catalog."""
+"""Maximum number of characters of a schema that is read from the catalog."""
 
 
 def writer_schemas(catalog: Mapping[str, str]) -> dict[bytes, str]:
@@ -64,9 +65,9 @@ def _writer(text: str, registry: Registry) -> tuple[bytes, str] | None:
     if not isinstance(source, dict) or (source.get("namespace"), source.get("name")) != ("conversations", "Envelope"):
         return None
     if len(text) > SCHEMA_CHARACTERS:
-        raise ValueError(f"it has {len(text)} characters")
+        raise ValueError(f"it has {len(text)} characters, more than {SCHEMA_CHARACTERS}")
     mark = registry.register(source)
-    # The canonical form has the wire format alone. Spark would apply defaults, aliases and logical types.
+    # The canonical form has only the wire format. From the full schema Spark would also apply defaults, aliases and logical types.
     plain = to_parsing_canonical_form(source)
     there = {field["name"]: field["type"] for field in json.loads(plain)["fields"]}
     for field in json.loads(to_parsing_canonical_form(_SOURCE))["fields"]:
@@ -78,7 +79,7 @@ def _writer(text: str, registry: Registry) -> tuple[bytes, str] | None:
 
 
 def _alike(theirs: Any, ours: Any) -> bool:
-    """Return True if a field has our type. An enumeration may have further symbols."""
+    """Return True if their type of a field is our type. Two enumerations of the same name are alike, even if their symbols differ."""
     if isinstance(theirs, dict) and isinstance(ours, dict) and theirs.get("type") == ours.get("type") == "enum":
         return bool(theirs["name"] == ours["name"])
     return bool(theirs == ours)
@@ -95,7 +96,7 @@ def decode(records: DataFrame, writers: Mapping[bytes, str]) -> DataFrame:
     ]
     first, *others = branches
     found = reduce(lambda case, branch: case.when(*branch), others, F.when(*first))
-    # explode() is a generator, and Spark moves no filter before a generator. There a filter would decode every record again.
+    # Spark moves no filter before a generator such as explode(). A filter that is moved before the decoding would decode again.
     return records.select("*", F.explode(F.array(found)).alias("envelope"))
 
 
@@ -107,11 +108,11 @@ def _from_avro(body: Column, mark: bytes, writer: str) -> Column:
 
 
 def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFrame:
-    """Add ``why``: the reason for which a record takes no number and touches no dialog; null for a valid record.
+    """Add ``why``: the reason why an owner would set the record aside; null for a valid record.
 
     Args:
         decoded: records from ``decode``, with all headers.
-        queues: service and partition count by topic.
+        queues: service and number of partitions of each topic of a queue.
     """
     e = F.col("envelope")
     service, count = _by_topic(queues)
@@ -119,7 +120,7 @@ def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFram
     checks: Iterable[tuple[Column, Rule]] = (
         (F.col("value").isNull(), Rule.VALUE),
         (F.length("value") > RECORD_BYTES, Rule.SIZE),
-        # An envelope whose bytes break off gives a struct of nulls, not null.
+        # If the bytes of an envelope are incomplete, the result is a struct of nulls, not null.
         (e.isNull() | e.kind.isNull(), Rule.SCHEMA),
         (e.kind.isin("FENCE", "FENCED"), Rule.RESERVED_KIND),
         (numbered & (e.seq < 0), Rule.NUMBER),
@@ -152,14 +153,14 @@ def _by_topic(queues: Mapping[str, tuple[str, int]]) -> tuple[Column, Column]:
 
 
 def _header() -> Column:
-    """Return the first header with the protocol's name; null if there is none."""
+    """Return the first header with the protocol's name; null if no header has it."""
     # No lambda function: Spark interprets lambda functions row by row.
     place = F.array_position(F.col("headers")["key"], HEADER_NAME).cast("int")
     return F.get(F.col("headers")["value"], place - 1)
 
 
 def header_of(e: Column) -> Column:
-    """Make the header of an envelope. It repeats conversation, side, kind and number in their Avro encoding."""
+    """Make the header of an envelope. The header repeats conversation id, side, kind and number in their Avro encoding."""
     side = F.when(e.from_initiator, F.lit(bytearray(b"\1"))).otherwise(F.lit(bytearray(b"\0")))
     kind = F.when(e.kind == Kind.MESSAGE.name, F.lit(bytearray(1)))
     for other in list(Kind)[1:]:
@@ -168,10 +169,10 @@ def header_of(e: Column) -> Column:
 
 
 def _zigzag(number: Column) -> Column:
-    """Encode a number from -1 up as Avro does; null from 2**34 (17 thousand million) on, which no dialog reaches.
+    """Encode a number as Avro does, from -1 to 2**34 - 1 (17 thousand million), which no dialog reaches; null for other numbers.
 
-    The bytes are first computed as one large number, and then written as bytes. That makes much less code than to concatenate
-    single bytes.
+    All bytes are first computed as one large number, which is then written as bytes. Spark would make much more code for the
+    concatenation of single bytes.
     """
     case = F.when(number < -1, F.lit(None)).when(number == -1, F.lit(1)).when(number < 1 << 6, number * 2)
     for size in (13, 20, 27, 34):

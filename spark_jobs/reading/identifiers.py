@@ -19,7 +19,7 @@ def uuid_text(conversation: Column) -> Column:
 
 
 def drawn_at(conversation: Column) -> Column:
-    """Return the time at which an id was made, from its text, to the millisecond; null if it is not a UUIDv7."""
+    """Read the time at which an id was made, to the millisecond, from the text of the id; null if the id is not a UUIDv7."""
     digits = F.concat(F.substring(conversation, 1, 8), F.substring(conversation, 10, 4))
     millis = F.conv(digits, 16, 10).cast("long")
     return F.when(F.substring(conversation, 15, 1) == "7", F.timestamp_millis(millis))

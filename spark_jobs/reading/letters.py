@@ -1,16 +1,17 @@
 """Dead letters as DataFrames: the bytes of each record, and the reason.
 
-There is one row for each letter, or for each part of a letter that is too large for one record. A source may have several
-letters, because attempts and decisions of operators make further letters. ``newest`` keeps the last.
+There is one row for each letter, or for each part of a letter that is too large for one record. The **source** of a letter is
+the original record. A source may have several letters, because further attempts and decisions of operators add letters.
+``newest`` keeps the last letter of each source.
 
     letter                                name for operators, e.g. orders.queue-3-17
     service, partition, offset            place of the letter, in the dead-letter topic of this service
     reason, exception, exception_message  why it is a dead letter
-    failed_at, attempts                   time of the failure, and how often its handler failed
-    source_topic, source_offset           place of the original record, in a partition with the same number ``partition``
+    failed_at, attempts                   time of the failure, and number of failed attempts of the handler
+    source_topic, source_offset           place of the original record; the number of its partition is ``partition``
     conversation_id, from_initiator, sequence, type, code
-    held                                  true if its dialog waits behind it for an operator
-    part                                  number/count if the letter is in parts, else null
+    held                                  true if a dialog waits behind this record until an operator decides
+    part                                  ``number/count`` if the letter is in parts, else null
     contract, peer                        contract and sender of the message
     key, value, headers, written_at       as in the topic
 """
@@ -31,7 +32,7 @@ from spark_jobs.reading.wire import Moment, Wire
 def read_letters(
     spark: SparkSession, wire: Wire, services: Iterable[str], since: Moment | None = None, until: Moment | None = None
 ) -> DataFrame:
-    """Read all letters of services' dead-letter topics, also settled letters. ``newest`` keeps the last of each source.
+    """Read all letters of services' dead-letter topics, including settled letters. ``newest`` keeps the last of each source.
 
     Raises:
         SourceError: the catalog does not know a service.
@@ -71,20 +72,20 @@ def letters_of(records: DataFrame, topics: Mapping[str, str]) -> DataFrame:
 
 
 def newest(letters: DataFrame) -> DataFrame:
-    """Keep the last letter of each source, which tells how its record ended. A letter in parts keeps the last of each part."""
+    """Keep the last letter of each source. It tells what became of the record. Of a letter in parts, the last record of each part is kept."""
     rest = [name for name in letters.columns if name not in {"letter", "part"}]
     found = letters.groupBy("letter", "part").agg(F.max_by(F.struct(*rest), "offset").alias("last"))
     return found.select("letter", "part", "last.*").select(*letters.columns)
 
 
 def letter_of(service: Column, topic: Column, offset: Column) -> Column:
-    """Name letters by the places of their records. The partition is that of the column ``partition``."""
+    """Name letters by the places of their original records. The column ``partition`` has the number of the partition."""
     source = F.concat_ws(".", service, F.regexp_extract(topic, r"([^.]+)$", 1))
     return F.concat_ws("-", source, F.col("partition").cast("string"), offset.cast("string"))
 
 
 def open_letters(rows: DataFrame) -> DataFrame:
-    """Return the names (``letter``) of the open letters in state rows: no dialog waits for them, and nobody has closed them."""
+    """Return the names (``letter``) of the open letters in state rows. No dialog waits for an open letter, and no operator has closed it."""
     queue = F.substring("key", 2, 1) == F.lit(bytearray(b"q"))
     topic = F.when(queue, QUEUE).otherwise(COMMANDS)
     return rows.where("row = 'L'").select(letter_of(F.col("service"), topic, F.col("number")).alias("letter"))
@@ -99,6 +100,6 @@ def _text(name: str) -> Column:
 
 
 def _number(name: str) -> Column:
-    """Read the number in a header; null if it has any character except digits, as in the other tools that list letters."""
+    """Read the number in a header; null if the text is not only digits. The other tools that list letters read it in the same way."""
     text = _text(name)
     return F.when(text.rlike(r"^[0-9]+$"), text.try_cast("long"))

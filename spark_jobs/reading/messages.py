@@ -14,11 +14,11 @@ from spark_jobs.reading.identifiers import uuid_text
 from spark_jobs.reading.wire import Wire
 
 IDENTITY = ["conversation_id", "to_target", "sequence", "kind"]
-"""Columns that are equal in all records of one message."""
+"""Columns that identify a message. All records that repeat the message have the same values."""
 
 
 def judged_records(wire: Wire, talkers: Iterable[str], records: DataFrame) -> DataFrame:
-    """Decode records of services' queues, and judge each by ``spark_jobs.reading.envelopes``."""
+    """Decode records of services' queues, and judge each record as ``spark_jobs.reading.envelopes`` describes."""
     queues = {wire.queue(name): (name, wire.partitions(name)) for name in talkers}
     return judge(decode(records, writer_schemas(wire.catalog.schemas)), queues)
 
@@ -60,7 +60,7 @@ def once(messages: DataFrame) -> DataFrame:
 
 
 def named(messages: DataFrame) -> DataFrame:
-    """Turn ids into text."""
+    """Turn conversation ids from bytes into text."""
     return messages.withColumn("conversation_id", uuid_text(F.col("conversation_id")))
 
 

@@ -3,23 +3,25 @@
 ``endpoints`` has a row for each open side of a dialog:
 
     service, partition, conversation_id, initiator   the side
-    key, contract, peer                              its own key, its contract, and the service on the other side
+    key, contract, peer                              key of its group, its contract, and the service on the other side
     state                                            state as in docs/protocol.md: CONVERSING, DISCONNECTED_OUTBOUND, ...
-    begun_at, expires_at                             beginning, and end of the lifetime; null: unlimited
+    begun_at, expires_at                             beginning of the dialog, and end of its lifetime (null: unlimited)
     unacknowledged                                   number of messages, END included, that the peer has not acknowledged
-    written_at                                       log time of its newest row
+    written_at                                       log time of the newest row of the side
 
-``parked`` has a row for each failed message with its dialog behind it, and for each failed handler without a message:
+``parked`` has a row for each failed message behind which its dialog waits, and for each failed handler of a timer or an error that
+waits. Both are called the head here:
 
-    letter                          name for operators
+    letter                          name of the head, for operators
     service, partition, conversation_id, initiator, key, contract, peer
     handler                         handler that failed: MESSAGE, TIMER or ERROR
-    number, what                    number of the message, null without a message; and its type, END, TIMER or ERROR
+    number, what                    number of the message (null without a message); its message type, or END, TIMER or ERROR
     attempts, since, failure        number of failures, time of the first failure, and the handler's last exception
     due                             time of the next attempt; null if ``held`` or ``queue_off``
-    held                            true if it waits for an operator
-    queue_off                       true if it waits for its queue to be on, or for its worker's brake to be off
-    behind, size, returns           records behind it, bytes of all records, and how often an operator gave it back
+    held                            true if the head waits for an operator
+    queue_off                       true if the head waits until its queue is on, or until the brake of its worker is off
+    behind, size, returns           number of records behind the head, bytes of the head and these records, and number of times
+                                    that an operator gave the head back to its handler
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ def endpoints(rows: DataFrame) -> DataFrame:
 
 
 def parked(rows: DataFrame) -> DataFrame:
-    """List the failed messages and handlers of open dialogs that wait, from all newest rows of partitions."""
+    """List the failed messages and failed handlers that wait in open dialogs. ``rows`` are all newest rows of partitions."""
     p, w, e = F.col("p"), F.col("w"), F.col("envelope")
     waits = _decoded(rows.where(F.col("row").isin("F", "T")), "park", "p").select(
         *SIDE, p,
@@ -82,5 +84,5 @@ def parked(rows: DataFrame) -> DataFrame:
 
 
 def _decoded(rows: DataFrame, schema: str, name: str) -> DataFrame:
-    # explode() is a generator: a value is decoded once, even if several of its fields are read.
+    # Inside explode() Spark decodes a value once, even if a query reads several fields of the value.
     return rows.select("*", F.explode(F.array(fields_of(schema))).alias(name))

@@ -12,10 +12,10 @@ _MURMUR2 = ("org.apache.commons.codec.digest.MurmurHash2", "hash32")
 def partition_of(key: Column, count: Column) -> Column:
     """Return the partition, of ``count`` partitions, that each key belongs to. Keys must be UTF-8.
 
-    A Python function would cost as much as to decode the envelope. Spark generates no whole-stage code for a
-    call by reflection and the checks next to it. That makes the query faster. Whole-stage code would be one method of more than
-    8,000 bytes, which the JVM only interprets, and the query would take more than twice as long. Without whole-stage code the
-    checks are short methods, which the JVM compiles.
+    The hash is a Java method, which Spark calls by reflection. A Python function would cost as much as decoding the envelope.
+    Because of this call, Spark generates no whole-stage code for the checks next to it. This makes the query faster: whole-stage
+    code would be one method of more than 8,000 bytes, which the JVM does not compile, and the query would take more than twice as
+    long. Without whole-stage code the checks are short methods, which the JVM compiles.
     """
     text = F.coalesce(key.cast("string"), F.lit(""))
     hashed = F.reflect(*(F.lit(name) for name in _MURMUR2), text).cast("int")

@@ -1,6 +1,6 @@
 """Rows of state topics: the state of owners, with endpoints, parks and partitions.
 
-There is one row for each record, or for each key of the newest rows:
+``read_history`` returns one row for each record of the topics, and ``read_rows`` only the newest row of each key. Columns:
 
     service, partition            service and partition of the state
     row                           first letter of the key: E endpoint or tombstone, F park, R parked, W waiting, ...
@@ -28,7 +28,7 @@ from spark_jobs.reading.identifiers import uuid_text
 from spark_jobs.reading.wire import Wire
 
 _IDENTITY_START, _NUMBER_START = 2, 19
-"""Positions in a key, counted from 1 as in SQL: after its letter, and after the identity of a side."""
+"""Positions in a key, counted from 1 as in SQL: of the byte after the letter, and of the byte after the identity of a side."""
 
 
 def read_history(spark: SparkSession, wire: Wire, services: Iterable[str]) -> DataFrame:
@@ -91,8 +91,8 @@ def read_rows(spark: SparkSession, wire: Wire, services: Iterable[str], kinds: s
 def fields_of(name: str, value: Column | None = None) -> Column:
     """Decode a row's value by the schema ``name`` ("endpoint", "tombstone", "park", "waiting", "partition").
 
-    The result is a struct with the fields of the newest version; null if the bytes have another schema. ``instant_of`` reads
-    its times of eight bytes (``wake``, ``forget_at``, ``due``).
+    The result is a struct with the fields of the newest version; null if the bytes have another schema. Some
+    times are eight bytes in it (``wake``, ``forget_at``, ``due``): ``instant_of`` reads them.
     """
     value = F.col("value") if value is None else value
     reader = schemas.load(name, schemas.newest(name))

@@ -1,6 +1,6 @@
-"""Records of Kafka's topics in Spark: the topics, the range of offsets, and the errors when records are missing.
+"""Reader of Kafka's topics in Spark: between two times, between two sets of offsets, or as a stream.
 
-All reads are ``read_committed``: records of aborted transactions were never sent.
+All reads are ``read_committed``, so records of aborted transactions are never read.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class Wire:
         return count
 
     def talkers(self, service: str | None, contract: str | None) -> list[str]:
-        """Return the names of the services whose queues have the dialogs of ``service``: itself, and services with a common contract.
+        """Return the names of the services whose queues have the dialogs of ``service``.
 
-        Without ``service``, return all services. With ``contract``, return only services that have this contract.
+        These are ``service`` itself and the services that share a contract with it. Without ``service``, return all services. With ``contract``, return only services that have this contract.
 
         Raises:
             SourceError: the catalog does not know the service, or the service does not have the contract.
@@ -130,7 +130,7 @@ class Wire:
             "kafka.isolation.level": "read_committed",
             "subscribe": ",".join(topics),
             "includeHeaders": "true",
-            # If a time is later than the newest record of a partition, no record of the partition is wanted.
+            # If the start time is later than the newest record of a partition, read none of the partition's records.
             "startingOffsetsByTimestampStrategy": "latest",
             **{f"kafka.{name}": value for name, value in java_settings(self.kafka.settings).items()},
             **self.options,
@@ -159,7 +159,7 @@ def java_settings(settings: Mapping[str, object]) -> dict[str, str]:
         module = _LOGINS.get(found.get("sasl.mechanism", "PLAIN"))
         if module is None:
             raise SourceError(
-                f"no login module for {found['sasl.mechanism']}: give kafka.sasl.jaas.config as an option"
+                f"no Java login module is known for sasl.mechanisms={found['sasl.mechanism']}: give kafka.sasl.jaas.config as an option"
             )
         found["sasl.jaas.config"] = (
             f'{module} required username="{_quoted(user)}" password="{_quoted(password or "")}";'

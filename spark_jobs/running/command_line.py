@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _EXIT_CODES = f"{EXIT_CODES.removesuffix('.')}, 130 interrupted."
 BOOTSTRAP, NAMESPACE = "CONVERSATIONS_BOOTSTRAP", "CONVERSATIONS_NAMESPACE"
 ENDING = 20.0
-"""Seconds that an interrupted job has to notice that its session has ended."""
+"""Seconds that an interrupted job has to end after its session was stopped."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def carry_out(
 
 
 def _code_of(error: Exception) -> Exit:
-    """Return the exit code for an expected error. If the error or its cause is an unreachable Kafka, that decides."""
+    """Return the exit code for an expected error. A ``KafkaUnreachable``, as the error or as its cause, decides the code."""
     if of_kafka := [code_of(it) for it in (error, error.__cause__) if isinstance(it, KafkaUnreachable)]:
         return min(of_kafka)
     return Exit.USAGE if isinstance(error, SparkJobError) else code_of(error)
@@ -137,8 +137,8 @@ def _show_error(error: Exception, *, as_json: bool) -> None:
 def _interruptible(work: Callable[[], Result], spark: SparkSession) -> Result:
     """Run work in a thread of its own, so that Ctrl-C does not interrupt a call to the JVM.
 
-    PySpark's handler of Ctrl-C makes a call to the JVM within the interrupted call, and that fails. Here Ctrl-C stops the
-    session, and with it the work on a cluster.
+    PySpark's handler of Ctrl-C makes a second call to the JVM within the interrupted call, and the second call fails. Here
+    Ctrl-C stops the session, and so the work on a cluster.
     """
     ended: Future[Result] = Future()
     worker = Thread(target=_carry_on, args=(work, ended), daemon=True, name="job")

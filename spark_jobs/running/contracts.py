@@ -28,10 +28,10 @@ def find_contract(target: str) -> Contract:
         raise
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise DeclarationError(f"{target!r} cannot be imported, its code fails with {error!r}") from error
+            raise DeclarationError(f"{target!r} cannot be imported: its code fails with {error!r}") from error
         raise DeclarationError(f"{target!r}: there is no module {error.name!r} in {here}; {HOW}") from None
     except Exception as error:  # the code of the module may raise any exception
-        raise DeclarationError(f"{target!r} cannot be imported, its code fails with {error!r}") from error
+        raise DeclarationError(f"{target!r} cannot be imported: its code fails with {error!r}") from error
     found = getattr(module, attribute, None)
     if isinstance(found, Contract):
         return found

@@ -1,8 +1,8 @@
 """A Parquet table by day, in which rows can be replaced. A repeated replacement has the same result.
 
-The rows of a day are in one file, in ``day=2026-09-01/``. A replacement writes each day that it changes as a whole, into a folder
-of its own: the new rows and the old rows that stay. Once all days are written, each new day takes the place of the old day. If a
-replacement dies in between, the next one finishes it. A reader may miss a day for a moment, but never finds a row twice. Only one
+The rows of a day are in one file, in ``day=2026-09-01/``. A replacement first writes each changed day as a whole into a
+separate folder, with the new rows and the old rows that stay. Once all these days are written, each new day takes the place of
+the old day. If the process dies then, the next replacement or read moves the days that are left. A reader may miss a day for a moment, but never finds a row twice. Only one
 writer may work at a time.
 """
 

@@ -1,6 +1,6 @@
 """The Spark session of a job.
 
-A job that is started alone makes a local session, with PySpark's pinned version and the jars of ``jars.lock``. Under
+A job that is started as a plain Python program makes a local session, with PySpark's pinned version and the jars of ``jars.lock``. Under
 ``spark-submit``, or if a session exists, the job uses that session. Then it only checks that the session can use Kafka and Avro: a
 cluster brings jars of its own version (``--packages``).
 """
@@ -28,7 +28,7 @@ CONNECTORS = ("org.apache.spark:spark-sql-kafka-0-10_2.13", "org.apache.spark:sp
 _CLASSES = ("org.apache.spark.sql.kafka010.KafkaSourceProvider", "org.apache.spark.sql.avro.AvroDataToCatalyst")
 _INSTALL = (
     f"For Spark install Java {OLDEST} or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install "
-    "openjdk), or set JAVA_HOME to one"
+    "openjdk), or set JAVA_HOME to such a Java"
 )
 UTC = "spark.sql.session.timeZone"
 TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
@@ -50,7 +50,7 @@ LOCAL: Mapping[str, str] = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
-    # It notes the Python line of every expression, for error messages. That takes half of the time to build a job's queries.
+    # With it, Spark notes the Python line of every expression for error messages. That takes half the time of building queries.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """Settings of a local session, fit for one machine."""
@@ -119,7 +119,7 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 
 def _java() -> str:
-    """Return the home of a Java that can run Spark. The Java of the ``embedded-java`` extra cannot: it lacks a module."""
+    """Return the home of a Java that can run Spark. The Java of the ``embedded-java`` extra cannot run Spark: it lacks a module."""
     try:
         java = find_java()
     except BrokerError as error:
@@ -138,7 +138,7 @@ def check_connectors(session: SparkSession) -> None:
         SparkUnavailable: the session cannot. The message names the option for spark-submit.
     """
     jvm = getattr(session, "_jvm", None)
-    if jvm is None:  # Spark Connect: the server has its own class path, and reports itself what it lacks
+    if jvm is None:  # Spark Connect: the server has its own class path, and itself reports missing classes
         return
     loader = jvm.Thread.currentThread().getContextClassLoader()
     for name in _CLASSES:

@@ -25,7 +25,7 @@ class Directory:
         Args:
             spark: the session.
             path: a path or URL.
-            listed: True if its files are found by patterns, here or by Spark.
+            listed: True if this class or Spark finds files of the directory by patterns.
 
         Raises:
             SparkUnavailable: the session has no JVM of its own (Spark Connect).

@@ -48,7 +48,7 @@ def test_what_is_missing_is_named_with_the_way_out(tmp_path: Path) -> None:
     old = spark("archive", where, "--bootstrap", "h:1", "--json", PATH=str(java.parent), JAVA_HOME="")
     said = json.loads(old.stdout)
     assert (old.returncode, said["kind"]) == (2, "SparkUnavailable")
-    assert "found only Java 11" in said["error"]
+    assert "only these were found: Java 11 at " in said["error"]
     assert "install Java 17 or newer" in said["error"]
     assert "embedded-java" not in said["error"]
     no_jars = spark(

@@ -9,6 +9,7 @@ import pytest
 
 from conversations.config import WorkerSettings
 from conversations.crew import Crew, kafka_worker
+from conversations.kafka import catalog
 from conversations.protocol.topics import COMMANDS, QUEUE
 from tests.bad_input import commands, wire
 from tests.bad_input.support.forging import Known, stranger
@@ -61,8 +62,13 @@ def await_receipts(place: KafkaPlace, dialogs: list[Known], numbers: list[int]) 
 
 
 @pytest.mark.timeout(300)
-def test_a_partition_takes_the_whole_table_between_healthy_messages(place: KafkaPlace, crew: Crew) -> None:
+def test_a_partition_takes_the_whole_table_between_healthy_messages(
+    place: KafkaPlace, crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At the end the healthy dialogs are complete, and every bad record is accounted for by its offset."""
+    monkeypatch.setattr(
+        catalog, "PATIENCE", 60.0
+    )  # a sender without an entry is set aside only if the catalog was read
     healthy = begun(place, HEALTHY, 1_000)
     under_way = iter(begun(place, sum(row.established for row in wire.ROWS), 2_000))
     thrown = []

@@ -149,8 +149,8 @@ def test_what_cannot_be_said_is_named(spark: SparkSession) -> None:
     parts = {
         ("wrong", 0): "Ask: name: Field required", ("other", 0): "SENT BY TARGET", ("none", 0): "no message type 'What'",
         ("empty", 0): "neither a type nor an end", ("bodiless", 0): "Ask: the body is missing", ("", 0): "no dialog",
-        ("unnumbered", -1): "no number from 0", ("before", -1): "no number from 0", ("hole", 2): "number 1 is missing",
-        ("twice", 4): "there twice", ("over", 1): "after the end", ("large", 0): "900001 bytes",
+        ("unnumbered", -1): "missing or negative", ("before", -1): "missing or negative", ("hole", 2): "number 1 is missing",
+        ("twice", 4): "two rows have this number", ("over", 1): "after the end", ("large", 0): "900001 bytes",
         ("typeless", 0): "a body and no type",
     }  # fmt: skip
     assert problems.keys() == parts.keys()
@@ -158,9 +158,9 @@ def test_what_cannot_be_said_is_named(spark: SparkSession) -> None:
 
     nod = frame(spark, ("a", 0, "Nod", None, None))
     late, early = made(nod, now=NOW - 1_001), made(nod, now=NOW + 1_001)
-    assert "whether it was is not known any more" in late[0].problem
+    assert "it is not known any more whether it was sent" in late[0].problem
     assert "ahead of the clock: is it local time" in early[0].problem
-    assert made(nod.withColumn("at", lit(None).cast("timestamp")))[0].problem == "it has no time 'at'"
+    assert made(nod.withColumn("at", lit(None).cast("timestamp")))[0].problem == "the row has no time 'at'"
 
 
 def test_one_name_means_another_dialog_to_another_service_or_under_another_contract() -> None:

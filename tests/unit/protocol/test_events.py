@@ -73,7 +73,7 @@ def test_only_the_fields_that_a_reader_needs_must_be_there(event: Event) -> None
     for name in (field.name for field in fields(event)):  # type: ignore[arg-type]  # all are dataclasses
         text = json.dumps({key: value for key, value in said.items() if key != name}).encode()
         if name in event.NEEDED:
-            with pytest.raises(ValueError, match=f"its {name} is None"):
+            with pytest.raises(ValueError, match=f"its field {name} is None"):
                 events.decode_event(text)
         else:
             assert type(events.decode_event(text)) is type(event)
@@ -83,7 +83,7 @@ def test_only_the_fields_that_a_reader_needs_must_be_there(event: Event) -> None
 def test_a_field_of_another_type_is_refused(event: Event) -> None:
     said = json.loads(encoded(event))
     for name in (field.name for field in fields(event) if field.name in said):  # type: ignore[arg-type]  # likewise
-        with pytest.raises(ValueError, match=f"its {name} is"):
+        with pytest.raises(ValueError, match=f"its field {name} is"):
             events.decode_event(json.dumps(said | {name: [{}]}).encode())
 
 

@@ -105,7 +105,7 @@ def test_an_operation_of_a_later_version_is_refused_and_the_others_are_read(fiel
     known = later.encode(datum | {"operations": [("conversations.End", {}), ("conversations.Tick", {})]})
     assert decode_command(known, registry).operations == (End(), Tick())
     unknown = later.encode(datum | {"operations": [("conversations.Pause", {"after": 1} if fields else {})]})
-    with pytest.raises(UndecodableRecord, match="it holds what this version's"):
+    with pytest.raises(UndecodableRecord, match="has a value that this version's"):
         decode_command(unknown, registry)
     read = DEFAULT.decode(encode_command(COMMAND), later)
     assert [name for name, _ in read["operations"]] == ["conversations.Begin", "conversations.End"]
