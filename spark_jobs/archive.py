@@ -3,12 +3,13 @@
     conversations spark archive s3a://bucket/dialogs --bootstrap HOST:PORT
     spark-submit --packages ... spark_jobs/archive.py s3a://bucket/dialogs --bootstrap HOST:PORT
 
-Each run continues where the last run stopped. It works in batches. It ends when all records are archived that existed at its
-start. A batch counts once its commit exists (``spark_jobs.reading.archive_log``), so a run that is killed or repeated adds
-nothing twice. If several records have the same number, the first in the log is kept. To find repetitions, a batch is compared
-with archived messages from ``--look-back`` days before its oldest record on. Files are sorted by dialog, direction and number.
-Records that are not messages are kept with their bytes, in folders of their own. ``spark_jobs.reading.archived`` reads an
-archive. ``--dialog ID`` shows one dialog, and ``--compact`` merges the files of each service and day.
+Each run continues where the last run stopped. It works in batches. It ends when all records that existed at its start are archived.
+A batch counts as soon as its commit exists (``spark_jobs.reading.archive_log``), so a run that is killed or repeated adds nothing
+twice. If several records have the same number, the first in the log is kept. To find repetitions, a batch is compared with the
+archived messages of the last ``--look-back`` days before its oldest record, and with later messages. Files are sorted by dialog,
+direction and number. Records that are not messages are kept with their bytes, in folders of their own.
+``spark_jobs.reading.archived`` reads an archive. ``--dialog ID`` shows one dialog. ``--compact`` merges the files of each service
+and day.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ LOOK_BACK = timedelta(days=7)
 PARTS = 20_000
 """Number of spare parts at which a run compacts the archive before it adds a batch.
 
-Spare parts are those beyond one part for each service and day. Each commit names all parts, in about 150 bytes each."""
+A service and day with several parts needs only one of them; the others are spare. Each commit names all parts, with about 150 bytes
+for each part.
+"""
 FILE_BYTES = 128 << 20
 """Approximate size of compacted files."""
 SHOWN = 200
@@ -67,7 +70,7 @@ def transform(
         judged: records from ``spark_jobs.reading.messages.judged_records``.
         services: the service of each queue topic.
         service: only dialogs of this service; empty: all dialogs.
-        archived: messages of the archive with the columns ``IDENTITY``; they are left out of the result.
+        archived: messages of the archive with the columns ``IDENTITY``; these messages are left out of the result.
         known: services of the catalog. A record that names another service is filed under the service of its queue.
     """
     whose = F.create_map(*(F.lit(it) for pair in services.items() for it in pair))[F.col("topic")]
@@ -222,7 +225,7 @@ class Archive:
             if not isinstance(explained(error), RecordsDropped):
                 raise
             raise RecordsDropped(
-                "Kafka dropped records while they were read: nothing of this batch was added; run the job again: it names the records"
+                "Kafka dropped records while they were read: nothing of this batch was added; run the job again, which names the records"
             ) from error
 
     def _write(
@@ -245,7 +248,7 @@ class Archive:
         return counts["rows"] - counts["aside"], counts["aside"], parts
 
     def _archived(self, commit: log.Commit, records: DataFrame) -> DataFrame | None:
-        """Return the archived messages that the records may repeat: those of the look-back days and later."""
+        """Return the archived messages that the records may repeat: the messages of the look-back days, and later messages."""
         mine = [part for part in commit.parts if not part.set_aside]
         first = records.agg(F.date_format(F.min("timestamp"), "yyyy-MM-dd")).collect()[0][0] if mine else None
         if first is None:
@@ -255,7 +258,7 @@ class Archive:
         return read_parts(self.spark, self.directory.path, recent) if recent else None
 
     def _save(self, rows: DataFrame, batch: str) -> list[log.Part]:
-        """Write rows into the folders of a new batch. The folders belong to the archive once a commit names them."""
+        """Write rows into the folders of a new batch. The folders belong to the archive as soon as a commit names them."""
         # In dynamic mode Spark replaces only the folders that it writes. The batch has a unique name, so no other run writes them.
         writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(*_FOLDERS)
         writer.parquet(f"{self.directory.path}/{log.DATA}")
@@ -295,10 +298,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--look-back", type=whole(0, 36_500), default=LOOK_BACK.days, metavar="DAYS",
-        help=f"days before a batch that are searched for repeated messages (default: {LOOK_BACK.days})",
+        help=f"number of days before a batch that are searched for repeated messages (default: {LOOK_BACK.days})",
     )  # fmt: skip
     parser.add_argument(
-        "--accept-holes", action="store_true", help="continue behind records that Kafka has dropped, and note the hole"
+        "--accept-holes", action="store_true", help="continue after records that Kafka has dropped, and note the hole"
     )
     parser.add_argument("--compact", action="store_true", help="afterwards merge the files of each service and day")
     parser.add_argument(

@@ -13,10 +13,10 @@ Letters of one group have the same service, reason, exception, message type, con
 * one letter as an example, and the command that shows it.
 
 A letter counts once. If a source has several letters, only the last counts. If a letter is in parts, only the first part counts.
-A failed handler of a timer has no letter, and neither has a message that turned its queue off: see ``stuck_dialogs``.
+Failed handlers of timers have no letter, and messages that turned their queue off have no letter: see ``stuck_dialogs``.
 
 A group is new if its first letter in the topic is not older than ``--new-within``. The job remembers nothing between runs, so two runs
-at the same time have the same result. The topic keeps letters for 90 days: a group without letters for that long is new again.
+at the same time have the same result. The topic keeps letters for 90 days. So a group is new again if it has had no letter for 90 days.
 
 The job changes no letter. With ``--out`` it keeps the groups as Parquet, in ``taken_at=<the run's second>``, and does not touch
 the folders of other runs.

@@ -14,9 +14,9 @@ dead letter. The audit cannot judge the effects of a handler outside Kafka.
 
 The audit does not judge these numbers:
 
-* If retention or ``--since`` has cut the beginning of a queue, each direction is judged from its first number that is left and was
-  sent after the cut. Earlier numbers may repeat records that are gone.
-* If the tombstone of a side was deleted in time, the numbers that this side accepted are not judged.
+* If retention or ``--since`` has cut the beginning of a queue, each direction is judged from the number of the first record that
+  was sent after the cut. Records that were sent earlier may repeat records that are gone.
+* If the tombstone of a side was deleted because its time was over, the numbers that this side accepted are not judged.
 * If a side is closed, and neither a queue nor the peer has a record of it, the numbers that it sent are not judged: a tombstone
   does not name the peer.
 
@@ -94,9 +94,11 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--service", help="only dialogs of this service (default: all services)")
     made.add_argument(
-        "--since", metavar="TIME", help="read queues from this log time on, e.g. 2026-09-01; dialogs that began earlier are judged from there"
+        "--since", metavar="TIME", help="read queues from this log time on, e.g. 2026-09-01; dialogs that began earlier are judged from this time on"
     )  # fmt: skip
-    made.add_argument("--list", type=int, default=LISTED, metavar="N", help=f"most faults to list (default: {LISTED})")
+    made.add_argument(
+        "--list", type=int, default=LISTED, metavar="N", help=f"maximum number of faults to list (default: {LISTED})"
+    )
     return made
 
 
@@ -124,7 +126,7 @@ def audit(
 
 
 def report(audit: Audit, most: int) -> Result:
-    """Run the queries of an audit, and sum it up with a limited number of faults."""
+    """Run the queries of an audit, and return their result with at most ``most`` faults."""
     sums = [F.sum(name).alias(name) for name in COUNTS]
     dialogs = audit.directions.where("conversation_id is not null")
     totals = dialogs.agg(
@@ -166,7 +168,7 @@ def _lines(data: Mapping[str, Any], listed: Sequence[Row]) -> list[str]:
     parts = ", ".join(f"{totals[name]:,} {name.replace('_', ' ')}" for name in places)
     lines = [
         f"{totals['dialogs']:,} dialogs, {totals['sent']:,} messages sent, {totals['accepted']:,} accepted: {parts}",
-        f"{totals['cut']:,} directions whose beginning is not in the log, {totals['forgotten']:,} whose receiver's side was forgotten in time",
+        f"{totals['cut']:,} directions whose beginning is not in the log, {totals['forgotten']:,} whose receiver's row was deleted when its time was over",
     ]
     if not data["faults"]:
         return [*lines, "no faults"]
@@ -196,7 +198,7 @@ def _line(row: Row) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job as a program; return its exit code, 1 when there are faults."""
+    """Run the job as a program; return its exit code, which is 1 if there are faults."""
     return carry_out(parser(), argv, audited)
 
 

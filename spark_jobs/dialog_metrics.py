@@ -14,7 +14,7 @@ There is a row for each service, contract and minute of the range, from the firs
     reply_p50, _p95, _p99          quantiles of the seconds from the first message to this reply
     end_p50, end_p95, end_p99      quantiles of the seconds from the first message to the end, of dialogs that closed
     open                           open dialogs at the end of the minute
-    backlog                        messages in the queues of both sides that their owners have not read; known only for the
+    backlog                        messages that the owners of both sides have not read; known only for the
                                    newest minute of a run; null for other minutes, unless ``--out`` has kept the number
 
 All times are log times. An event counts in the minute in which it happened: a reply in the minute of the reply, not in the
@@ -22,13 +22,13 @@ minute in which its dialog began. So a computed minute does not change, and a la
 ended at least 15 seconds ago, so no open transaction can add to it.
 
 ``--out`` is Parquet by day (``spark_jobs.running.day_files``). A row replaces the row with the same minute, service and
-contract; other rows stay. If a run dies while it replaces rows, the next run finishes this replacement or drops it. ``--publish`` writes to the compacted
-topic ``<namespace>.metrics``. Its keys are ``service/contract/minute``, its values are rows as JSON. Only ``--out`` keeps the
-backlog of a minute that is computed again.
+contract; other rows stay. If a run dies while it replaces rows, the next run finishes this replacement or drops it. ``--publish``
+writes to the compacted topic ``<namespace>.metrics``. Its keys are ``service/contract/minute``, and its values are rows as JSON. Only
+``--out`` keeps the backlog of a minute that is computed again.
 
 Messages before ``--since`` are read too, as far back as Kafka or ``--lookback`` allows. A dialog that began before the oldest
-message read is not counted as open, and its times are not counted. The job writes no rows for minutes before that message, and the minute of
-that message may be incomplete. This is a batch job: let a scheduler start it every minute, or as often as you need.
+of these messages is not counted as open, and its times are not counted. The job writes no rows for minutes before the oldest message,
+and the minute of the oldest message may be incomplete. This is a batch job: let a scheduler start it every minute, or as often as you need.
 
 Exit codes: 0 done, 2 wrong usage, 3 Kafka unreachable.
 """
@@ -187,7 +187,7 @@ def _every_minute(counted: DataFrame, since: datetime, until: datetime) -> DataF
 
 
 def unread(spark: SparkSession, wire: Wire, talkers: Sequence[str]) -> DataFrame:
-    """Count the messages in queues that their owners have not read. Columns: service, contract, backlog.
+    """Count the messages that the owners of the queues have not read. Columns: service, contract, backlog.
 
     The positions of owners come from the state rows of partitions. If a partition has no such row, none of its records has been read.
     """

@@ -1,6 +1,7 @@
 """Redrive plans of failed messages that a predicate of Spark SQL chooses.
 
-The predicate sees one row for each letter that waits for an operator now: a failed message, or a failed handler without a message.
+The predicate sees one row for each letter that waits for an operator now. A letter is about a failed message, or about a failed
+handler without a message.
 
     letter                       name of the letter, e.g. orders.queue-3-17
     service, contract, peer      service whose handler failed, contract, and sender
@@ -12,17 +13,17 @@ The predicate sees one row for each letter that waits for an operator now: a fai
     body                         body as text, null if it is not text: get_json_object(body, '$.amount') reads JSON
     content                      bytes of the body
     exception, exception_message the handler's last exception; ``failure`` is both, 200 characters at most
-    attempts, returns            number of failures, and of times that an operator gave it back
+    attempts, returns            number of failed attempts, and number of times that an operator gave the letter back
     failed_at                    time of the first failure
-    behind, size                 number of records behind it, and bytes of all records
-    ticket                       number that changes whenever the message is parked again
+    behind, size                 number of records behind the letter, and bytes of the letter and these records
+    ticket                       number that changes with every attempt
 
     spark-submit --packages ... spark_jobs/redrive.py --bootstrap HOST:PORT --out plan.json
         --where "exception_message like '%timeout%' and get_json_object(body, '$.amount') > 100"
 
 The job changes no dialog. Without ``--out`` it only shows the letters that match. With ``--out`` it writes a plan for
-``conversations redrive``. That command gives the letters back through the owners of the dialogs. It leaves changed letters alone,
-and can be stopped and resumed. Each run of the job makes a new plan.
+``conversations redrive``. That command gives the letters back through the owners of the dialogs. It leaves letters alone
+that changed after the plan was made. It can be stopped and resumed. Each run of the job makes a new plan.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ COLUMNS = (
     "handler string, sequence long, type string, body string, content binary, exception string, exception_message string, "
     "failure string, attempts int, returns int, failed_at timestamp, behind long, size long, ticket long"
 )
-CODE = "The predicate is code, which Spark runs with your rights: it may read files and call Java. Write it yourself"
+CODE = "Spark runs the predicate as code, with your rights: it may read files and call Java. Use only a predicate that you understand"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -65,7 +66,7 @@ class PredicateError(SparkJobError):
 
 
 def letters_of(spark: SparkSession, held: Iterable[Parked]) -> DataFrame:
-    """Make the rows that the predicate sees; the docstring of the module describes them."""
+    """Make the rows that the predicate sees. The docstring of the module describes the rows."""
     return spark.createDataFrame([_row(it) for it in held], COLUMNS)
 
 
@@ -131,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--max-returns", type=whole(1), default=Care().max_returns,
-        help="leave out letters that were given back this often (default: 3)",
+        help="leave out letters that were given back this many times or more (default: 3)",
     )  # fmt: skip
     return carry_out(parser, argv, _job)
 
@@ -157,7 +158,7 @@ def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
     except PySparkException as error:
         raise PredicateError(
             f"--where {options.where!r} fails on a letter: {_first_line(error)}\n"
-            "use try_cast and the like where a value may not fit: they give null"
+            "use functions like try_cast where a value may not fit: they return null"
         ) from error
     selector = Selector(options.service, where=options.where)
     care = Care(options.canary, options.rate, options.max_returns)
@@ -193,17 +194,17 @@ def _told(plan: Plan, groups: Sequence[dict[str, Any]], held: int, written: str 
     matching = sum(group["letters"] for group in groups)
     if not matching:
         return f"none of {held} letters that wait for a decision matches"
-    out = f"; {plan.left_out} left out, given back {plan.care.max_returns} times already" if plan.left_out else ""
+    out = f"; {plan.left_out} are left out: given back {plan.care.max_returns} times or more" if plan.left_out else ""
     head = f"{matching} of {held} letters that wait for a decision match, {plan.behind} records wait behind them{out}"
     lines = [head, *_table(groups)]
     if written is not None:
         canary = min(plan.care.canary, len(plan.letters))
         lines.append(
-            f"{plan.redrive}: {len(plan.letters)} letters frozen (later letters are not included); canary: the {canary} oldest\n"
+            f"{plan.redrive}: {len(plan.letters)} letters are in the plan (later letters are not included); canary: the {canary} oldest\n"
             f"nothing is changed yet; next: conversations redrive start {written} --reason WHY"
         )
     else:
-        lines.append("nothing is changed; next: the same with --out plan.json freezes them in a plan")
+        lines.append("nothing is changed; next: run the same command with --out plan.json to write a plan")
     return "\n".join(lines)
 
 

@@ -7,37 +7,37 @@ A row has these columns:
     type     string     message type; null for a row that only ends the dialog
     body                a struct, map or array; or JSON in a string; or the bytes to send, as binary
     end      boolean    optional: true if the service ends the dialog with this row
-    at       timestamp  optional: the time at which the row was to be sent first, see below; if the column exists, no row may lack it
+    at       timestamp  optional: the time at which the row was first to be sent, see below; if the column exists, every row has a time
 
 Each row becomes one **command** to the owner of the dialog, and the owner makes the message from the command. The conversation id
 and the idempotency key of the command are made from the name of the job, the name of the dialog, and the number. So the same row
 is always the same command, whatever batch, task or run writes it, and the owner carries it out once. A command never has several
-rows: then the end of a batch would decide which rows are in a command, and the owner could not recognise a repeated row.
+rows. Otherwise the end of a batch would decide which rows are in a command, and the owner could not recognise a repeated row.
 
 **In order.** All rows of a dialog go through one task, in their order. A task writes in transactions
-(``conversations.kafka.together``), not through Spark's own sink. A producer without transactions may give a record up and still
-deliver later records; a repetition would then write the record after them. With transactions, a task that fails has written only
-its first commands, and the repetition adds the rest. Batches must come in the order of a dialog's numbers. Within a batch a hole
-is an error.
+(``conversations.kafka.together``), not through Spark's own sink. A producer without transactions may give up on a record and still
+deliver later records. A repetition would then write the record after the later records. With transactions, a task that fails has
+written only its first commands, and the repetition adds the rest. The numbers of a dialog must increase from batch to batch,
+except in repeated rows. A missing number within a batch is an error.
 
 **Once.** An owner remembers a command for a day, and refuses commands that were issued more than a day ago. ``at`` is the time of
 issue. The rows of a stream get the time of their batch, which Spark keeps in the checkpoint. So a batch may be carried out again,
 even after days: either the owner still remembers its commands, or this job refuses the batch before it writes anything. Without
-``at``, the time of issue is the time of the call, and rows that are spoken again more than a day later are sent again.
+``at``, the time of issue is the time of the call. Then rows that are given again more than a day later are sent again.
 
 For the same reason, **use the name of a dialog once, ever**. An owner forgets an ended dialog, and would then begin another dialog
-with the same id. Readers of the queues and of the archive would take its messages for repetitions. Put the day, or another unique
+with the same id. Readers of the queues and of the archive would treat the new messages as repetitions. Put the day, or another unique
 text, into the name of the dialog or of the job.
 
-A row cannot be said if its contract does not allow the body, if a number before it is missing, or if its number comes again with
+A row cannot be sent if its contract does not allow the body, if a number before it is missing, or if its number comes again with
 different content. Such a row stops its batch before anything of the batch is written, and the error names the row. The owner
-refuses a command if the dialog is over, or if row 0 was never said. A refused command becomes a dead letter of the service, with
+refuses a command if the dialog is over, or if row 0 was never sent. A refused command becomes a dead letter of the service, with
 the reason ``command-refused``. The commands wait until the workers of the service run.
 
     spark-submit --packages ... spark_jobs/speak.py --bootstrap HOST:PORT --service web --to loans
         --contract shop.contracts:LOANS --job nightly --from-json s3a://asks/ --checkpoint s3a://jobs/nightly/
 
-This command sends the JSON lines of a directory. If it is started again, it continues where it stopped, however it ended.
+This command sends the JSON lines of a directory. If you start it again, it continues where it stopped, even after a crash.
 """
 
 from __future__ import annotations
@@ -75,7 +75,10 @@ NAMESPACE = UUID("8d2f6c1e-5b0a-5c3f-9e47-0a61d4b7c2f8")
 """UUID namespace of the ids of all spoken dialogs."""
 PERIODS = periods()
 KNOWN = PERIODS.spoken_known
-"""Age in microseconds up to which an owner surely remembers a command: a day of log time, less the time until the command arrives."""
+"""Age in microseconds up to which an owner certainly remembers a command.
+
+It is a day of log time, minus the time until the command arrives.
+"""
 AHEAD = PERIODS.spoken_ahead
 """Microseconds by which a row's time may be ahead of this machine's clock."""
 _JSON_TIMES = {
@@ -90,7 +93,7 @@ JSON = "dialog string, number long, type string, body string, end boolean, at ti
 
 
 class SpeakError(SparkJobError):
-    """Rows cannot be said; nothing of their batch was written."""
+    """Rows cannot be sent; nothing of their batch was written."""
 
 
 class Spoken(NamedTuple):
@@ -110,21 +113,21 @@ def speak(
     job: str,
     lifetime: timedelta | None = None,
 ) -> Spoken:
-    """Let a service say the rows of a batch to another service. A repetition has no further effect.
+    """Send the rows of a batch from one service to another, as messages. A repetition of the call has no further effect.
 
     Args:
         batch: rows as described above.
         bootstrap: address of some brokers, or a ``Kafka`` with its namespace and settings.
-        service: the service that speaks; it initiates the contract.
+        service: the service that sends; it initiates the contract.
         contract: contract of the messages; its classes must be importable on Spark's workers.
         to_service: the service that receives the messages.
-        job: name of this use; it is part of every dialog's identity. Two runs of one job at the same time fence each other.
+        job: a name that you choose; the ids of the dialogs are made from it. Two runs of one job at the same time fence each other.
         lifetime: lifetime of the dialogs, instead of the contract's.
 
     Raises:
-        SpeakError: some rows cannot be said, or columns are missing; nothing was written.
+        SpeakError: some rows cannot be sent, or columns are missing; nothing was written.
         SourceError: there is no such service.
-        KafkaUnreachable, LogError: none or only some of the commands were written; speak the batch again.
+        KafkaUnreachable, LogError: none or only some of the commands were written; call this function again with the same batch.
         LocalError, DeclarationError: a name or the lifetime is not valid.
     """
     kafka = bootstrap if isinstance(bootstrap, Kafka) else Kafka(bootstrap)
@@ -159,7 +162,7 @@ def speaking(
     job: str,
     lifetime: timedelta | None = None,
 ) -> Callable[[DataFrame, int], None]:
-    """Return a function for ``writeStream.foreachBatch`` that speaks each batch of a stream. The arguments are those of ``speak``.
+    """Return a function for ``writeStream.foreachBatch`` that calls ``speak`` with each batch of a stream, and with these arguments.
 
     The stream needs the column ``at``: add it with ``.withColumn("at", F.current_timestamp())`` before ``writeStream``. Spark
     keeps the time of each batch in the checkpoint, and uses the same time when it carries the batch out again.
@@ -171,7 +174,7 @@ def speaking(
     def spoken(batch: DataFrame, _number: int) -> None:
         if "at" not in batch.columns:
             raise SpeakError(
-                "the rows of a stream need a column 'at', so that a batch that is carried out again is known: add "
+                "the rows of a stream need a column 'at', so that a repeated batch is recognised: add "
                 '.withColumn("at", F.current_timestamp()) before writeStream'
             )
         say(batch)
@@ -255,7 +258,7 @@ def _partitions(kafka: Kafka, service: str, contract: Contract, to_service: str)
         known = sorted(wire.catalog.services[name].get(role, ()))
         if contract.name not in known:
             raise SpeakError(
-                f"service {name!r} {role} no contract {contract.name!r}; what it {role}: {', '.join(known) or 'nothing'}"
+                f"service {name!r} {role} no contract {contract.name!r}; contracts that it {role}: {', '.join(known) or 'none'}"
             )
     return wire.partitions(service)
 
@@ -269,7 +272,7 @@ def _lifetime(now: int, lifetime: timedelta | None, contract: Contract) -> int:
 
 
 def _check(commands: DataFrame) -> None:
-    """Refuse the whole batch if a row cannot be said."""
+    """Refuse the whole batch if a row cannot be sent."""
     wrong = commands.where("problem is not null")
     count = wrong.count()  # runs all partitions at once; take() would run a few at a time
     if not count:
@@ -277,7 +280,7 @@ def _check(commands: DataFrame) -> None:
     found = wrong.select("dialog", "number", "problem").take(SHOWN)
     lines = [f"  dialog {row.dialog!r:.100}, number {row.number}: {row.problem:.500}" for row in found]
     more = f"\n  and {count - SHOWN} more" if count > SHOWN else ""
-    raise SpeakError("nothing of this batch was written, because some rows cannot be said:\n" + "\n".join(lines) + more)
+    raise SpeakError("nothing of this batch was written, because some rows cannot be sent:\n" + "\n".join(lines) + more)
 
 
 def _written(commands: DataFrame, kafka: Kafka, service: str, job: str) -> int:
@@ -292,7 +295,7 @@ def _written(commands: DataFrame, kafka: Kafka, service: str, job: str) -> int:
 
 
 def raised_by_worker(error: PySparkException, bootstrap: str) -> LogError | None:
-    """Find the Kafka error of a Spark worker in the text of Spark's error; None if it is another error."""
+    """Return the Kafka error that a Spark worker raised, from the text of Spark's error; None if Spark's error has another cause."""
     known = re.search(r"conversations\.errors\.(\w+): (.+)", str(error))
     if known is None:
         return None
@@ -303,17 +306,17 @@ def raised_by_worker(error: PySparkException, bootstrap: str) -> LogError | None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Speak the rows of files, as the docstring of the module describes."""
+    """Send the rows of files, as the docstring of the module describes."""
     parser = parser_of(
-        "speak", "Let a service say the rows of files, each once, in order per dialog.",
+        "speak", "Send the rows of files as messages of dialogs: each row once, and the rows of each dialog in order.",
         "conversations spark speak --service web --to loans --contract shop.contracts:LOANS --job nightly "
         "--from-json asks/ --checkpoint jobs/nightly/",
     )  # fmt: skip
-    parser.add_argument("--service", required=True, help="the service that speaks")
-    parser.add_argument("--to", required=True, metavar="SERVICE", help="the service that receives")
+    parser.add_argument("--service", required=True, help="the service that sends the messages")
+    parser.add_argument("--to", required=True, metavar="SERVICE", help="the service that receives the messages")
     parser.add_argument("--contract", required=True, metavar="MODULE:NAME", help="the contract of the messages")
     parser.add_argument(
-        "--job", required=True, metavar="NAME", help="name of this use; part of every dialog's identity"
+        "--job", required=True, metavar="NAME", help="a name that you choose; the ids of the dialogs are made from it"
     )
     parser.add_argument(
         "--lifetime", type=float, metavar="SECONDS", help="lifetime of the dialogs (default: the contract's)"
@@ -323,7 +326,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     source.add_argument("--from-parquet", metavar="PATH", help="a directory of Parquet files")
     parser.add_argument(
         "--checkpoint", metavar="DIR",
-        help="read the files of a directory one after the other, oldest first, and remember in DIR which were said",
+        help="read the files of a directory one after the other, oldest first, and remember in DIR which files were sent",
     )  # fmt: skip
     parser.add_argument("--files", type=int, default=1_000, metavar="N", help="files in a batch, with --checkpoint")
     parser.add_argument("--follow", action="store_true", help="with --checkpoint: wait for further files")
@@ -332,7 +335,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
     if options.follow and not options.checkpoint:
-        raise DeclarationError("--follow needs a --checkpoint, to remember what was said")
+        raise DeclarationError("--follow needs a --checkpoint, to remember which files were sent")
     lifetime = None if options.lifetime is None else timedelta(seconds=options.lifetime)
     say = partial(
         speak, bootstrap=kafka_of(options), service=options.service, contract=find_contract(options.contract),
@@ -346,7 +349,7 @@ def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
         raise SpeakError(f"the rows cannot be read: {str(error).strip().partition(chr(10))[0]}") from error
     return Result(
         {"job": options.job, "service": options.service, "to": options.to, "commands": commands},
-        f"{commands} commands are written for {options.service}; its workers say them to {options.to}, each once. A "
+        f"{commands} commands are written for {options.service}; its workers send their messages to {options.to}, each once. A "
         f"refused command becomes a dead letter: conversations spark dead-letter-triage --service {options.service}",
     )
 
@@ -364,7 +367,7 @@ def _timed(rows: DataFrame) -> DataFrame:
 
 
 def _streamed(spark: SparkSession, options: argparse.Namespace, say: Callable[[DataFrame], Spoken]) -> int:
-    """Speak the rows since the last run; return the number of commands written."""
+    """Send the rows of files that no earlier run has sent; return the number of commands written."""
     path = options.from_json or options.from_parquet
     kafka = kafka_of(options)
     what = {

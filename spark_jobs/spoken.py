@@ -25,7 +25,10 @@ from conversations_ops.console.times import moment
 Batches = Iterator[pa.RecordBatch]
 
 COMMANDS = "place int, dialog string, number long, key binary, value binary, problem string"
-"""Columns of ``commands_of``: partition of the commands topic; dialog and number of the row; key and value of the record, or the problem."""
+"""Columns of ``commands_of``: partition of the commands topic, dialog and number of the row, key and value of the record, problem.
+
+A row has either a value or a problem; the other column is null.
+"""
 WRITTEN = "commands long"
 
 
@@ -174,34 +177,34 @@ def _checked_time(at: int | None, speech: Speech) -> int:
     """Return the time at which a row was first to be sent.
 
     Raises:
-        ValueError: the time is missing, too early or too late. Then a repetition of the row would not be recognised.
+        ValueError: the time is missing, too early or too late, so the owner would not recognise a repetition of the row.
     """
     if at is None:
         raise ValueError("the row has no time 'at'")
     if at < speech.oldest:
         raise ValueError(
-            f"the row was to be sent at {moment(at)}, about a day ago or earlier, so it is not known any more whether it was "
+            f"the row was first to be sent at {moment(at)}, about a day ago or earlier. So it is not known any more whether it was "
             "sent. Read the dialog with spark_jobs.reading.dialogs, and send missing messages in a dialog of another name"
         )
     if at > speech.newest:
         raise ValueError(
-            f"the row was to be sent at {moment(at)}, which is ahead of the clock: is it local time, not UTC?"
+            f"the row was first to be sent at {moment(at)}, but that is in the future: is the time local time, not UTC?"
         )
     return at
 
 
 def _checked(row: Row, before: Row | None) -> int:
-    """Return the number of a row, after a check that the row can follow ``before``, the row before it in the same dialog.
+    """Check that a row can be sent, and return the number of the row. ``before`` is the row before it in the same dialog.
 
     Raises:
-        ValueError: the row cannot be sent.
+        ValueError: the row cannot be sent; the message says why.
     """
     if not row.dialog:
         raise ValueError("the row has no dialog")
     if row.number is None or row.number < 0:
         raise ValueError("the number of the row is missing or negative")
     if row.type is None and not row.end:
-        raise ValueError("the row has neither a type nor an end")
+        raise ValueError("the row has no type, and does not end its dialog")
     if row.type is None and row.data is not None:
         raise ValueError("the row has a body and no type")
     if before is None or before.number is None:

@@ -11,12 +11,12 @@ There is a row for each open side of a dialog that is stuck, with all its reason
     delayed          the peer's queue has taken no records for longer than --waiting-for: they are kept as rows
     unacknowledged   messages are not acknowledged, and the row of this side has not changed for longer than --waiting-for:
                      the peer is down or far behind, or its queue is off
-    lifetime-near    the lifetime ends within --lifetime-within, or has ended and the owner has not noticed
+    lifetime-near    the lifetime ends within --lifetime-within, or it is over and the owner has not ended the dialog yet
     old              the dialog began longer ago than --older-than
 
-If the id of a dialog is a UUIDv7, it tells when the dialog began. With another id, the last change of its row counts as the
-beginning. A side that sends all the time is not listed as unacknowledged: see the backlog of ``dialog_metrics``. A queue that is
-off is listed even if no dialog waits for it.
+If the id of a dialog is a UUIDv7, the id tells when the dialog began. With another id, the last change of the dialog's row counts
+as the beginning. A side that sends all the time is not listed as unacknowledged, because its row changes: see the backlog of
+``dialog_metrics``. A queue that is off is listed even if no dialog waits for it.
 
 The job changes no dialog. With ``--out`` it keeps the stuck dialogs as Parquet, in ``taken_at=<the run's second>``, and does not
 touch the folders of other runs.
@@ -67,7 +67,7 @@ class Bounds:
 
     @property
     def patient(self) -> Column:
-        """Time before which a wait must have begun to be too long."""
+        """Limit for the beginning of waits: a wait that began before this time is too long."""
         return F.lit(self.now - self.waiting_for)
 
 
@@ -76,7 +76,7 @@ def transform(rows: DataFrame, bounds: Bounds) -> DataFrame:
 
     Columns: service, partition, conversation_id, initiator, contract, peer, key, state, begun_at, expires_at;
     ``reasons`` (array of ``{reason, since, what}``, the most urgent first); ``since`` (the earliest of the reasons); ``letter``
-    and ``behind`` (of its parked records; else null and 0); ``next`` (the next command; null if there is none).
+    and ``behind`` (of the parked records of the side; null and 0 if it has none); ``next`` (the next command; null if there is none).
     """
     side = [*SIDE]
     found = (
@@ -127,7 +127,7 @@ def _waits(rows: DataFrame, bounds: Bounds) -> DataFrame:
         _reason("queue-off", F.col("queue_off") & (is_off | (since < bounds.patient)), since, why_off),
         _reason("retrying", F.col("due").isNotNull() & (since < bounds.patient), since, again),
     )  # fmt: skip
-    # 'dead-letters show' knows a held letter, and a letter whose failure turned the queue off.
+    # 'dead-letters show' finds held letters, and letters whose failure turned the queue off.
     decidable = F.col("held") | (F.col("queue_off") & (F.col("failure") != ""))
     told = found.withColumn("reason", reason).where("reason is not null").withColumn("decidable", decidable)
     return told.groupBy(*SIDE).agg(
@@ -235,7 +235,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="remaining time at which a lifetime is near its end (default: 1h)",
     )
     made.add_argument(
-        "--most", type=whole(0), default=SHOWN, help=f"most dialogs to show, the longest stuck first (default: {SHOWN})"
+        "--most",
+        type=whole(0),
+        default=SHOWN,
+        help=f"maximum number of dialogs to show, the longest stuck first (default: {SHOWN})",
     )
     made.add_argument(
         "--out", metavar="DIR", help="keep all stuck dialogs as Parquet, in addition to the dialogs of other runs"

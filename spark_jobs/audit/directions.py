@@ -26,8 +26,8 @@ def directions(
     """Sum up the numbers of each direction.
 
     ``times`` has the latest log time that each service has read: service, ``latest``. ``lost`` names the partitions whose
-    row is missing: (service, partition). A fault in a dialog of these partitions may be only a consequence of the missing row. So
-    these faults are counted in ``follow``, and not listed in ``faults``.
+    row is missing: (service, partition). The missing row may be the only cause of a fault in a dialog of these partitions. So
+    such faults are counted in ``follow``, and not listed in ``faults``.
 
     Columns: conversation_id, to_target (both null for records that belong to no dialog), from_service, to_service, contract, the
     columns of ``COUNTS``, ``gaps`` (array of ``{first, last}``), ``cut`` (the beginning of the direction may be gone; only the
@@ -112,7 +112,9 @@ def _places() -> dict[str, Column]:
 
 
 def _known() -> dict[str, Column]:
-    """Return columns that tell what can be judged: the receiver's side (``knows``), the sender's side (``counts``), the whole direction (``whole``).
+    """Return columns that tell what can be judged.
+
+    ``knows``: the receiver's side; ``counts``: the sender's side; ``whole``: the whole direction.
 
     A side can be judged if it has a row, and this row was not made again for a late record that was refused (``reborn``).
     ``forgotten`` is true if the receiver's row was deleted in time.
@@ -129,7 +131,7 @@ def _known() -> dict[str, Column]:
 
 
 def _absent() -> dict[str, Column]:
-    """Count the numbers that are not on the wire: in ``lost`` those that were sent, in ``unfounded`` those that were accepted."""
+    """Count the numbers that are not on the wire: ``lost`` counts the sent numbers, ``unfounded`` the accepted numbers."""
     r, s, floor = F.col("r.end"), F.col("s.end"), F.coalesce("floor", F.lit(0))
     tail = F.greatest(s.next_out - 1 - F.coalesce("last", floor - 1), F.lit(0))
     told = F.col("missing") - F.col("missing_before_error")

@@ -19,7 +19,7 @@ RECORD_FAULTS: Mapping[str, str] = {
 NUMBER_FAULTS: Mapping[str, str] = {
     "number-twice": "two records with this number have different content",
     "unaccounted": "it was read, but it is neither accepted, nor kept as a row or a dead letter",
-    "accepted-unread": "it was accepted, but by the position of the partition its record has not been read",
+    "accepted-unread": "it was accepted, but the position of the partition shows that its record has not been read",
     "held-below": "it is held as a row, but it was accepted, or its dialog is over",
     "kept-unsent": "a row keeps it, but it was never on the wire",
     "kept-twice": "more than one row keeps it",

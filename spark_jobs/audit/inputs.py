@@ -16,7 +16,8 @@ All transactions before each end are decided: committed or aborted. The markers 
 the other. So the second and the third time the audit waits until everything that is in the log at that moment is decided.
 
 A record of a queue can be judged as accepted or lost only if it is before the position in the row of its partition. Later
-records are in flight. Rows are compared only with rows of the same partition: another partition may have been read up to an earlier or later moment.
+records are in flight. Rows are compared only with rows of the same partition, because the ends of two partitions may be at different
+moments.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ from spark_jobs.reading.wire import Moment, Wire, millis_of
 
 EXTENT = "service string, kind string, topic string, partition int, start long, before long, end long, oldest long"
 _FIRST_FEW = 10_000
-"""Number of offsets at the beginning of a partition among which the oldest record is searched. Markers and aborted records use offsets too."""
+"""Number of offsets at the beginning of a partition in which the oldest record is searched.
+
+Markers and aborted records use offsets too.
+"""
 EVENT = (
     "event string, service string, partition int, topic string, offset long, letters array<string>, conversation string, "
     "numbers array<long>, number long, action string, command string"

@@ -82,7 +82,7 @@ def judged(numbers: DataFrame) -> DataFrame:
     after = by_number.rowsBetween(1, Window.unboundedFollowing)
     numbered, inside = F.col("number") >= 0, F.col("copies") > 0
     sent = numbered & (inside | (F.col("aside") > 0) | (F.col("delayed") > 0))
-    # True if the beginning of the queue's partition is gone. The receiver's row tells it; else a record on the wire; else the sender's row.
+    # True if the beginning of the queue's partition is gone: by the receiver's row, else by a record, else by the sender's row.
     cut = F.coalesce(F.col("r.end.cut"), F.max("wire_cut").over(all_of_it), F.col("s.end.peer_cut"), F.lit(True))
     there = numbers.withColumn("cut", cut)
     there = there.select(

@@ -46,7 +46,7 @@ def _skips(inputs: Inputs, kept: DataFrame, places: DataFrame) -> DataFrame:
 
 
 def _decisions(inputs: Inputs) -> DataFrame:
-    """Return the numbers with a decision of an operator, as letters and parks show, but without its RESOLVED event."""
+    """Return the numbers with a decision of an operator that no RESOLVED event reports. Letters and parks show the decisions."""
     resolved = inputs.events.where(F.col("event") == Resolved.NAME)
     before = inputs.extents.where(F.col("kind") == DEAD_LETTER).select("service", "partition", "before")
     action = F.create_map(*(F.lit(it) for pair in _DECISIONS.items() for it in pair))[F.col("reason")]
@@ -71,7 +71,10 @@ def _unreported(found: DataFrame) -> DataFrame:
 
 
 def is_unreported(sender: Column) -> dict[str, Column]:
-    """Return a test for each fault of a missing event, by its name. A closed sender need not report a skip: it ignores late acknowledgements."""
+    """Return a test for each fault of a missing event, by the name of the fault.
+
+    A closed sender need not report a skip, because it ignores late acknowledgements.
+    """
     return {
         "skip-unreported": F.col("skip_unreported") & ~F.coalesce(sender.closed, F.lit(True)),
         "decision-unreported": F.col("decision_unreported"),

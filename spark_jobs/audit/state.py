@@ -93,7 +93,7 @@ def _said() -> Column:
 
 
 def places(rows: DataFrame, extents: DataFrame) -> DataFrame:
-    """Return one row per partition of a queue or of commands: its begin and end, its position, and whether its beginning is gone.
+    """Return one row per partition of a queue or of commands: its start and end, its position, and whether its beginning is gone.
 
     Columns: topic, service, partition, start, before, end, oldest, position and queue_time (0 if no worker ever owned the
     partition, null if its row is missing), ``cut`` (the beginning of the partition is gone), ``letters_cut`` (the beginning of its
@@ -264,7 +264,10 @@ GRACE_TIME = periods().grace
 
 
 def unreadable() -> Column:
-    """Return a column that is true if a row fits none of the schemas, or is cut off. Rows of letters, groups and commands are not checked."""
+    """Return a column that is true if a row fits none of the schemas, or is cut off.
+
+    Rows of letters, groups and commands are not checked.
+    """
     fields = (
         fields_of("endpoint").next_in, fields_of("tombstone").accepted, fields_of("park").first, fields_of("partition").queue,
         fields_of("waiting").offset,

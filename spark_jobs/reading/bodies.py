@@ -23,7 +23,7 @@ _SCALARS: Mapping[str, T.DataType] = {
 }
 _FORMATS: Mapping[str, T.DataType] = {"date-time": T.TimestampType(), "date": T.DateType(), "binary": T.StringType()}
 _CORRUPT = "_corrupt_record_"
-"""Name of the field that Spark fills for broken JSON. No body has this field: Pydantic treats a name with a leading underscore as private."""
+"""Name of the field that Spark fills for broken JSON. No body has this field: Pydantic has no fields with a leading underscore."""
 _DEEPEST = 20
 """Number of nested levels that become structs. Deeper levels stay JSON text, so the type of a model that refers to itself is finite."""
 FIELD = re.compile(r"[^0-9A-Za-z_]")

@@ -19,10 +19,10 @@ There is one row for each message, END or ERROR:
 With a contract there is also ``body``: a struct with a field for each message type. Only the field of the message's own type is
 filled. If the bytes do not fit that type, all fields are null.
 
-A record is a message if its owner would accept it: it is an envelope, its header agrees with it, and it is in its own partition
-at its own service. All other records are set aside: see ``read_set_aside``. If several records have the same number, the first in
-the log counts, as it does for the owner. The rows do not tell whether a message was handled, was skipped, or came after the end:
-see ``spark_jobs.delivery_audit``.
+A record is a message if its owner would accept it: it is an envelope, its header agrees with the envelope, and it is in the queue
+of the receiver, in the partition of its key. All other records are set aside: see ``read_set_aside``. If several records have the
+same number, the first in the log counts, as it does for the owner. The rows do not tell whether a message was handled, was skipped,
+or came after the end: see ``spark_jobs.delivery_audit``.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def read_dialogs(
 
     The result has both directions of every dialog in which ``service`` takes part, under ``contract``. Without ``service`` it
     has the dialogs of all services. Without ``contract`` it has all contracts, and no ``body``. A read costs one shuffle of the
-    messages by dialog. A dialog that began before ``since`` begins in the middle.
+    messages by dialog. Of a dialog that began before ``since``, only the later messages are read.
 
     ``bootstrap`` is the address of some brokers, or a ``Kafka`` with its namespace and settings. ``since`` and ``until`` are log
     times; by default the oldest and the newest record are included. ``options`` are further options of Spark's Kafka source.
@@ -77,7 +77,7 @@ def read_dialogs(
     talkers = wire.talkers(service, contract.name if contract else None)
     records = wire.read(spark, map(wire.queue, talkers), since, until)
     messages = _messages(judged_records(wire, talkers, records), service, contract)
-    # Ids become text before the shuffle. So a later grouping by id, as in in_order, needs no further shuffle.
+    # Ids become text before the shuffle. So a later grouping by id (see in_order) needs no further shuffle.
     return typed(once(named(messages)), contract)
 
 

@@ -72,7 +72,7 @@ def letters_of(records: DataFrame, topics: Mapping[str, str]) -> DataFrame:
 
 
 def newest(letters: DataFrame) -> DataFrame:
-    """Keep the last letter of each source. It tells what became of the record. Of a letter in parts, the last record of each part is kept."""
+    """Keep the last letter of each source, which tells what became of the record. Keep the last record of each part of a letter."""
     rest = [name for name in letters.columns if name not in {"letter", "part"}]
     found = letters.groupBy("letter", "part").agg(F.max_by(F.struct(*rest), "offset").alias("last"))
     return found.select("letter", "part", "last.*").select(*letters.columns)
@@ -85,7 +85,7 @@ def letter_of(service: Column, topic: Column, offset: Column) -> Column:
 
 
 def open_letters(rows: DataFrame) -> DataFrame:
-    """Return the names (``letter``) of the open letters in state rows. No dialog waits for an open letter, and no operator has closed it."""
+    """Return the names of the open letters, from state rows. Column: letter."""
     queue = F.substring("key", 2, 1) == F.lit(bytearray(b"q"))
     topic = F.when(queue, QUEUE).otherwise(COMMANDS)
     return rows.where("row = 'L'").select(letter_of(F.col("service"), topic, F.col("number")).alias("letter"))
@@ -100,6 +100,6 @@ def _text(name: str) -> Column:
 
 
 def _number(name: str) -> Column:
-    """Read the number in a header; null if the text is not only digits. The other tools that list letters read it in the same way."""
+    """Read the number in a header; null if the text is not only digits. Other tools that list letters read it in the same way."""
     text = _text(name)
     return F.when(text.rlike(r"^[0-9]+$"), text.try_cast("long"))

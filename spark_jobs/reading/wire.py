@@ -77,7 +77,8 @@ class Wire:
     def talkers(self, service: str | None, contract: str | None) -> list[str]:
         """Return the names of the services whose queues have the dialogs of ``service``.
 
-        These are ``service`` itself and the services that share a contract with it. Without ``service``, return all services. With ``contract``, return only services that have this contract.
+        These are ``service`` itself and the services that share a contract with it. Without ``service``, return all services. With
+        ``contract``, return only services that have this contract.
 
         Raises:
             SourceError: the catalog does not know the service, or the service does not have the contract.

@@ -86,7 +86,7 @@ def kafka_of(options: argparse.Namespace) -> Kafka:
         DeclarationError: no address is given, or the file of settings cannot be read.
     """
     if not options.bootstrap:
-        raise DeclarationError(f"say which Kafka: --bootstrap HOST:PORT, or {BOOTSTRAP} in the environment")
+        raise DeclarationError(f"the address of Kafka is missing: give --bootstrap HOST:PORT, or set {BOOTSTRAP}")
     found = given(f"{name}={value}" for name, value in options.setting)
     return Kafka(options.bootstrap, namespace=options.namespace, settings=found.without_options().of_clients())
 
@@ -121,7 +121,7 @@ def carry_out(
 
 
 def _code_of(error: Exception) -> Exit:
-    """Return the exit code for an expected error. A ``KafkaUnreachable``, as the error or as its cause, decides the code."""
+    """Return the exit code for an expected error. If the error or its cause is a ``KafkaUnreachable``, this one decides the code."""
     if of_kafka := [code_of(it) for it in (error, error.__cause__) if isinstance(it, KafkaUnreachable)]:
         return min(of_kafka)
     return Exit.USAGE if isinstance(error, SparkJobError) else code_of(error)
@@ -138,7 +138,7 @@ def _interruptible(work: Callable[[], Result], spark: SparkSession) -> Result:
     """Run work in a thread of its own, so that Ctrl-C does not interrupt a call to the JVM.
 
     PySpark's handler of Ctrl-C makes a second call to the JVM within the interrupted call, and the second call fails. Here
-    Ctrl-C stops the session, and so the work on a cluster.
+    Ctrl-C stops the session, which also stops the work on a cluster.
     """
     ended: Future[Result] = Future()
     worker = Thread(target=_carry_on, args=(work, ended), daemon=True, name="job")

@@ -1,8 +1,8 @@
 """The Spark session of a job.
 
-A job that is started as a plain Python program makes a local session, with PySpark's pinned version and the jars of ``jars.lock``. Under
-``spark-submit``, or if a session exists, the job uses that session. Then it only checks that the session can use Kafka and Avro: a
-cluster brings jars of its own version (``--packages``).
+A job that is started as a plain Python program makes a local session, with PySpark's pinned version and the jars of ``jars.lock``.
+If a session exists, or under ``spark-submit``, the job uses the session that is there. Then the job only checks that the session can
+use Kafka and Avro: a cluster needs jars of its own version (``--packages``).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LOCAL: Mapping[str, str] = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
-    # With it, Spark notes the Python line of every expression for error messages. That takes half the time of building queries.
+    # If true, Spark notes the Python line of every expression for error messages. This takes half the time of building a query.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """Settings of a local session, fit for one machine."""
@@ -62,7 +62,7 @@ def spark_jars() -> tuple[Jar, ...]:
 
 
 def spark_session(app: str, *, cores: int | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Return the session of the job: the active session, that of spark-submit, or a new local session.
+    """Return the session of the job: the active session, the session of spark-submit, or a new local session.
 
     Args:
         app: name of the job, for Spark's own displays.
@@ -70,7 +70,8 @@ def spark_session(app: str, *, cores: int | None = None, settings: Mapping[str, 
         settings: settings of a local session; they add to ``LOCAL`` and override it.
 
     Raises:
-        SparkUnavailable: PySpark or Java is missing, or the session lacks Kafka or Avro. The message tells what to install or pass.
+        SparkUnavailable: PySpark or Java is missing, or the session lacks Kafka or Avro. The message says what to install, or which
+            option to give.
         DownloadFailed, JarCorrupted, DiskFull: the jars of a local session cannot be downloaded or stored.
     """
     try:
@@ -135,10 +136,10 @@ def check_connectors(session: SparkSession) -> None:
     """Check that a session can read Kafka and Avro.
 
     Raises:
-        SparkUnavailable: the session cannot. The message names the option for spark-submit.
+        SparkUnavailable: the session cannot read them. The message names the option for spark-submit.
     """
     jvm = getattr(session, "_jvm", None)
-    if jvm is None:  # Spark Connect: the server has its own class path, and itself reports missing classes
+    if jvm is None:  # Spark Connect: the classes are on the server, which reports missing classes itself
         return
     loader = jvm.Thread.currentThread().getContextClassLoader()
     for name in _CLASSES:

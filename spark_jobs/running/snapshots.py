@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 def save(found: DataFrame, directory: str, at: datetime) -> None:
     """Write rows to ``directory/taken_at=<second>``; other folders stay as they are.
 
-    A second call for the same second replaces the rows. If a run dies, readers see nothing of it.
+    A second call for the same second replaces the rows. If a run dies, readers see none of its rows.
     """
     moment = F.lit(at.replace(microsecond=0))
     rows = found.withColumn("taken_at", moment)

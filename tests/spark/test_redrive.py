@@ -142,7 +142,7 @@ def test_a_plan_holds_what_matched_and_is_carried_out_by_the_ordinary_command(
         "2 of 5 letters that wait for a decision match, 2 records wait behind them\nletters  behind  ser"
     )
     assert "2        2       fragile  TimeoutError  Entry" in told
-    assert "nothing is changed; next: the same with --out" in told
+    assert "nothing is changed; next: run the same command with --out" in told
     assert list(tmp_path.iterdir()) == []
 
     code, told, _ = run("--where", where, "--service", "fragile", "--out", str(file), "--canary", "1", "--json")

@@ -148,7 +148,7 @@ def test_what_cannot_be_said_is_named(spark: SparkSession) -> None:
     problems = {(row.dialog, row.number): row.problem for row in made(rows) if row.problem}
     parts = {
         ("wrong", 0): "Ask: name: Field required", ("other", 0): "SENT BY TARGET", ("none", 0): "no message type 'What'",
-        ("empty", 0): "neither a type nor an end", ("bodiless", 0): "Ask: the body is missing", ("", 0): "no dialog",
+        ("empty", 0): "the row has no type, and does not end its dialog", ("bodiless", 0): "Ask: the body is missing", ("", 0): "no dialog",
         ("unnumbered", -1): "missing or negative", ("before", -1): "missing or negative", ("hole", 2): "number 1 is missing",
         ("twice", 4): "two rows have this number", ("over", 1): "after the end", ("large", 0): "900001 bytes",
         ("typeless", 0): "a body and no type",
@@ -159,7 +159,7 @@ def test_what_cannot_be_said_is_named(spark: SparkSession) -> None:
     nod = frame(spark, ("a", 0, "Nod", None, None))
     late, early = made(nod, now=NOW - 1_001), made(nod, now=NOW + 1_001)
     assert "it is not known any more whether it was sent" in late[0].problem
-    assert "ahead of the clock: is it local time" in early[0].problem
+    assert "in the future: is the time local time" in early[0].problem
     assert made(nod.withColumn("at", lit(None).cast("timestamp")))[0].problem == "the row has no time 'at'"
 
 
@@ -368,7 +368,9 @@ def test_what_is_not_there_is_named(spark: SparkSession, kafka: Kafka) -> None:
 
     with pytest.raises(SourceError, match="no service 'nobody'"):
         say(to="nobody")
-    with pytest.raises(SpeakError, match="'listener' initiates no contract 'Speech'; what it initiates: nothing"):
+    with pytest.raises(
+        SpeakError, match="'listener' initiates no contract 'Speech'; contracts that it initiates: none"
+    ):
         say(service=LISTENER)
     with pytest.raises(SpeakError, match="'reader' accepts no contract 'Speech'"):
         say(to=READER)

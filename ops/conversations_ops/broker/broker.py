@@ -46,7 +46,7 @@ class EmbeddedBroker:
     Without ``port`` the broker takes a free port. ``settings`` override the default settings, which are made for a laptop.
 
     The broker ends with the process that started it, even if that process is killed. Several brokers may run at once. A start takes
-    about 4 s; the first start downloads 45 MB. A failed start raises BrokerError; its message says how to fix the cause.
+    about 4 s; the first start downloads 45 MB. A failed start raises BrokerError; the message says how to fix the cause.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class EmbeddedBroker:
 
     @property
     def running(self) -> bool:
-        """True if the server process lives."""
+        """True if the server process runs."""
         return self._server is not None and self._server.exit_code is None
 
     def start(self) -> None:
@@ -223,7 +223,7 @@ class EmbeddedBroker:
 
 
 def serves(bootstrap: str, cluster_id: str | None = None) -> bool:
-    """Return True if Kafka answers on the address within 5 s and names a broker. If ``cluster_id`` is given, Kafka must report this id."""
+    """Return True if Kafka answers on the address within 5 s and names a broker, and has the cluster id ``cluster_id`` if that is given."""
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     try:
         metadata = client.list_topics(timeout=5)

@@ -16,7 +16,10 @@ LEAST_FREE = 256 * 1024 * 1024
 
 
 def new_cluster_id() -> str:
-    """Return a random cluster id in Kafka's form: 22 characters of URL-safe base64. It never begins with ``-``, as an option would."""
+    """Return a random cluster id in Kafka's form: 22 characters of URL-safe base64.
+
+    The id never begins with ``-``, because Kafka would read it as an option.
+    """
     while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
         pass
     return made

@@ -95,9 +95,9 @@ class NotRunning(BrokerError):
 
 
 class NotTheBroker(BrokerError):
-    """The process that a broker's record names is another program, not a broker that this program started."""
+    """The process in the record of a broker is another program, not a broker that this program started."""
 
 
 def by_name(kind: str) -> type[BrokerError]:
-    """Return the error class with this name, or BrokerError for an unknown name. A process that reads an error from another one needs it."""
+    """Return the error class with this name, or BrokerError for an unknown name. For a process that reads an error of another process."""
     return next((each for each in BrokerError.__subclasses__() if each.__name__ == kind), BrokerError)

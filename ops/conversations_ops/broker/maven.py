@@ -73,7 +73,7 @@ def root_cause(error: BaseException) -> BaseException:
 
 
 def resolve(coordinates: list[str], directory: Path) -> list[tuple[str, Path]]:
-    """Return coordinate and jar of each given artifact and of all their runtime dependencies, sorted by coordinate."""
+    """Return the coordinate and the jar of each given artifact and of each runtime dependency, sorted by coordinate."""
     jgo = _jgo()
     context = jgo.MavenContext(resolver=jgo.PythonResolver(), repo_cache=directory, timeout=REQUEST_TIMEOUT)
     dependencies = [context.create_dependency(coordinate) for coordinate in coordinates]

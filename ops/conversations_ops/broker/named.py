@@ -51,7 +51,7 @@ class Record:
 
 
 def serve(name: str, data: Path | None, port: int | None, ready: Callable[[Record], None]) -> None:
-    """Run a broker under a name until SIGINT or SIGTERM. Call ``ready`` with the record of the broker once it serves clients.
+    """Run a broker under a name until SIGINT or SIGTERM. When the broker serves clients, call ``ready`` with its record.
 
     Raises NameTaken, EndedByItself, and the errors of ``EmbeddedBroker.start``.
     """
@@ -105,7 +105,7 @@ def understand(answer: str, log: Path, daemon: subprocess.Popen[str]) -> Record:
     if "error" in told:
         daemon.wait()
         raise by_name(told["kind"])(told["error"], log_path=Path(told["log"]) if told["log"] else None)
-    daemon.returncode = 0  # the daemon lives on as intended; this avoids a ResourceWarning
+    daemon.returncode = 0  # the daemon continues to run; without an exit code here Python would warn about it
     return Record(**told)
 
 
@@ -149,14 +149,14 @@ def command_of(pid: int) -> list[str]:
 
 
 def find_all() -> list[tuple[Record, bool]]:
-    """Return every recorded broker, with True if its process lives. A recorded broker whose process is gone has crashed."""
+    """Return every recorded broker, each with True if its process runs, and False if the broker has crashed."""
     names = sorted(path.stem for path in directory().glob("*.json"))
     records = ((name, find(name)) for name in names)
     return [(record, is_held(name)) for name, record in records if record is not None]
 
 
 def find(name: str) -> Record | None:
-    """Return the record of a named broker, alive or crashed. Return None for a missing or damaged file, and for another user's file."""
+    """Return the record of a named broker that runs or has crashed; None if the file is missing, damaged, or another user's."""
     path = record_path(name)
     try:
         if path.stat().st_uid != os.geteuid():
@@ -184,7 +184,7 @@ def write(record: Record) -> None:
 def held(name: str) -> Iterator[None]:
     """Hold the name while the block runs, and remove the record at its end. Raises NameTaken.
 
-    A lock on a file shows that a broker lives. A process id would not show this, because the system reuses process ids.
+    A lock on a file shows that a broker runs. A process id would not show this, because the system reuses process ids.
     """
     check_name(name)
     with private_file(lock_path(name)) as file:
@@ -242,7 +242,7 @@ def record_path(name: str) -> Path:
 
 
 def lock_path(name: str) -> Path:
-    """Return the path of the file that a living broker holds locked."""
+    """Return the path of the file that is locked while the broker runs."""
     return directory() / f"{name}.lock"
 
 

@@ -15,10 +15,13 @@ STOP_TIMEOUT = supervisor.GRACE + 5.0
 
 
 class ServerProcess:
-    """One run of a command; its output is appended to a log. It ends by itself, by ``stop``, by ``kill``, or when this process ends."""
+    """One run of a command; its output is appended to a log.
+
+    The command ends by itself, by ``stop``, by ``kill``, or when this process ends.
+    """
 
     def __init__(self, command: list[str], log: Path, scratch: Path | None) -> None:
-        """Start the command. If this process dies without stopping it, the supervisor removes the directory ``scratch``."""
+        """Start the command. If this process dies before it has stopped the command, the supervisor removes the directory ``scratch``."""
         wrapped = [sys.executable, "-I", "-S", supervisor.__file__, str(scratch or ""), "--", *command]
         with log.open("ab") as output:
             # In a new session, Ctrl-C at the terminal does not reach the server. The supervisor and the server get a process

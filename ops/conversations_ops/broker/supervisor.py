@@ -1,10 +1,11 @@
 """Runs one child process, and ends it when the parent of this process ends. The parent holds the other end of standard input.
 
-The parent starts this module by its path, ``python -I -S supervisor.py SCRATCH -- COMMAND...``. So this module imports only the standard library.
+The parent starts this module by its path, ``python -I -S supervisor.py SCRATCH -- COMMAND...``. So this module imports only the
+standard library.
 
 Two things end the child: the line ``stop`` on standard input, and the end of standard input, which means that the parent has died. The
-child gets SIGTERM, and SIGKILL after GRACE seconds. If the parent has died, the supervisor also removes the directory SCRATCH ("" for
-none), because the parent cannot remove it any more.
+child gets SIGTERM, and SIGKILL after GRACE seconds. If the parent has died, it cannot remove the directory SCRATCH ("" for
+none). Then the supervisor removes it.
 
 A pipe works on every system. PR_SET_PDEATHSIG exists only on Linux, and fires when the parent *thread* ends.
 """

@@ -1,4 +1,4 @@
-"""Options that changing commands share (reason, dry run, wait), and the display of refusals."""
+"""Options of all commands that change something (reason, dry run, wait), and the display of refusals."""
 
 from __future__ import annotations
 

@@ -55,7 +55,9 @@ def list_letters(
     context: typer.Context,
     service: Service = "",
     over: Annotated[bool, typer.Option("--detached", help="List letters that no dialog waits for.")] = False,
-    by: Annotated[By | None, typer.Option(help="Group the letters by this field, and print only the numbers.")] = None,
+    by: Annotated[
+        By | None, typer.Option(help="Group the letters by this field, and print only the numbers of each group.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List the letters that wait for your decision, each with the number of records that wait behind it.

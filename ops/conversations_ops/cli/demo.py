@@ -50,7 +50,7 @@ def demo(
     and no retry loop.
 
     15 flights of 14 aircraft departed, but have no arrival in the data. For
-    these the handler raises. It runs again at once, after 0.5 s and after 1 s.
+    them the handler raises. It runs again at once, after 0.5 s and after 1 s.
     Then the flight is held. Later flights of the same aircraft wait behind it,
     in order. The flights of all other aircraft are handled meanwhile.
 

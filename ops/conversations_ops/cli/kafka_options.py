@@ -39,7 +39,7 @@ class Options:
     settings: list[str] = field(default_factory=list)
     """Values of ``--setting``, each NAME=VALUE."""
     told: set[str] = field(default_factory=set)
-    """Names of the options on the command line. Values from the environment do not override these options."""
+    """Names of the options whose value came from the command line. Values of the environment and defaults do not replace these values."""
 
 
 def _declared(
@@ -107,7 +107,7 @@ def _kept(context: typer.Context) -> Iterator[None]:
 
 
 class Command(TyperCommand):
-    """A command that uses Kafka. The options of this module may follow its name."""
+    """A command that uses Kafka. The options of this module may follow the name of the command."""
 
     def __init__(self, name: str | None, *, params: Sequence[Any] | None = None, **declared: Any) -> None:
         own, shared = list(params or ()), _options()
@@ -163,8 +163,8 @@ def kafka_of(context: typer.Context, settings: Given | None = None) -> Kafka:
             such settings may stand only in the file, not after ``--setting``.
 
     Raises:
-        typer.BadParameter: there is no address; a setting is wrong (see ``settings_of``); or ``--setting`` has a setting of the product
-            although ``settings`` is not given.
+        typer.BadParameter: there is no address; a setting is wrong (see ``settings_of``); or ``settings`` is not given, and
+            ``--setting`` has a setting of the product.
     """
     options = context.ensure_object(Options)
     if not options.bootstrap:

@@ -71,7 +71,7 @@ def plan(
     ] = 3,
     rate: Annotated[float, typer.Option(min=0.01, help="Letters per second after the canary letters.")] = 20.0,
     max_returns: Annotated[
-        int, typer.Option(min=1, help="Leave out letters that were already given back this many times.")
+        int, typer.Option(min=1, help="Leave out letters that were given back this many times or more.")
     ] = 3,
     out: Annotated[
         Path | None,
@@ -114,7 +114,7 @@ def _made(kafka: Kafka, selector: Selector, care: Care) -> Plan:
 
 def _described(made: Plan, path: Path) -> str:
     out = (
-        f"; {made.left_out} left out, because they were given back {made.care.max_returns} times already"
+        f"; {made.left_out} letters are left out, because they were given back {made.care.max_returns} times or more"
         if made.left_out
         else ""
     )
@@ -180,7 +180,7 @@ def stop(
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
-    """Ask a redrive to stop, on whatever machine it runs. Letters already given back are still handled. The others stay held."""
+    """Ask a redrive to stop, on any machine. Letters that were given back are still handled. The other letters stay held."""
     from conversations_ops.operate.redrive.drive import stop as ask_to_stop
 
     kafka = kafka_of(context)

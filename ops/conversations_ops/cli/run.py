@@ -65,7 +65,7 @@ def run(
     """Run services until Ctrl-C or SIGTERM.
 
     TARGET names a Service or a function that returns a Service. It may also name a context manager or a generator
-    function, sync or async, that yields a Service. Each process enters it, so it can open resources for the handlers.
+    function, sync or async, that yields a Service. It can open resources for the handlers, because each process enters it.
     Modules are looked for in Python's own library, then in the current directory, then in installed packages.
     Before the first run, `conversations apply TARGET` must create the topics.
 
@@ -75,7 +75,7 @@ def run(
 
     Each service runs in its own processes. A process that dies is started again, in the same slot, after 0.2 s to 10 s.
     On the first signal, running handlers have 5 s to finish (worker.revocation). The workers then commit and leave their
-    groups. A process that has not ended 10 s later is killed. A second signal kills all processes at once.
+    groups. A process that has not ended after 10 more seconds is killed. A second signal kills all processes at once.
 
     \b
     Examples:

@@ -16,7 +16,7 @@ class Comparison:
     """The result of the check."""
 
     equal: int
-    """Number of summaries that equal those computed from the file."""
+    """Number of summaries that are equal to the summary computed from the file."""
     mismatches: list[str]
 
 

@@ -17,11 +17,11 @@ class Expected:
 
     summary: dict[str, Any]
     logged: tuple[int, ...]
-    """Rows of the flights that get into the log, in order. They are all flights of the aircraft."""
+    """Rows of the flights that get into the log, in order: all flights of the aircraft."""
     held: Flight | None
-    """The first flight without an arrival; None if all arrived. It is held, and later flights wait behind it."""
+    """The first flight that departed without an arrival; None if there is none. It is held, and later flights wait behind it."""
     edited: bool
-    """True if an operator enters the arrival of the held flight. All other flights without an arrival count as diverted."""
+    """True if an operator enters the arrival of the held flight. All other flights that departed without an arrival count as diverted."""
 
 
 def expected(flights: Iterable[Flight]) -> dict[str, Expected]:

@@ -21,7 +21,7 @@ class NoFlights(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """One row of the file. Clock times are numbers as in the file: 517 is 5:17. None is NA in the file."""
+    """One row of the file. Clock times are numbers as in the file: 517 is 5:17. None stands for NA in the file."""
 
     row: int
     """Number of the row in the file, from 1."""

@@ -28,11 +28,11 @@ class Leg(BaseModel):
 
 
 class Logged(BaseModel):
-    """The reply to a leg: it is in the log."""
+    """The reply to a leg: the leg is in the log."""
 
     row: int
     legs: int
-    """Number of legs in the log, with this one."""
+    """Number of legs in the log, including this leg."""
     last: bool
 
 
@@ -56,4 +56,4 @@ class Summary(BaseModel):
 FLIGHTS = Contract("Flights", sent_by_initiator=[Leg], sent_by_target=[Logged])
 """operations sends the legs of an aircraft to aircraft-log, on one dialog for each aircraft."""
 SUMMARIES = Contract("Summaries", sent_by_initiator=[Summary])
-"""aircraft-log sends the summary of an aircraft, on a dialog that it begins once operations has ended the dialog of flights."""
+"""aircraft-log sends the summary of an aircraft, on a dialog that it begins when operations has ended the dialog of flights."""

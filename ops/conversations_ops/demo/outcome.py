@@ -17,7 +17,7 @@ from conversations_ops.demo.operations import Desk, operations
 class Desks:
     """The newest state of every conversation group of ``operations``.
 
-    An aircraft has up to two groups: operations began one (the flights), aircraft-log the other (the summary).
+    An aircraft has up to two groups: one that operations began (the flights), and one that aircraft-log began (the summary).
     """
 
     def __init__(self) -> None:

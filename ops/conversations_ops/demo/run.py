@@ -258,7 +258,7 @@ class Demo:
                     )
 
     def _harm(self, progress: Progress) -> None:
-        """Kill a worker once enough flights are answered. Afterwards note when a new process works in its place."""
+        """Kill a worker when enough flights are answered. Afterwards note when a new process works in its place."""
         faults, desks = self.faults, self.outcome.desks
         if time.monotonic() < self._look_at:
             return

@@ -31,13 +31,16 @@ def leg_of(flight: Flight, *, last: bool) -> Leg:
 
 
 class Sender:
-    """Sends all flights, and begins a dialog with the first flight of each aircraft. ``operations`` ends each dialog after the last reply."""
+    """Sends all flights, and begins a dialog with the first flight of each aircraft.
+
+    ``operations`` ends each dialog after the last reply.
+    """
 
     def __init__(self, client: Client, flights: Sequence[Flight]) -> None:
         self._client = client
         self._flights = flights
         self.begun = 0
-        """Number of flights whose block was begun. If ``send_all`` is called again, it continues with the flight after them."""
+        """Number of flights whose block was begun. Another call of ``send_all`` continues with the flight after them."""
         self._left = Counter(flight.aircraft for flight in flights)
         self._dialogs: dict[str, str] = {}
         self.sent = 0

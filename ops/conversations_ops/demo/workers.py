@@ -152,11 +152,11 @@ class Workers:
         self._process.stop()
 
     def kill(self) -> None:
-        """Kill the run at once. Its worker processes notice this and end too."""
+        """Kill the run at once. Its worker processes notice that the run has ended, and end too."""
         self._process.kill()
 
     def _found(self) -> bool:
-        """Search the log for the address of the health page, and return True once it is known."""
+        """Search the log for the address of the health page. Return True if the address is known."""
         for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines():
             if self._page is None and line.startswith("{"):
                 address = json.loads(line).get("health", "")

@@ -1,6 +1,6 @@
 """One worker process under `conversations run`. The supervisor starts it and sends it orders on standard input.
 
-The orders are JSON lines. The first is the ``Spec``. ``{"start": SLOT}`` follows once every process has loaded its target. Later
+The orders are JSON lines. The first order is the ``Spec``. When every process has loaded its target, ``{"start": SLOT}`` follows. Later
 ``{"stop": true}`` may follow. If the input ends, the supervisor has died, and the process stops by itself. Reports to the supervisor
 go through a separate pipe, so that handlers may print.
 """
@@ -138,7 +138,7 @@ class Orders:
             return None if self._stopping else self._start
 
     def on_stop(self, stop: Callable[[], None]) -> None:
-        """Register ``stop`` to be called when the process is told to stop. If that has happened already, call ``stop`` now."""
+        """Register ``stop`` to be called when the process is told to stop. If the process was told so already, call ``stop`` now."""
         with self._changed:
             self._stop = stop
             now = self._stopping
@@ -166,7 +166,7 @@ def main(descriptor: int) -> int:
 
 
 def grace(revocation: timedelta) -> float:
-    """Return the seconds that a worker has to stop. After that it counts as hung."""
+    """Return the seconds that a worker has to stop. After this time the worker counts as hung."""
     return revocation.total_seconds() + LEAVING
 
 

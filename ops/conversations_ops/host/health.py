@@ -25,8 +25,8 @@ CONNECTIONS = 16
 def verdict(services: list[dict[str, Any]]) -> tuple[int, dict[str, Any]]:
     """Return the status and the body of the page. The status is 200 if every worker is healthy, else 503.
 
-    Two states are healthy: ``running`` (the worker has open partitions) and ``idle`` (the worker has been in its group for half a
-    minute and got no partition, because there are more workers than partitions). All other states are unhealthy:
+    Two states are healthy: ``running`` (the worker has open partitions) and ``idle`` (the worker joined its group more than 30 s ago
+    and has no partition, because there are more workers than partitions). All other states are unhealthy:
 
     * ``down``: the worker waits to be started again.
     * ``starting``, ``joining``, ``restoring``, ``stopping``.
@@ -50,8 +50,8 @@ class _Connection:
 class _Server(ThreadingHTTPServer):
     """Serves each connection in a thread. The number of connections and the duration of each are limited.
 
-    Clients that connect and send nothing, or send very slowly, cannot use up the supervisor's descriptors or threads. They do not
-    keep other clients from being served.
+    So clients that connect and send nothing, or send very slowly, cannot use up the supervisor's descriptors or threads. Other
+    clients are still served.
     """
 
     daemon_threads = True
@@ -63,7 +63,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, page)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread. If too many connections are open, close the oldest ones first."""
+        """Close the oldest connections until fewer than CONNECTIONS are open. Then serve the new connection in a thread."""
         self._forget()
         while len(self._open) >= CONNECTIONS:
             self._end(self._open.pop(0))
@@ -99,7 +99,7 @@ def served(host: str, port: int, services: Services, timeout: float = TIMEOUT) -
     Args:
         host: address of this machine to listen on.
         port: port to listen on; 0 takes a free port.
-        services: called for each request; returns the condition of the workers, by service.
+        services: a function that returns the condition of the workers, by service. It is called for each request.
         timeout: seconds that a connection may last.
 
     Raises:

@@ -18,7 +18,7 @@ def host_name() -> str:
 
 
 def take(directory: Path, base: str, preferred: str) -> tuple[str, IO[bytes]]:
-    """Reserve the slot ``preferred``, or else the first free one of ``base-1``, ``base-2``, ...
+    """Reserve the slot ``preferred``, or else the first free slot of ``base-1``, ``base-2``, ...
 
     The slot is reserved as long as the returned file is open, so the slot of a killed process is free at once. Two processes of
     this machine never get the same slot: workers with the same transactional id would fence each other for ever.

@@ -25,12 +25,12 @@ SILENT = 10.0
 STUCK = 60.0
 """Seconds without a step after which a worker counts as unhealthy."""
 ALONE = 30.0
-"""Seconds in the group after which a worker without partitions counts as ``idle``: there are more workers than partitions."""
+"""Seconds after joining the group from which a worker without partitions counts as ``idle``: there are more workers than partitions."""
 GOOD = frozenset({"running", "idle"})
 LOADS = 5
-"""The run ends when a process has been killed this many times before all targets are loaded.
+"""Number of kills of one worker after which the run ends. Only kills before all targets are loaded count.
 
-Then the loading of the target probably causes the kills.
+The loading of the worker's target probably causes these kills.
 """
 
 
@@ -56,7 +56,7 @@ class Child:
         self.process: subprocess.Popen[bytes] | None = None
         self.restart_at = 0.0
         self.started = False
-        """True once the present process has its slot."""
+        """True if the present process has its slot."""
         self.ever_joined = False
         self.ended: RunEnd | None = None
         """The end that the present process reported; None as long as it has reported no end."""
@@ -131,7 +131,7 @@ class Child:
             self._joined_at = self._joined_at or time.monotonic()
 
     def died(self) -> int | None:
-        """Return None while the process lives. After its end, return its exit status once and forget the process."""
+        """Return None while the process runs. After its end, return its exit status and forget the process: later calls return None."""
         process = self.process
         if process is None or process.poll() is None:
             return None
@@ -199,7 +199,7 @@ class Supervisor:
     Args:
         specs: one spec for each target.
         workers: number of processes for each target.
-        grace: seconds a process may take to stop before it is killed.
+        grace: seconds that a process has to stop before it is killed. A worker with a longer ``revocation`` lengthens this time for all.
         on_started: called once, when every process has loaded its target and has its slot.
     """
 
@@ -331,7 +331,7 @@ class Supervisor:
                 RunEnd(Ended.DECLARATION, f"{' and '.join(targets)} are both service {child.service!r}: give only one")
             )
         elif (other := self._other_periods(child)) is not None:
-            text = f"{child.spec.target} and {other.spec.target} have different periods, which are the namespace's: make them equal"
+            text = f"{child.spec.target} and {other.spec.target} have different periods, but a namespace has one set of periods: make them equal"
             self._stop(RunEnd(Ended.DECLARATION, text))
         elif all(other.service for other in self.children):
             self._all_loaded = True  # only now may the processes connect to Kafka
@@ -339,7 +339,7 @@ class Supervisor:
                 other.order({"start": other.slot})
 
     def _other_periods(self, child: Child) -> Child | None:
-        """Return a worker that has loaded and whose periods differ from those of ``child``; None if there is none."""
+        """Return a worker that has loaded its target, and has other periods than ``child``; None if there is none."""
         mine = _periods(child)
         return next((other for other in self.children if other.service and _periods(other) != mine), None)
 

@@ -1,7 +1,7 @@
 """Finds the service that a target names.
 
 A target ``module:attribute`` names a service, a function that returns a service, or a context manager or generator function that
-yields a service. Each of them may also give the pair ``(service, WorkerSettings)`` instead of a service.
+yields a service. Instead of a service, each target may also give the pair ``(service, WorkerSettings)``.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from conversations_ops.operate.commands import ask
 
 
 def decide(kafka: Kafka, it: Parked, decision: Decision, wait: float) -> None:
-    """Send a decision about a parked message to its owner, and return once the owner has committed it.
+    """Send a decision about a parked message to its owner, and return when the owner has committed it.
 
     Raises:
         Refused: the message is no longer parked, somebody else decided first, or the body does not fit the message type.

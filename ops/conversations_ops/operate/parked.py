@@ -28,7 +28,7 @@ def parked_messages(kafka: Kafka, service: str = "") -> list[Parked]:
 
 
 def parked_message(kafka: Kafka, letter: str) -> Parked:
-    """Return the parked message with this letter name, as the lists show it.
+    """Return the parked message whose letter has this name.
 
     Raises:
         LookupError: no parked message has this name, or it is not parked any more.

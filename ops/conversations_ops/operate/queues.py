@@ -25,7 +25,10 @@ class Queue(NamedTuple):
     service: str
     partition: int
     off: str
-    """Why the queue is off: ``operator``, ``policy`` or ``rollbacks``; empty while it is on; ``unreadable`` if the partition's row is damaged."""
+    """Why the queue is off: ``operator``, ``policy`` or ``rollbacks``; empty while it is on.
+
+    ``unreadable`` if the partition's row is damaged.
+    """
     since: int
     """Time when the queue went off, microseconds since 1970; 0 while it is on."""
     by: str

@@ -98,7 +98,7 @@ def resubmit(kafka: Kafka, made: Resubmission, request: Request, *, end: bool) -
     Raises:
         DeclarationError: the resubmission began more than half of ``Periods.command_life`` ago. It cannot be continued, because
             owners forget after ``command_life`` which commands took effect.
-        Refused: an owner refused a message. The letters of the messages that were sent are closed, and the other letters stay open.
+        Refused: an owner refused a message. The letters of the sent messages are closed, and the other letters stay open.
         LogError: Kafka did not accept a command, or an owner did not answer in time. Another call continues the resubmission.
     """
     now = time.time_ns() // 1_000

@@ -37,7 +37,7 @@ class Given(NamedTuple):
     """Settings of the product and of librdkafka. If a name occurs twice, the later value counts."""
 
     product: tuple[Line, ...] = ()
-    """Settings of the product. Each value was checked alone; the combination of the values was not."""
+    """Settings of the product. Each value was checked alone. The combination of the values was not checked."""
     clients: tuple[Line, ...] = ()
     """Settings of librdkafka, including passwords."""
 
@@ -46,7 +46,9 @@ class Given(NamedTuple):
         return {name: value for _, name, value in self.clients}
 
     def without_options(self) -> Given:
-        """Return these settings unchanged. For commands and jobs that read settings of the product only from the file.
+        """Check that no setting of the product was given by ``--setting``, and return these settings unchanged.
+
+        For commands and jobs that read settings of the product only from the file.
 
         Raises:
             DeclarationError: a setting of the product was given by ``--setting``.
@@ -92,7 +94,7 @@ class Given(NamedTuple):
         with_brake = groups["worker"].pop("brake", None)
         if with_brake is False and groups["brake"]:
             raise DeclarationError(
-                f"{self._places('worker', 'brake')}: {BRAKE} is off, so the settings of the brake mean nothing: remove them"
+                f"{self._places('worker', 'brake')}: {BRAKE} is off, so the settings of the brake have no effect: remove them"
             )
         brake = found.brake or (Brake() if with_brake or groups["brake"] else None)
         made: WorkerSettings = self._made(
@@ -176,7 +178,7 @@ def periods() -> Periods:
     """Return the periods of the namespace from the settings file. For operators' tools and jobs, which are not workers.
 
     Raises:
-        DeclarationError: as from ``given``, ``worker_settings`` and ``shortened``.
+        DeclarationError: ``given``, ``worker_settings`` or ``shortened`` raises it.
     """
     return shortened(given().worker_settings()).periods
 

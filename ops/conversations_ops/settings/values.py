@@ -35,7 +35,7 @@ def read(setting: Setting, text: str) -> Any:
         try:
             return timedelta(microseconds=value)
         except OverflowError:
-            raise ValueError("so long a time is not possible") from None
+            raise ValueError("the time is too long") from None
     return value
 
 

@@ -169,7 +169,7 @@ def test_targets_whose_periods_differ_do_not_run_together(tmp_path: Path) -> Non
     (tmp_path / "periods.py").write_text(PERIODS)
     ended = run(tmp_path, "periods:usual", "periods:long")
     assert ended.returncode == 2
-    assert "have different periods, which are the namespace's" in ended.stderr
+    assert "have different periods, but a namespace has one set of periods" in ended.stderr
 
 
 def test_what_a_target_and_an_option_say_together_may_contradict_itself(tmp_path: Path) -> None:

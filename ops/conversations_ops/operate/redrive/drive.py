@@ -40,7 +40,7 @@ from conversations_ops.operate.state import PATIENCE as READING
 from conversations_ops.operate.state import tables
 
 PATIENCE = 60.0
-"""A run that waits for answers ends if no answer arrives for this many seconds."""
+"""Seconds without an answer after which a run that waits for answers ends."""
 PROGRESS = 2.0
 """Seconds between two progress events."""
 
@@ -161,7 +161,7 @@ class Drive:
     # -- giving back -------------------------------------------------------------------------------------------------
 
     def _find(self, services: Iterable[str]) -> None:
-        """Read the parked messages, and record the letters that changed since the plan was made. These are left alone."""
+        """Read the parked messages, and record the letters that changed after the plan was made. Changed letters are left alone."""
         for service in services:
             for number, table in tables(self.kafka, service, NEEDED).items():
                 self._found |= {it.letter: it for it in parked_in(table, self.kafka, service, number)}
@@ -232,7 +232,7 @@ def _publish(kafka: Kafka, event: RedriveEvent) -> None:
 
 
 def stop(kafka: Kafka, redrive: str, by: str, reason: str) -> None:
-    """Ask a redrive to stop, on whichever machine it runs.
+    """Ask a redrive to stop, on any machine.
 
     Raises:
         LogError: Kafka did not accept the event, or there is no such redrive, or it has ended.

@@ -30,7 +30,10 @@ class Journal:
         return self.path.exists()
 
     def begin(self) -> None:
-        """Create the file, which marks the plan as started. If the file exists, add a line break: a crash may have cut off its last line."""
+        """Create the file, which marks the plan as started.
+
+        If the file exists, add a line break: a crash may have cut off its last line.
+        """
         with self.path.open("a", encoding="utf-8") as file:
             file.write("\n" if file.tell() else "")
 

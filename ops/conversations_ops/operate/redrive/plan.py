@@ -17,7 +17,7 @@ _NAME = re.compile(r"rd-[0-9a-f]{1,16}")
 
 
 class PlannedLetter(NamedTuple):
-    """One failed message as it was when the plan was made. If it has changed since, it is left alone."""
+    """One failed message as it was when the plan was made. If the message has changed when the redrive runs, it is left alone."""
 
     letter: str
     service: str
@@ -34,7 +34,7 @@ class Care(NamedTuple):
     rate: float = 20.0
     """Letters per second after the canary letters."""
     max_returns: int = 3
-    """Letters that were already given back this many times are left out."""
+    """Letters that were given back this many times or more are left out of the plan."""
 
 
 class Plan(NamedTuple):
@@ -50,7 +50,7 @@ class Plan(NamedTuple):
     letters: tuple[PlannedLetter, ...]
     """The letters, the longest parked first."""
     left_out: int = 0
-    """Number of letters left out because they were given back too often."""
+    """Number of letters that are left out, because they were given back too often."""
 
     @property
     def behind(self) -> int:

@@ -56,7 +56,7 @@ def test_the_brake_is_off_or_on_or_set() -> None:
     assert given(["worker.brake=off"]).worker_settings().brake is None
     assert given(["worker.brake=on"]).worker_settings(without).brake == Brake()
     assert given(["brake.dialogs=7"]).worker_settings(without).brake == Brake(dialogs=7)
-    with pytest.raises(DeclarationError, match=r"--setting: worker.brake.*--setting: brake.dialogs.*mean nothing"):
+    with pytest.raises(DeclarationError, match=r"--setting: worker.brake.*--setting: brake.dialogs.*have no effect"):
         given(["worker.brake=off", "brake.dialogs=7"]).worker_settings()
 
 
