@@ -1,4 +1,4 @@
-"""The groups of tests that stay in one process when pytest-xdist divides the tests among several processes.
+"""Groups of tests: when pytest-xdist divides the tests among several processes, each group stays in one process.
 
 Each process starts the broker or the Spark session that its tests need. So the tests of a file stay in one process, and so do all tests of
 a group in ``SHARED``. xdist's own groups do not work: xdist 3.8 writes the name of a group into a field that pytest 9.2 does not read.
@@ -15,7 +15,10 @@ SHARED = {
     "tests/hostile/test_soak.py": "runs",
     "tests/soak/": "runs",
 }
-"""Groups of files whose tests one process runs, one after the other: "spark" shares the Spark session, "runs" needs the whole machine."""
+"""The group of each file or folder. One process runs all tests of a group, one after the other.
+
+Tests of "spark" share the Spark session. Each test of "runs" needs the whole machine.
+"""
 
 
 def group_of(test: str) -> str:
@@ -25,7 +28,10 @@ def group_of(test: str) -> str:
 
 
 def begins_late(test: str) -> bool:
-    """Return True if a test is in no group of ``SHARED``. These groups take longest. If they began last, they would run alone at the end."""
+    """Return True if a test is in no group of ``SHARED``.
+
+    The groups of ``SHARED`` begin first, because they take longest: if they began last, they would run alone at the end.
+    """
     return not test.startswith(tuple(SHARED))
 
 

@@ -1,4 +1,4 @@
-"""Waiting for a condition: a test checks it again and again, and fails if it takes too long."""
+"""Waiting for a condition: a test checks the condition again and again, and fails if the condition stays false too long."""
 
 from collections.abc import Callable
 from threading import Event
@@ -15,7 +15,8 @@ def until(
 ) -> T:
     """Check ``condition`` again and again until its result is true, and return the result.
 
-    ``what`` names the condition in the error. ``pause`` is the number of seconds between two checks; 0 if the condition itself polls or steps.
+    ``what`` names the condition in the error. ``seconds`` is the longest time to wait. ``pause`` is the number of seconds between two
+    checks: 0 if the condition itself polls or steps.
     """
     deadline = monotonic() + seconds
     while not (found := condition()):
@@ -26,7 +27,7 @@ def until(
 
 
 def step_until(condition: Callable[[], object], *workers: Worker, seconds: float) -> None:
-    """Let the workers do steps, one after the other, until ``condition`` is true."""
+    """Let the workers do steps, one worker after the other, until ``condition`` is true: at most ``seconds``."""
 
     def met() -> bool:
         if condition():
