@@ -1,18 +1,18 @@
-"""The worker: it owns partitions of a service's queue, and handles what arrives in them.
+"""The worker: it owns partitions of a service's queue, and handles the records in them.
 
-``worker.Worker`` lives in steps. One step is one transaction:
+``worker.Worker`` works in steps. One step is one transaction:
 
 1. **Poll.** The worker reads records of the queue and of the commands topic. Kafka may assign or revoke partitions here (``assignment``,
    ``restoring``).
 2. **Route** (``routing``, ``intake``). Each record is decoded, checked, and put into the lane of its conversation group as an item.
    Endpoints whose deadline has passed get an item too (``Partition.wake``).
-3. **Run** (``dispatch``). Each lane with items gets a run, which works through the items one by one. The endpoint receives the envelope
+3. **Run** (``dispatch``). Each lane with items gets a run, which works through the items one by one. An envelope goes to its endpoint
    (``inbound``; ``strangers`` if the dialog has no endpoint here). Then a handler is called, and its requests are carried out (``outbound``).
    Commands are carried out by ``dialog_commands``, ``decisions`` and ``partition_commands``. ``failures`` decides what follows when a
    handler fails.
 4. **Close** (``closing``, ``departure``). Unfinished items are kept as rows, old rows are deleted (``retention``), and each flight is closed.
 5. **Commit.** All flights go into one transaction. If a topic refuses records, ``refusals`` and ``undelivered`` take these records out.
-6. **Land.** The rows are applied to the local copies, and waiting clients get their answers.
+6. **Land.** The rows are applied to the local copies, and waiting clients get their replies.
 
 The modules form nine floors. Each module imports only from floors below its own:
 
@@ -27,8 +27,8 @@ floor  modules
 1-4    the owners in the table below, and the modules that they use
 =====  =====================================================================================================================
 
-A ``Partition`` itself only knows which endpoints have changed, and whether it is gone. Every other part of its state has one owner, and only
-that owner changes it:
+A ``Partition`` object itself only knows which endpoints have changed, and whether the object is gone. Every other part of the partition's
+state has one owner, and only this owner changes it:
 
 ================  ================================================================================
 ``Outbox``        rows and records of the next transaction; reads see these rows before the commit

@@ -1,4 +1,4 @@
-"""The objects that a partition's owner keeps in memory: endpoints, parks, lanes (conversation groups at work), and the items of lanes."""
+"""The objects that a partition's owner keeps in memory: endpoints, parks, lanes, and the items of lanes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_ROW = -1
 
 
 class Active:
-    """One side of a conversation in the memory of its owner. It exists even if this side has no endpoint (yet)."""
+    """One side of a conversation in the memory of its owner. There is an ``Active`` even if this side has no endpoint (yet)."""
 
     endpoint: Endpoint
     side: Side
@@ -35,7 +35,7 @@ class Active:
         self.identity = identity
         self.lane = lane
         self.exists = False
-        """True once there is an endpoint, also after it has closed. Only then are ``endpoint`` and ``side`` set."""
+        """True if there is an endpoint, open or closed. ``endpoint`` and ``side`` are set only in this case."""
         self.tombstone: Tombstone | None = None
         self.from_peer: tuple[Prefix, bytes] | None = None
         """The constant prefix of the peer's envelopes, decoded and encoded; None until it is known."""
@@ -48,7 +48,7 @@ class Active:
         self.scheduled = NEVER
         """Time of the earliest entry for this endpoint in its partition's schedule; NEVER if there is none."""
         self.entered = 0
-        """Time of the latest entry that is certainly in the schedule, so that it need not be added again; 0 if none is known."""
+        """Time of the latest entry that is certainly in the schedule. This entry need not be added again. 0 if no entry is known."""
 
     def place(self, endpoint: Endpoint, side: Side, prefix: Prefix | None = None) -> None:
         """Set the endpoint and its handlers. ``prefix`` is the prefix of the peer's envelope, if an envelope created the endpoint."""
@@ -69,7 +69,7 @@ class Active:
 
     @property
     def is_hollow(self) -> bool:
-        """True if there is no endpoint, no tombstone and no work here. Then the next record decides which group the conversation belongs to."""
+        """True if this side has no endpoint, no tombstone and no work. Then the next record decides to which group this side belongs."""
         return not (self.exists or self.tombstone is not None or self.lane.items or self.lane.run is not None)
 
     def learn(self, prefix: Prefix, encoded: bytes) -> None:
@@ -87,7 +87,7 @@ class Active:
 
     def passed(self, now: int) -> None:
         """Note that an entry of this endpoint was taken out of the schedule."""
-        if not now < self.scheduled <= self.entered:  # else the earliest entry is a later one, still in the schedule
+        if not now < self.scheduled <= self.entered:  # else the earliest entry is still in the schedule
             self.entered = self.entered if self.entered > now else 0
             self.scheduled = self.entered or NEVER
 
@@ -100,7 +100,7 @@ class Active:
         self.out_topic, self.out_partition = topic, partition
 
     def forget_encoded(self) -> None:
-        """Encode the constant prefix of the envelopes and of the row again at the next use: it has changed."""
+        """Forget the encoded constant parts of the envelopes and of the row. They have changed, and are encoded again at the next use."""
         self.out = self.constant = b""
 
     def restore(self, endpoint: Endpoint, side: Side, constant: bytes) -> None:
@@ -109,13 +109,13 @@ class Active:
         self.constant = constant
 
     def out_prefix(self) -> bytes:
-        """Return the encoded prefix of this side's envelopes; it is encoded once."""
+        """Return the encoded constant prefix of this side's envelopes. It is encoded only at the first call."""
         if not self.out:
             self.out = encode_prefix(prefix_of(self.endpoint))
         return self.out
 
     def row_constant(self) -> bytes:
-        """Return the encoded constant part of the state row; it is encoded once."""
+        """Return the encoded constant part of the state row. It is encoded only at the first call."""
         if not self.constant:
             self.constant = encode_constant(self.endpoint)
         return self.constant
@@ -123,13 +123,13 @@ class Active:
 
 @dataclass(slots=True, eq=False)
 class Park:
-    """A wait for another attempt: of a dialog behind its failed message, or of a handler without a message (timer, error)."""
+    """A parked dialog, or a waiting handler without a message (the handler of a timer or of an error)."""
 
     row: ParkRow
     taken: bool = False
-    """True once its turn has come: its head is in the lane, or about to be put there."""
+    """True after its turn has come, until it waits again. While this is True, its item is in the lane, or is put there soon."""
     peer: str = ""
-    """The peer of the dialog; empty until the head has been in its lane once."""
+    """The peer of the dialog. After a restore it is empty until the park waits again."""
     suspect: bool = False
     """True if some of its records are from before the partition was opened."""
 
@@ -140,21 +140,21 @@ class Park:
 
     @property
     def waits_its_turn(self) -> bool:
-        """True if the head waits or waited for its queue or the brake, or follows a head that was handled. Such a head does not count as failed."""
+        """True if the head waits for its queue or the brake, or has not failed yet. Such a head does not count as failed."""
         return self.row.due == QUEUE_ON or not self.row.failure
 
     @property
     def keeps_suspicion(self) -> bool:
-        """True if it may have killed an earlier process: it has not had its turn since the partition was opened."""
+        """True if the park may have killed an earlier process, because it has not had its turn since the partition was opened."""
         return self.suspect and self.waits_its_turn
 
     def count(self, records: int, size: int) -> None:
-        """Add to the records and bytes that count towards the limit; negative numbers subtract."""
+        """Add to the records and bytes that count towards the limit on records behind a failure; negative numbers subtract."""
         self.row.counted += records
         self.row.counted_size += size
 
     def add(self, size: int, *, is_end: bool, suspect: bool) -> None:
-        """Account for a record that was added behind the others."""
+        """Account for a record that was added behind the other records of the park."""
         self.row.next += 1
         self.row.size += size
         self.row.ended |= is_end
@@ -171,7 +171,7 @@ class Park:
         self.row.size += grown
 
     def begin(self, now: int) -> None:
-        """Set the time since which the present head waits."""
+        """Set the time at which the wait of the present head began."""
         self.row.since = now
 
     def fail(self, failure: str, peer: str) -> None:
@@ -183,7 +183,7 @@ class Park:
         self.row.attempts = attempts
 
     def take(self) -> None:
-        """Note that its turn has come."""
+        """Note that the turn of the park has come."""
         self.taken = True
 
     def give_back(self, command: str, edited: str) -> None:
@@ -193,7 +193,7 @@ class Park:
         self.row.edited = edited or self.row.edited
 
     def take_returned(self) -> str:
-        """Return, once, the command that gave the head back to its handler; "" if there was none."""
+        """Return the command that gave the head back to its handler, and forget the command; "" if there was none."""
         command, self.row.returned = self.row.returned, ""
         return command
 
@@ -210,17 +210,17 @@ class Park:
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """One thing to do in a lane, in its order: an ``Arrival``, an ``Order`` or a ``Deadline``."""
+    """One piece of work in a lane: an ``Arrival``, an ``Order`` or a ``Deadline``."""
 
     active: Active
     attempts: int = field(default=0, kw_only=True)
-    """Number of failed runs of its handler."""
+    """Number of failed attempts of its handler."""
     suspect: bool = field(default=False, kw_only=True)
-    """True if it is from before an unclean start. Then it must be announced before its handler is called."""
+    """True if the item is suspect. Then it must be announced before it is carried out."""
     handler: bytes = field(default=b"", kw_only=True)
-    """The handler without a message that runs for it or must run again: ``rows.TIMER`` or ``rows.ERROR``; empty for other handlers."""
+    """``rows.TIMER`` or ``rows.ERROR`` if a handler without a message runs for the item, or must still run; else empty."""
     park: Park | None = field(default=None, kw_only=True)
-    """The park whose head it is, if it is tried again."""
+    """The park from which the item was taken up, if the item is tried again."""
     row: int = field(default=NO_ROW, kw_only=True)
     """Number of the waiting row that keeps its record; ``NO_ROW`` if there is none."""
 
@@ -233,7 +233,8 @@ class Item:
     def name(self) -> str:
         """Name of the item, the same in every process that handles it.
 
-        It is the name of its record. Without a record, or once a handler without a message runs, it is made from the endpoint's identity.
+        This is the name of the item's record. If the item has no record, or a handler without a message runs for the item, the name is made
+        from the endpoint's identity.
         """
         return (not self.handler and self.record) or f"{self.active.identity.hex()}-deadline"
 
@@ -242,15 +243,15 @@ class Item:
         self.attempts += 1
 
     def run_handler(self, handler: bytes) -> None:
-        """Note which handler runs for the item; empty for the handler of its record."""
+        """Note which handler runs for the item. ``handler`` is empty for the handler of the item's record."""
         self.handler = handler
 
     def doubt(self) -> None:
-        """Mark the item as one from before an unclean start."""
+        """Mark the item as suspect."""
         self.suspect = True
 
     def take_row(self, number: int) -> None:
-        """Note the waiting row that keeps its record from now on; ``NO_ROW`` if no row does."""
+        """Note the number of the waiting row that keeps the record from now on; ``NO_ROW`` if no row keeps it."""
         self.row = number
 
 
@@ -289,11 +290,11 @@ class Recorded(Item):
         self.accepted = True
 
     def saved(self) -> None:
-        """Note that its row has its present ``accepted`` and ``attempts``."""
+        """Note that the row of the item has the present values of ``accepted`` and ``attempts``."""
         self._kept = (self.accepted, self.attempts)
 
     def take_up(self, park: Park) -> None:
-        """Note that the item is the head of this park, and was made from its row."""
+        """Note that the item is the head of this park, and was made from the head's row."""
         self.park = park
         self.saved()
 
@@ -305,7 +306,7 @@ class Arrival(Recorded):
     envelope: Envelope = field(kw_only=True)
 
     def replace(self, envelope: Envelope, header: bytes, value: bytes) -> None:
-        """Replace the message by one with the body that an operator supplied."""
+        """Replace the message by a message with the body that an operator supplied."""
         self.envelope, self.header, self.value = envelope, header, value
 
 
@@ -333,7 +334,7 @@ _NOTHING: Any = ()
 
 
 class Lane:
-    """A conversation group at work: its items in order, one handler at a time."""
+    """The queue of work of one conversation group: its items in order, one handler at a time."""
 
     __slots__ = ("group", "items", "key", "name", "run")
 

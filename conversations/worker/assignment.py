@@ -4,17 +4,18 @@ A partition is in one of three states:
 
     assigned --> restoring --opened--> open --revoked, lost, broken, set aside--> gone
                   ^    |                 |
-                  '----'                 '--its copy is damaged, or our own code failed in it: restoring again
+                  '----'                 '--its local copy is damaged, or our own code failed: restoring again
              Kafka was unreachable
 
-While a partition is being restored, the worker reads none of its records. Once it is open, the worker reads on from the positions in the
-partition's row. A partition that is gone is never used again. If Kafka assigns it again, it is a new object.
+While a partition is being restored, the worker reads none of its records. When the partition is open, the worker reads on from the
+positions in the partition's row. The object of a partition that is gone is never used again. If Kafka assigns the partition again, a new
+object is made.
 
 A partition that a person must look at is **set aside**. For example, its topics were re-created, or its rows cannot be decoded. An event
 reports it, and the other partitions go on.
 
 The **backlog** contains records that were read and are not yet routed. It exists because a step has a budget, and because a commit that
-opens a partition may also poll. When a partition is gone, its records leave the backlog.
+opens a partition may also poll Kafka. When a partition is gone, its records leave the backlog.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Assignment:
         self.backlog += records
 
     def put_back(self, records: Iterable[Record]) -> None:
-        """Put records back in front of the backlog, except those of partitions that are gone: they are read again from the committed position."""
+        """Put records back in front of the backlog. Drop records of gone partitions: they are read again from the committed position."""
         self.backlog = [*(it for it in records if it.partition() in self.partitions), *self.backlog]
 
     def take_backlog(self) -> list[Record]:
@@ -77,7 +78,7 @@ class Assignment:
     # -- coming -------------------------------------------------------------------------------------------------
 
     def restore(self, numbers: Iterable[int]) -> None:
-        """Begin restoring partitions; their records are read once their state is restored."""
+        """Begin to restore partitions. Their records are read only after their state is restored."""
         for number in numbers:
             self._restoring[number] = Restoring(number, self._context, self._stores, self._scheduler)
 
@@ -111,7 +112,7 @@ class Assignment:
     # -- going --------------------------------------------------------------------------------------------------
 
     def owned(self, numbers: Sequence[int]) -> list[Partition]:
-        """Return those of the partitions that are open."""
+        """Return the partitions among ``numbers`` that are open."""
         return [self.partitions[number] for number in numbers if number in self.partitions]
 
     def forget(self, numbers: Sequence[int]) -> None:
@@ -128,7 +129,7 @@ class Assignment:
                     partition.stop()
 
     def forget_all(self) -> list[int]:
-        """Forget all partitions; return the numbers of those that were open or being restored."""
+        """Forget all partitions; return the numbers of the partitions that were open or being restored."""
         numbers = [*self.partitions, *self._restoring]
         self.forget(numbers)
         self.backlog.clear()
@@ -152,7 +153,8 @@ class Assignment:
 def tell_aside(partition: Partition, why: str, position: int) -> None:
     """Report a partition that was set aside, with an event.
 
-    The transaction of the event commits ``position`` as the group's offset, but only as the fence. The partition's row is not written.
+    The transaction of the event commits ``position`` as the group's offset, only so that Kafka refuses the commit if the partition belongs
+    to another worker. The partition's row is not written.
     """
     log.error("partition %d of %s is set aside: %s", partition.number, partition.context.name, why)
     record = partition.letters.event_record(PartitionSetAside(why))
@@ -165,8 +167,8 @@ def tell_aside(partition: Partition, why: str, position: int) -> None:
 def _written_to(partition: Partition) -> int:
     """Return the queue offset in the partition's committed row; its store must be open.
 
-    The row in memory may be ahead of the committed one. If its offset were committed for the group, the next restore would find a row
-    that is older than the group's offset, and take that for lost rows.
+    The row in memory may be ahead of the committed row. If the offset in memory were committed for the group, the next restore would find
+    a row that is older than the group's offset, and would conclude that rows are lost.
     """
     try:
         row = partition.outbox.store.get(rows.PARTITION)

@@ -1,4 +1,4 @@
-"""The brake of a worker. While it is on for a peer, that peer's messages wait and are tried one at a time, until one succeeds."""
+"""The brake of a worker. While it is on for a peer, the peer's messages wait and are tried one at a time, until one of them succeeds."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from conversations.protocol.endpoint import NEVER
 
 
 class Tried(Protocol):
-    """The message of a peer that is being tried."""
+    """A peer's message that is being tried while the brake is on for the peer."""
 
     @property
     def park(self) -> object:
-        """The park in which it waits."""
+        """The park of the message."""
 
     def is_tried(self, now: int) -> bool:
-        """Return True if it has not had its turn yet."""
+        """Return True if the message has not had its turn yet."""
 
 
 class Brakes:
-    """The peers for which a worker's brake is on, and the message of each that is being tried."""
+    """The peers for which a worker's brake is on, and for each peer the message that is being tried."""
 
     def __init__(self, brake: Brake | None) -> None:
         self.peers: dict[str, Tried | None] = {}
-        """Peers for which the brake is on, each with its message that is being tried, or None."""
+        """By peer for which the brake is on: the message that is being tried; None if no message is being tried."""
         self.next_probe = NEVER
-        """Time at which the next messages are tried; NEVER while the brake is on for no peer."""
+        """Time at which the next messages are tried; NEVER if the brake is not on for any peer."""
         self.is_counting = False
-        """True while handlers that succeed are counted: only while some handlers fail."""
+        """True while handlers that succeed are counted. They are counted only while some handlers fail."""
         self.well: dict[str, bool] = {}
-        """By peer: True if the last handler of its dialogs succeeded; for at most ``Failures.PEERS`` peers."""
+        """By peer: True if the last handler in the peer's dialogs succeeded. At most ``Failures.PEERS`` peers are remembered."""
         self._failures = Failures(brake) if brake is not None else None
         self._pause = (brake.probe if brake is not None else timedelta(0)) // timedelta(microseconds=1)
         self._released = False
@@ -46,7 +46,10 @@ class Brakes:
 
     @property
     def others_go_on(self) -> bool:
-        """True if messages of a peer without the brake are handled. Then the fault is not in the release that runs."""
+        """True if the last handler of a peer succeeded and the brake is off for this peer.
+
+        Then the failures of the other peers are not caused by the release of the service that runs now.
+        """
         return any(is_well and peer not in self.peers for peer, is_well in self.well.items())
 
     def hear(self, peer: str, *, is_well: bool) -> None:
@@ -75,21 +78,21 @@ class Brakes:
             self._failures.succeeded(peer)
 
     def holds_back(self, park: object, peer: str) -> bool:
-        """Return True if a handler must wait: the brake is on for the peer, and ``park`` is not the one being tried."""
+        """Return True if a handler must wait: the brake is on for the peer, and ``park`` does not have the message that is being tried."""
         return peer in self.peers and not self.tries(park, peer)
 
     def tries(self, park: object, peer: str) -> bool:
-        """Return True if an item of this park is the peer's message that is being tried, so that it may be handled now."""
+        """Return True if the peer's message that is being tried is from this park. Then the message may be handled now."""
         tried = self.peers.get(peer)
         return tried is not None and park is tried.park
 
     def look(self, now: int) -> None:
-        """Stop counting successes once no handler has failed for a while."""
+        """Stop counting successes when no handler has failed for a while."""
         if self.is_counting and self._failures is not None:
             self.is_counting = not self._failures.is_over(now)
 
     def take_released(self) -> bool:
-        """Return True, once, if the brake went off for a peer: its waiting messages must be released now."""
+        """Return True if the brake went off for a peer since the last call. Then the peer's waiting messages must be released now."""
         released, self._released = self._released, False
         return released
 
@@ -101,17 +104,17 @@ class Brakes:
         return True
 
     def missing(self, now: int) -> set[str]:
-        """Return the peers with the brake on of which no message is being tried."""
+        """Return the peers for which the brake is on and no message is being tried; forget the messages of these peers that were tried."""
         missing = {peer for peer, tried in self.peers.items() if tried is None or not tried.is_tried(now)}
         self.peers.update(dict.fromkeys(missing))
         return missing
 
     def try_next(self, peer: str, tried: Tried) -> None:
-        """Note the message of a peer that is tried from now on."""
+        """Note which message of a peer is tried from now on."""
         self.peers[peer] = tried
 
     def take_turn(self) -> int:
-        """Return a number that grows by one with each call, so that each time another partition comes first."""
+        """Return a number that grows by one with each call. With this number, each search for a message begins in another partition."""
         self._turn += 1
         return self._turn - 1
 

@@ -1,4 +1,4 @@
-"""Failures of our own code outside handlers: the records that it failed with, and the partitions to rebuild from their committed rows."""
+"""Failures of our own code outside handlers: the records at which it failed, and the partitions to rebuild from their committed rows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MOST = 1_000
 
 @dataclass(slots=True)
 class Condemned:
-    """A record that our own code failed with."""
+    """A record at which our own code failed."""
 
     failure: Exception
     times: int = 1
-    """Number of failures. The second one may have come while the record was given up on."""
+    """Number of failures. The second failure may have happened while the record was given up on."""
 
     def again(self, failure: Exception) -> None:
         """Count another failure with the record."""
@@ -38,15 +38,15 @@ class Breakdowns:
     def __init__(self, service: str, batch: int) -> None:
         self._service = service
         self._steps = 2 * batch + 16
-        """Number of one-item steps after which a partition has surely come to the record that is to blame."""
+        """Number of one-item steps after which a partition has certainly reached the record that causes the failure."""
         self.condemned: dict[tuple[int, str], Condemned] = {}
         """Condemned records by partition and name of the item."""
         self.broken: dict[int, Exception] = {}
         """Partitions to rebuild, with the failure. Nothing of their state in memory may be committed."""
         self.careful: dict[int, int] = {}
-        """By partition: the number of steps for which it still handles only one item per step."""
+        """Partitions that handle only one item per step, each with the number of such steps that are left."""
         self.failure: BaseException | None = None
-        """A failure that no record is to blame for; the polling thread raises it."""
+        """A failure that no record causes; the polling thread raises it."""
         self.failed_in = NONE
         """Number of the partition whose lane raised ``failure``; ``NONE`` if no lane did."""
 
@@ -61,7 +61,7 @@ class Breakdowns:
         self.failure = None
 
     def blame(self, number: int, record: str, failure: Exception) -> None:
-        """Note that a step of a partition failed while ``record`` was at work; "" if the record is not known."""
+        """Note that a step of a partition failed while ``record`` was being processed. ``record`` is "" if the record is not known."""
         what = record or "a step"
         log.error("partition %d of %s is built anew: %s failed", number, self._service, what, exc_info=failure)
         self.broken[number] = failure
@@ -75,11 +75,11 @@ class Breakdowns:
             self.condemned[number, record] = Condemned(failure)
 
     def blame_collected(self, number: int, record: str, failure: Exception) -> None:
-        """Note that closing a step failed. The record at work is to blame only if the step handled one item alone."""
+        """Note that closing a step failed. ``record`` is blamed only if the step handled one item and no other."""
         self.blame(number, record if number in self.careful else "", failure)
 
     def collected(self, number: int) -> None:
-        """Count a closed step of a partition that handles one item per step."""
+        """Count a closed step, if its partition handles only one item per step."""
         left = self.careful.get(number)
         if left is not None:
             self.careful[number] = left - 1

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator
 
 KEY_SIZE = 18
-"""Length of every key: one letter and 17 bytes. These are an identity, a digest and a zero, or the place of an open letter."""
+"""Length of every key: one letter and 17 bytes. The 17 bytes are an identity, or a digest and a zero, or the place of an open letter."""
 
 
 class Buckets:
@@ -16,13 +16,13 @@ class Buckets:
         self._step = step
         self._intervals: dict[int, bytearray] = {}
         self._order: list[int] = []
-        """The intervals as a heap. Its first interval shows whether any interval has passed, so the others need no look."""
+        """The intervals as a heap. Its first interval shows whether any interval has passed, so the other intervals need not be checked."""
 
     def __len__(self) -> int:
         return sum(len(keys) for keys in self._intervals.values()) // KEY_SIZE
 
     def add(self, at: int, key: bytes) -> None:
-        """Add a key to be deleted once log time has passed ``at`` (microseconds).
+        """Add a key that must be deleted when log time has passed ``at`` (microseconds).
 
         Raises:
             ValueError: the key does not have ``KEY_SIZE`` bytes.

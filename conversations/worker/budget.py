@@ -1,4 +1,4 @@
-"""The budget of one step. Work beyond it waits for the next step, so that no peer can make a step or its transaction too long."""
+"""The budget of one step. Work beyond the budget waits for the next step, so that no peer can make a step or its transaction too long."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from conversations.ports import Clock
 
 
 class Budget:
-    """Limits of one step in bytes and time. Routing records may use half of each, so that handling them fits into the same step.
+    """Limits of one step in bytes and time. Routing may use half of each limit, so that the records can be handled in the same step.
 
     Args:
         clock: tells the time.
@@ -15,7 +15,7 @@ class Budget:
     """
 
     LOOK_EVERY = 8
-    """Number of items between two looks at the clock."""
+    """Number of items or records after which the clock is read again."""
 
     __slots__ = ("_asked", "_begun", "_clock", "_late", "_left", "_size", "_time", "written")
 

@@ -1,4 +1,4 @@
-"""Closing the step of a partition. If closing fails, the record that causes it is found."""
+"""Closing the step of a partition. If closing fails, the record that causes the failure is found."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def collect(partition: Partition) -> bool:
         return False
     except NOT_A_RECORDS:
         raise
-    except Exception as error:  # noqa: BLE001 - a record causes it; the next steps find out which
+    except Exception as error:  # noqa: BLE001 - a record causes it; the next steps find this record
         if partition.number in context.breakdowns.careful and partition.outbox.at_work is None:
             damage = StateDamaged(partition.number, f"it cannot be committed: {text_of(error)}")
             context.breakdowns.fail(damage)

@@ -1,12 +1,12 @@
-"""Commands take effect once, or are refused.
+"""Commands take effect one time, or are refused.
 
-A command may arrive twice: its client had no answer and sent it again, or its record was forwarded twice. So the digest of a command that
-took effect is kept as a row for a day of log time (``Periods.command_life``). A command contains the time of its client's clock. A command
-that begins a dialog contains a second time, in the dialog's id. If one of these times is more than a day before log time, the command is
-refused: its row may be deleted already, so nothing can tell whether the command took effect. If one is more than a day after log time, the
-command is refused as well: its row would be deleted while a repetition is still accepted.
+A command may arrive twice: its client got no answer and sent the command again, or the record was forwarded twice. So the digest of a
+command that took effect is kept as a row for a day of log time (``Periods.command_life``). A command contains the time of its client's
+clock. A command that begins a dialog contains a second time, in the dialog's id. If one of these times is more than a day before log time,
+the command is refused: its row may be deleted already, so it is not known whether the command took effect. If one of these times is more
+than a day after log time, the command is refused as well: its row would be deleted while a repetition of the command is still accepted.
 
-A refused command becomes a dead letter with Service Broker's error code, and an event.
+A refused command becomes a dead letter with Service Broker's error code, and is reported by an event.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class _Repeated(Exception):
 
 
 def take_effect(partition: Partition, order: Order, prepare: Callable[[Partition, Command], Effect]) -> None:
-    """Carry out all operations of a command, or none.
+    """Carry out all operations of a command, or no operation.
 
-    ``prepare`` checks the command and returns its effect; it raises ``LocalError`` to refuse the command. The effect is carried out once
-    the row of the command is written.
+    ``prepare`` checks the command and returns its effect; it raises ``LocalError`` to refuse the command. The effect is carried out
+    after the row of the command is written.
     """
     command = order.command
     report = isinstance(command.operations[-1], Report)
@@ -66,7 +66,7 @@ def _report(partition: Partition, command: Command) -> None:
 
 
 def find(partition: Partition, command: Command) -> Active:
-    """Return the side of the conversation that a command is about; it may have no endpoint."""
+    """Return the side of the conversation that a command is about. This side may have no endpoint."""
     own = rows.identity(command.conversation_id, command.from_initiator)
     return partition.find(rows.other_side(own), command.key, "")
 

@@ -1,4 +1,4 @@
-"""How a worker is doing, as plain data: what its process reports for the health page."""
+"""The condition of a worker as plain data. The worker's process reports it for the health page."""
 
 from __future__ import annotations
 

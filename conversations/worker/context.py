@@ -31,7 +31,7 @@ LOG_APPEND_TIME = 2
 
 
 class Context:
-    """Shared by the partitions of a worker; ``lock`` guards every endpoint, lane and flight."""
+    """The objects shared by the partitions of a worker. ``lock`` guards every endpoint, lane and flight."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Context:
         self.counts = Counts()
         self.destinations = Destinations(namespace, self._count_partitions, self._look_at_catalog, settings.periods)
         self.stage = Stage()
-        """Coordinates partitions under suspicion; all workers of a process share one (``share``)."""
+        """Coordinates the partitions under suspicion. All workers of a process share one stage (``share``)."""
         self.breakdowns = Breakdowns(service.name, settings.batch)
         self.budget = Budget(clock, settings.limits.step_bytes, settings.step // timedelta(microseconds=1))
         self.brakes = Brakes(settings.brake)
@@ -87,7 +87,7 @@ class Context:
         self.stage = stage
 
     def begin_step(self) -> None:
-        """Begin a step: take the time that everything in this step uses."""
+        """Begin a step, and set the time that everything in this step uses."""
         self.destinations.begin_step()
         if back := self.clock.begin_step():
             self.destinations.turn_back(back)

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Counts:
-    """Counts of one worker since it started; each only grows, by one at a time."""
+    """Counts of one worker since it started. Each count only grows, by one at a time."""
 
     handled: int = 0
-    """Messages whose handler finished, or that the service declares to ignore."""
+    """Messages that were handled, and messages that the service declares to ignore."""
     failures: int = 0
-    """Runs of handlers that raised or took too long."""
+    """Runs of handlers that raised or took too long, and messages that were not handled because our own code failed or processes died."""
     duplicates: int = 0
     """Envelopes and commands that had taken effect before."""
     dead_letters: int = 0
     """Dead letters that were written."""
     set_aside: int = 0
-    """Records that could not be decoded or believed, with their bytes kept."""
+    """Records that were set aside, because they are not valid or not credible."""
     commands: int = 0
-    """Commands that had their turn, also those that were refused or had taken effect before."""
+    """Commands that had their turn, including commands that were refused or had taken effect before."""
     begun: int = 0
     """Dialogs that this side began."""
     accepted: int = 0
@@ -37,7 +37,7 @@ class Counts:
         self.handled += 1
 
     def count_failure(self) -> None:
-        """Count a handler that raised or took too long."""
+        """Count a failed handler, or a message that was not handled because our own code failed or processes died."""
         self.failures += 1
 
     def count_duplicate(self) -> None:

@@ -1,4 +1,4 @@
-"""Deadlines of endpoints: near ones in exact order, far ones by intervals and packed in bytes."""
+"""Deadlines of endpoints: near deadlines in exact order, far deadlines by intervals and packed in bytes."""
 
 from __future__ import annotations
 
@@ -84,11 +84,13 @@ class Deadlines:
                 del self._far[heapq.heappop(self._intervals)]
 
     def forget_one(self) -> None:
-        """Note that an endpoint is gone, and its deadline is still here."""
+        """Note that an endpoint is gone while its deadline is still stored here."""
         self._gone += 1
 
     def trim(self, alive: Callable[[bytes], bool]) -> None:
-        """Drop some deadlines of endpoints that are gone, once most deadlines are such; call this in each step.
+        """Drop some deadlines of endpoints that are gone; call this in each step.
+
+        The work begins only when at least half of all deadlines belong to endpoints that are gone.
 
         Args:
             alive: returns True for an endpoint that is not closed.

@@ -49,7 +49,7 @@ def _tell_clock(partition: Partition) -> None:
 
 
 def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], None]]:
-    """Apply a committed step to the local copy; return its notices, which are the calls to make now that it is committed."""
+    """Apply a committed step to the local copy; return the notices of the step, which are functions to call after the commit."""
     if partition.outbox.flying is None or partition.gone:
         return []
     try:
@@ -63,12 +63,12 @@ def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], No
 
 
 def withdraw(partition: Partition, failed: Failed) -> None:
-    """Take refused records out of the flight under way and out of the next one; refused envelopes become delayed rows."""
+    """Take refused records out of the flight under way and out of the next flight; refused envelopes become delayed rows."""
     partition.outbox.withdraw(lambda outs: undelivered.withdraw(partition, outs, failed))
 
 
 def pace(partition: Partition) -> None:
-    """Pause the queue's input while too many bytes wait in rows; resume it once half of these bytes are gone."""
+    """Pause the queue's input if too many bytes wait in rows. Resume the input when the bytes have fallen to half of their limits."""
     limits = partition.context.settings.limits
     if partition.gone:
         return
@@ -101,7 +101,7 @@ def _encode_endpoints(partition: Partition) -> None:
         if parking.parks or parking.retries or endpoint.next_deadline() < active.scheduled:
             partition.look_in_time(active)
     partition.outbox.write_all(encoded)
-    partition.take_dirty()  # endpoints that acknowledging has touched again: their rows are in ``encoded`` already
+    partition.take_dirty()  # ``acknowledge`` has touched endpoints again: their rows are in ``encoded`` already
 
 
 # -- lanes that are not finished -------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def _spill_lane(partition: Partition, lane: Lane) -> None:
         partition.parking.keep(head)
     elif not fresh or fresh[-1] is not head:
         _keep_head(partition, head)
-    # A message may only be accepted if everything before it in its dialog is accepted.
+    # A message may be accepted only if all earlier envelopes of its dialog are accepted.
     kept = (item for item in lane.items if isinstance(item, Recorded) and item.row != NO_ROW) if fresh else ()
     behind = {id(item.active) for item in kept if not item.accepted}
     for item in reversed(fresh):
@@ -143,14 +143,14 @@ def _keep_head(partition: Partition, item: Item) -> None:
     if not isinstance(item, Recorded):
         return
     if item.row == NO_ROW and not item.handler:
-        # It was held, and came to the front when the gap before it closed. So its row must come before the rows of the items behind it.
+        # The item was held, and came to the front when its gap closed. So its row must come before the rows of the items behind it.
         partition.waiting.put_in_front(item)
     else:
         partition.waiting.update(item)
 
 
 def _accept_early(partition: Partition, item: Arrival) -> None:
-    """Accept the number of a message whose handler has not run yet: an acknowledgement is a receipt, not the end of the work."""
+    """Accept the number of a message whose handler has not run yet. An acknowledgement says that a message was received, not handled."""
     active, envelope = item.active, item.envelope
     if item.accepted or envelope.kind is not Kind.MESSAGE or not active.exists:
         return
@@ -163,7 +163,7 @@ def _accept_early(partition: Partition, item: Arrival) -> None:
 
 
 def _pass_bound(partition: Partition) -> None:
-    """Forget the unclean start once everything from before it is settled: nothing is suspect any more."""
+    """Forget the unclean start when everything from before it is handled. Then nothing is suspect any more."""
     if partition.progress.row.unclean_starts and partition.has_handled_the_past():
         partition.progress.leave_the_past()
         partition.work.trust()

@@ -1,7 +1,7 @@
 """The topics and partition counts of other services, and the topics that refuse records now.
 
-A topic that refuses records is **blocked** for a while: all envelopes for it are kept as delayed rows. After the pause one step tries
-again. A service that the catalog does not name is **invented**: it has no queue to answer to, and no dialog begins with it.
+A topic that refuses records is **blocked** during a pause: all envelopes for it are kept as delayed rows. After the pause one step tries
+to write to it again. A service that the catalog does not name is **invented**: it has no queue for answers, and no dialog with it begins.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from conversations.protocol.topics import QUEUE, service_topic
 log = logging.getLogger("conversations.worker")
 
 REMEMBERED = 1_000
-"""Number of topics whose last pause is remembered. Beyond it, topics that were not blocked lately are forgotten."""
+"""Number of topics whose last pause is remembered. If there are more topics, those that were not blocked lately are forgotten."""
 
 
 class Destinations:
@@ -32,11 +32,11 @@ class Destinations:
         self._first, self._last = periods.blocked_first, periods.blocked_last
         self._known: dict[str, int] = {}
         self.blocked: dict[str, int] = {}
-        """Blocked topics, each with the time of the next try."""
+        """Blocked topics, each with the time at which its pause ends."""
         self._waits: dict[str, tuple[int, int]] = {}
 
     def partitions(self, service: str) -> int | None:
-        """Return the partition count of a service; None while it is not known."""
+        """Return the partition count of a service; None while the count is not known."""
         count = self._known.get(service)
         if count is None:
             count = self._count(service)
@@ -45,7 +45,7 @@ class Destinations:
         return count
 
     def begin_step(self) -> None:
-        """Begin a step: records may have been read since the last look, so the next question looks at the catalog again."""
+        """Begin a step. Records may have been read since the catalog was read, so ``is_invented`` reads the catalog again."""
         self._looked = False
 
     def is_invented(self, service: str) -> bool:
@@ -61,7 +61,7 @@ class Destinations:
                 self._look()
             except LogError as error:
                 self._is_sure = False
-                if error is not self._told:  # for a while the catalog is not asked again, and the same error comes back
+                if error is not self._told:  # the catalog is not read again for a while; then the same error is raised
                     log.warning(
                         "the catalog cannot be read: dialogs of %r are accepted without looking the service up: %s",
                         service,
@@ -77,8 +77,8 @@ class Destinations:
     def block(self, topic: str, now: int) -> None:
         """Block a topic for a while.
 
-        The pause doubles from ``Periods.blocked_first`` to ``Periods.blocked_last``. It starts again with the first if the
-        topic was blocked last more than twice the longest pause ago.
+        The pause doubles from ``Periods.blocked_first`` to ``Periods.blocked_last``. It begins again with
+        ``blocked_first`` if the topic was last blocked more than twice ``blocked_last`` ago.
         """
         if len(self._waits) >= REMEMBERED and topic not in self._waits:
             self._waits = {name: it for name, it in self._waits.items() if now - it[0] <= 2 * self._last}
@@ -88,7 +88,7 @@ class Destinations:
         self.blocked[topic] = now + wait
 
     def turn_back(self, by: int) -> None:
-        """Move all pauses back by ``by`` microseconds, because the worker's time was ahead of the log's and has been set back."""
+        """Move all pauses back by ``by`` microseconds, because the worker's time was ahead of log time and has been set back."""
         self.blocked = {topic: at - by for topic, at in self.blocked.items()}
         self._waits = {topic: (last - by, wait) for topic, (last, wait) in self._waits.items()}
 

@@ -1,7 +1,7 @@
 """Commands about a dialog: requests of clients and of other partitions to an endpoint.
 
-A command is checked in the same way as a handler's draft: each operation against the state that the earlier operations would leave. Then
-the draft is applied: all of its operations, or none.
+The operations of a command are put into a draft, like the requests of a handler. Each operation is checked against the state that the
+earlier operations would leave. If all operations are possible, the draft is applied. If one is not possible, no operation is carried out.
 """
 
 from __future__ import annotations

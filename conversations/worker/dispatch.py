@@ -1,8 +1,8 @@
-"""The work of a lane: one item after the other, each until its handlers have finished or its message is given up on.
+"""The work of a lane: one item after the other. Each item is worked on until its handlers have finished, or its message is given up on.
 
-A run is a generator (``steps``). It yields one handler call after the other. After each call it is sent the exception that the handler
-raised, or None. The scheduler decides on which thread a handler runs; the run itself never waits for a handler. **The lock** of the worker is
-held while the generator's own code runs, and released while a handler runs:
+A run is a generator (``steps``). It yields one handler call after the other. After each call the scheduler sends it the exception that the
+handler raised, or None. The scheduler decides on which thread a handler runs; the run itself never waits for a handler. **The lock** of
+the worker is held while the generator's own code runs, and released while a handler runs:
 
     lock ── take the head of the lane ── what is to be done? ── draft, call ──┐ yield: unlocked, the handler runs
       ▲                                                                       │
@@ -10,29 +10,29 @@ held while the generator's own code runs, and released while a handler runs:
 
 The head of a lane stays in ``lane.items`` until it is settled. So when a step is closed while its handler runs, ``departure`` finds the item
 there and keeps it as a row. If the partition moves to another worker, that worker finds the row. After each handler call the run checks
-whether its result still counts. It does not if the run was **abandoned**, because its handler took too long, or if the partition is **gone**,
-because it belongs to another worker. Then the result is dropped.
+whether the result still counts. The result is dropped if the run was **abandoned**, because its handler took too long, or if the partition
+is **gone**, because it belongs to another worker.
 
 Each kind of item leads to handler calls in its own way (``_tasks``):
 
 * an ``Arrival`` goes to its endpoint (``inbound``), which names one handler or no handler;
 * an ``Order`` is carried out at once and calls no handler (``dialog_commands``, ``partition_commands``, ``decisions``);
-* a ``Deadline`` asks the endpoint what is due. Each handler to run gets its own item, because each may fail independently.
+* for a ``Deadline``, the endpoint names its passed deadlines. Each handler to run gets its own item, because each may fail independently.
 
-If a handler fails and is tried again later, the item is made again from its row, and refers to its park. A timer's or error's handler that
-is tried again is always a ``Deadline``.
+If a handler fails and is tried again later, its item is made again from a row, and refers to its park. For the handler of a timer or of an
+error, this item is always a ``Deadline``.
 
 **A handler works on a draft** (``conversations.dialog``). The draft checks each request of the handler against the state that the earlier
-requests would leave, and changes nothing. So the requests of a handler that fails have no effect. A draft that is applied cannot be refused
-any more: only this lane changes its endpoints, and the lane has waited for the handler.
+requests would leave, and changes nothing. So the requests of a handler that fails have no effect. When the draft is applied, no request
+can be refused any more: only this lane changes its endpoints, and the lane has waited for the handler.
 
-**Slow handlers** outlive their step. This step and perhaps many later ones are closed and committed without them. When the handler returns,
-its run continues during the step that is then under way, and the result becomes part of that step's transaction. When a handler reaches its
-time limit, its run is abandoned. The failure is judged, and the lane gets another run. The thread of an abandoned handler is lost until the
-handler returns. If too many threads are lost, the worker ends, and its process is replaced.
+**Slow handlers** run longer than their step. This step, and perhaps many later steps, are closed and committed without their results. When
+a slow handler returns, its run continues during the present step, and the result becomes part of the present step's transaction. When a
+handler reaches its time limit, its run is abandoned. The failure is judged, and the lane gets another run. The thread of an abandoned
+handler is lost until the handler returns. If too many threads are lost, the worker ends, and its process is replaced.
 
 **Our own code** may fail here as well. Such a failure must not be mistaken for a failure of the handler. So ``steps`` catches every exception,
-and the partition is rebuilt from its committed rows: its state in memory may contain half of a step.
+and the partition is rebuilt from its committed rows, because its state in memory may contain half of a step.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ SETTLED = object()
 def start_ready(partition: Partition, mark: Mark) -> None:
     """Start the runs of all lanes of a partition that have something to do.
 
-    A lane has one run at a time, and so one handler at a time. All runs are made before the first one is started, because a run may end as
-    soon as it starts, and then puts its lane back among the ready lanes.
+    A lane has one run at a time, and so one handler at a time. All runs are made before the first run is started: a run may end as soon as
+    it starts, and then it may put its lane back among the ready lanes.
     """
     room = Room(partition)
     ready = [lane for lane in partition.work.take_ready() if lane.run is None and lane.items]
@@ -87,19 +87,20 @@ def start_ready(partition: Partition, mark: Mark) -> None:
 
 
 def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
-    """Work through the items of a lane. Yield each handler call; receive the handler's exception or None. Hold the worker's lock in between.
+    """Work through the items of a lane. Yield each handler call; receive the handler's exception or None. Hold the lock between the calls.
 
-    The run ends when the lane has no items left, when the step's budget is spent, when the item at the head must be announced first, or when
-    the run is abandoned or the partition gone. If items are left, the next step continues with the lane.
+    The run ends when the lane has no items left, when the step's budget is spent, when the item at the head must be announced first, when
+    the run is abandoned, or when the partition is gone. While the partition is searched for a record that makes steps fail, the run ends
+    after one item. If items are left in a partition that is not gone, the next step continues with the lane.
     """
-    # The run ends between two items once the budget is spent: the bytes of a step are limited, and the next step continues with the lane.
+    # If the budget is spent, the run ends between two items: the bytes of a step are limited, and the next step continues with the lane.
     lock, brakes, breakdowns = partition.context.lock, partition.context.brakes, partition.context.breakdowns
     items, progress, item, run = lane.items, partition.progress, None, lane.run
     lock.acquire()
     try:
         while items and not partition.gone and not partition.context.budget.is_spent():
             item, held_back = items[0], False
-            # Three checks before the item is touched: do we search for a record that makes steps fail, may it run, is it condemned?
+            # Three checks before the item is touched: do we search for a record that makes steps fail, may the item run, is it condemned?
             if breakdowns.careful:
                 partition.outbox.begin(item)
             if partition.work.suspicion is not None and not partition.work.suspicion.has_turn(item):
@@ -109,7 +110,7 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
             for first in () if condemned is SETTLED else _tasks(partition, item):
                 task: Task | None = first
                 while task is not None:
-                    # Three checks before the handler is called: is it held back, is it announced, must it be given up on without a call?
+                    # Three checks before the handler is called: is the item held back, is it announced, is it given up on without a call?
                     if task.without or item.handler:
                         _begins(partition, item, task)
                     if progress.row.off or (brakes.peers and brakes.holds_back(item.park, task.active.endpoint.peer)):
@@ -128,7 +129,7 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
                     except InvalidBody as error:
                         task = _invalid(partition, item, error)
                         continue
-                    # Until the lock is acquired again everything may change, except the endpoints of this lane.
+                    # Until the lock is acquired again, everything except the endpoints of this lane may change.
                     lock.release()
                     failure = yield call
                     draft.close()
@@ -152,19 +153,20 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
 
 
 def _hold_back(partition: Partition, item: Item, task: Task) -> Task | None:
-    """Let an item wait for its queue or the brake. If too much waits already, break its dialog and return the task for ``on_error``."""
+    """Let an item wait for its queue or the brake. If too much is parked, break the item's dialog; return the task for ``on_error``."""
     switch.hold_back(partition, item, task.without)
     return inbound.too_much(partition, item, task)
 
 
 def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
     """Return the tasks of an item: the handlers to call. Commands, and envelopes that call no handler, are carried out here at once."""
-    is_owed = item.handler and not isinstance(item, Deadline)  # the record is settled, its handler must still run
+    is_owed = item.handler and not isinstance(item, Deadline)  # the record is settled, a handler must still run
     if item.park is not None and not is_owed and partition.parking.is_stale(item):
         return ()
     if item.handler:
-        # This handler failed before, or waited to be announced. The record or deadline that asked for it is settled and does not ask again.
-        # So only the endpoint is asked whether the handler must still run: the timer may be set anew by now, or the dialog may be over.
+        # A handler without a message failed before, or waited for its turn. The record or deadline that led to this handler is settled,
+        # and is not carried out again. Meanwhile the timer may have been set anew, or the dialog may have ended. So only the state of the
+        # endpoint shows whether the handler must still run.
         task = _running_task(partition, item)
         return () if task is None else (task,)
     if isinstance(item, Arrival):
@@ -179,7 +181,8 @@ def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
 def _carry_out(partition: Partition, order: Order) -> None:
     """Carry out a command about its partition, about a failed message, or about its dialog.
 
-    ``commands`` makes sure that a command takes effect once. Ticks and the switch need no such care: repeating them changes nothing.
+    ``commands`` makes sure that a command takes effect only one time. Ticks and the switch do not need this: to repeat them changes
+    nothing.
     """
     partition.context.counts.count_command()
     operations = order.command.operations
@@ -192,10 +195,11 @@ def _carry_out(partition: Partition, order: Order) -> None:
 
 
 def _may_run(partition: Partition, lane: Lane, item: Item, task: Task) -> bool:
-    """Return True if a handler may be called. If not, the lane waits until the item is announced, or the message is given up on here.
+    """Return True if a handler may be called. If not, the lane waits until the item is announced, or the item is given up on here.
 
     A suspect item is checked twice: before the record is carried out, and again before its handler is called. The name of the item may have
-    changed in between: a record that broke its dialog calls ``on_error``, which is announced under another name than the record.
+    changed in between: for a record that broke its dialog, ``on_error`` is called, and this call is announced under another name than the
+    record.
     """
     suspicion = partition.work.suspicion
     died = suspicion.doom(item) if suspicion is not None else None
@@ -211,15 +215,17 @@ def _may_run(partition: Partition, lane: Lane, item: Item, task: Task) -> bool:
 def _condemned(partition: Partition, item: Item) -> Condemned | object | None:
     """Check whether our own code failed with an item before, or whether the item killed too many processes.
 
-    Such an item is given up on by its policy, without a call of its handler. An item to which no policy can be applied is set aside here at
-    once. A command has no policy, so it is set aside after the first failure.
+    Such an item is given up on by its policy, without a call of its handler. A command has no policy, so it is set aside here after the
+    first failure of our own code. Other items are set aside after the second failure: then our own code failed even while the item was
+    given up on. An item that killed too many processes is set aside if it never calls a handler, or if a process died even while the item
+    was given up on.
 
     Returns:
-        None for nearly all items; ``SETTLED`` if the item was set aside; else the ``Condemned`` with the failure for its policy.
+        None for nearly all items; ``SETTLED`` if the item was set aside; else a ``Condemned`` with the failure for the policy.
     """
     found, suspicion = quarantine.condemned(partition, item), partition.work.suspicion
     if found is None and suspicion is not None and (died := suspicion.doom(item)) is not None:
-        # A message that kills processes is given up on later, where its handler would be called. Without a handler it is set aside here.
+        # A message that kills processes is given up on later, where its handler would be called. Without a handler, the item is set aside.
         if not _has_no_handler(item) and not suspicion.is_hopeless(item):
             return None
         found = Condemned(died)
@@ -230,14 +236,14 @@ def _condemned(partition: Partition, item: Item) -> Condemned | object | None:
 
 
 def _has_no_handler(item: Item) -> bool:
-    """Return True if no policy can be applied to an item, because its kind never calls a handler."""
+    """Return True if no policy can be applied to an item, because no handler is ever called for an item of its kind."""
     return isinstance(item, Order) or (isinstance(item, Arrival) and item.envelope.kind not in HANDLED)
 
 
 def _begins(partition: Partition, item: Item, task: Task) -> None:
-    """Note which handler runs for an item. If it is a handler without a message, the record is settled, and its waiting row is deleted.
+    """Note which handler runs for an item. If the handler has no message, the item's record is settled, and its waiting row is deleted.
 
-    So another owner that restores the rows calls the same handler, and does not carry out the record a second time.
+    So the next owner, which restores the rows, calls the same handler and does not carry out the record a second time.
     """
     if item.handler != task.without:
         item.run_handler(task.without)
@@ -284,7 +290,7 @@ def _invalid(partition: Partition, item: Item, error: InvalidBody) -> Task | Non
 def _outcome(
     partition: Partition, item: Item, task: Task, draft: Draft, call: Call, failure: BaseException | None
 ) -> Task | None:
-    """Carry out the requests of a handler that succeeded, or judge its failure. Return the task if it must run again at once, else None."""
+    """Carry out the requests of a handler that succeeded, or judge its failure. Return the task if its handler must run again at once."""
     active = task.active
     # The group's state is encoded before the draft is applied. If it cannot be encoded, the handler has failed, and the draft is dropped.
     if failure is None and draft.has_state:
@@ -292,7 +298,7 @@ def _outcome(
     if failure is not None:
         return None if failures.judge(partition, item, task, failure) else task
     if partition.progress.row.rollbacks:
-        partition.progress.succeeded()  # only rollbacks in a row turn a queue off: count from zero again
+        partition.progress.succeeded()  # only rollbacks in a row turn a queue off, so the count begins again
     brakes = partition.context.brakes
     if brakes.is_counting or brakes.peers or not brakes.well.get(active.endpoint.peer):
         failures.succeeded(partition, item, active.endpoint.peer)
@@ -311,10 +317,10 @@ def _outcome(
 
 
 def _keep_state(partition: Partition, active: Active, state: object) -> BaseException | None:
-    """Write the group's state if it changed. Return an exception if the state cannot be encoded or is too large: then the handler failed.
+    """Write the group's state if it changed. Return an exception if the state cannot be encoded or is too large: the handler has failed.
 
-    Each handler gets its own copy of the state. After a handler succeeded, its copy is encoded and compared with the stored state. So no row
-    is written if the handler only read the state.
+    Each handler gets its own copy of the state. After a handler has succeeded, its copy is encoded and compared with the stored state. So
+    no row is written if the handler only read the state.
     """
     codec = partition.context.service.state
     try:
@@ -336,20 +342,20 @@ def _keep_state(partition: Partition, active: Active, state: object) -> BaseExce
 def check_time_limits(partition: Partition) -> None:
     """Abandon runs whose handler is past its time limit.
 
-    The lock is acquired only for runs that seem overdue. Each of them is checked again under the lock.
+    The lock is acquired only for a run that seems overdue. Such a run is checked again under the lock.
     """
     now = time.monotonic()
     for lane, run in list(partition.work.slow.items()):
         if run.overdue(now):
             with partition.context.lock:
-                # Check again: the handler may have returned meanwhile, and the next one may have begun.
+                # Check again: meanwhile the handler may have returned, and the next handler may have begun.
                 if lane.run is run and run.overdue(now):
                     partition.work.abandon(run)
                     overdue(partition, lane)
 
 
 def drain(partition: Partition, deadline: float) -> None:
-    """Wait for running handlers until ``deadline`` on the monotonic clock. Messages whose handlers still run then stay waiting rows."""
+    """Wait for running handlers until ``deadline`` on the monotonic clock. The messages of unfinished handlers stay waiting rows."""
     with partition.context.lock:
         runs = partition.work.runs
     for run in runs:
@@ -358,13 +364,15 @@ def drain(partition: Partition, deadline: float) -> None:
 
 
 def overdue(partition: Partition, lane: Lane) -> None:
-    """Charge the handler at a lane's head with a time-out, and let the lane continue.
+    """Treat the handler of a lane's head as failed, because it ran too long. Let the lane continue with another run.
 
-    The handler itself cannot be stopped. But its run is abandoned, so its later requests are refused, and its draft is never applied.
+    The caller has abandoned the run of the handler. The handler itself cannot be stopped, but its later requests are refused, and its
+    draft is never applied.
     """
     item = lane.items[0]
     task = _running_task(partition, item)
     lane.end()
+    # The number of attempts is written only if the step has something to commit. This change makes sure that it has.
     partition.progress.change()  # the attempt is to be committed, also when nothing else is
     if task is None or failures.judge(
         partition, item, task, TimeLimitExceeded(f"{task.handler.name} ran longer than {task.handler.time_limit:g} s")
@@ -374,7 +382,7 @@ def overdue(partition: Partition, lane: Lane) -> None:
 
 
 def _running_task(partition: Partition, item: Item) -> Task | None:
-    """Return the task once more for an item whose handler ran, or waited to run; None if no handler must run any more."""
+    """Return the task of an item whose handler ran already, or waits to run. Return None if no handler must run for the item any more."""
     active = item.active
     if not active.exists:
         return None
@@ -386,9 +394,9 @@ def _running_task(partition: Partition, item: Item) -> Task | None:
 
 
 def _timer(partition: Partition, active: Active) -> Task | None:
-    """Return the task for a timer that fired before and whose handler must still run.
+    """Return the task for a timer that fired earlier, if its handler must still run.
 
-    Return None if this release of the service declares no handler for timers. Then the timer is over: otherwise it would wait for ever.
+    If this release of the service declares no handler for timers, end the timer and return None: otherwise the timer would wait for ever.
     """
     task = inbound.timer(active)
     if task is None:  # this release of the service has no handler for timers
@@ -401,13 +409,14 @@ def _timer(partition: Partition, active: Active) -> Task | None:
 
 
 def _finished(partition: Partition, lane: Lane, item: Item, *, held_back: bool = False) -> None:
-    """Take an item out of its lane: it is settled or parked. Delete its waiting row, and let a held message follow if its gap has closed.
+    """Take a settled or parked item out of its lane, and delete its waiting row. If a gap has closed, let the held message after it follow.
 
-    ``held_back``: the handler was not called, because the queue is off or the brake is on. Then the item stays suspect.
+    ``held_back``: the handler was not called, because the queue is off or the brake is on. Then earlier deaths of processes still count
+    against the item.
     """
     items = lane.items
     items.popleft()
-    # The transaction with the result deletes the waiting row. If that transaction fails, another owner finds the row and handles it.
+    # The transaction with the result deletes the waiting row. If this transaction fails, another owner finds the row and handles the item.
     if item.row != NO_ROW and isinstance(item, Recorded):
         partition.waiting.drop(item)
     if partition.work.suspicion is not None:

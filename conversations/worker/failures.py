@@ -6,20 +6,20 @@ Each failure leads to three questions, in this order:
    while the brake is on waits as if it had not been tried. No attempt is counted, and no message is given up on.
 2. **Is the handler called again?** The service's policies decide (``conversations.poison``). With a delay of zero, the same run calls the
    handler again at once. With a longer delay, the message is parked: its dialog waits behind it, and other dialogs of the lane go on.
-3. **If not, what happens to the message?** The policy decides this too:
+3. **If the handler is not called again, what happens to the message?** The policy decides this too:
 
    ==============  =====================================================================================================
    END_DIALOG      a dead letter; the dialog ends with an error, and an ERROR goes to the peer
    SKIP            a dead letter; an ACK tells the peer the skipped number; the dialog goes on with the next message
    HOLD            a dead letter marked as held; the message stays the head of its dialog until an operator decides
-   DISABLE_QUEUE   no letter; the queue is turned off, and the message is tried again once the queue is on
+   DISABLE_QUEUE   no letter; the queue is turned off, and the message is tried again when the queue is on
    ==============  =====================================================================================================
 
 Two kinds of message are given up on without calling their handler. The first is a message that killed too many processes (``suspicion``). The
 second is a message during whose handling our own code failed (``quarantine``). If our own code fails too often in a row, the
 queue is turned off instead.
 
-A handler without a message, of a timer or of an error, has no bytes for a dead letter, and no dialog waits behind it. Only the handler waits.
+A handler without a message (of a timer or an error) has no bytes for a dead letter, and no dialog waits behind it. Only the handler waits.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def text_of(failure: BaseException) -> str:
 
 
 def judge(partition: Partition, item: Item, task: Task, failure: BaseException) -> bool:
-    """Charge a failed run; return False if the handler must run again at once, True if the lane goes on without it."""
+    """Decide what follows after a handler failed. Return False if it must run again at once, True if the lane goes on without it."""
     for member in members(failure):
         if isinstance(member, StateDamaged):
             raise member  # damaged state is not the handler's fault
@@ -82,7 +82,7 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
 
 
 def give_up_on_failed(partition: Partition, item: Item, task: Task, failure: Exception) -> None:
-    """Give up on a message during whose handling our own code failed, by its policy. Too many such failures in a row turn the queue off."""
+    """Apply the policy of a message to a failure of our own code. If too many such failures come in a row, turn the queue off instead."""
     context, row = partition.context, partition.progress.row
     context.counts.count_failure()
     partition.progress.rolled_back()
@@ -98,7 +98,7 @@ def give_up_on_failed(partition: Partition, item: Item, task: Task, failure: Exc
 
 
 def give_up_on_killer(partition: Partition, item: Item, task: Task, died: ProcessDied) -> None:
-    """Give up on a message that killed processes, by its policy and without calling its handler."""
+    """Apply the policy of a message that killed too many processes, without a call of its handler."""
     partition.context.counts.count_failure()
     item.charge()
     log.error("giving up on %s without calling it: %s", task.handler.name, died)
@@ -106,7 +106,7 @@ def give_up_on_killer(partition: Partition, item: Item, task: Task, died: Proces
 
 
 def _is_braked(partition: Partition, item: Item, task: Task, failure: BaseException) -> bool:
-    """Count a failure for the brake. If the brake is then on for the peer, let the message wait as if it had not been tried; return True."""
+    """Count a failure for the brake. If the brake is now on for the peer, let the message wait as if it was not tried, and return True."""
     context, peer = partition.context, task.active.endpoint.peer
     text = text_of(failure)
     count = context.brakes.failed(peer, task.active.identity, context.now)
@@ -143,7 +143,7 @@ def _subject(item: Item, task: Task) -> Subject:
 
 
 def _what(item: Item, task: Task) -> str:
-    """Return the name of what failed: the type of a message, else the name of the handler."""
+    """Return a name for the log: the type of the failed message; the name of the failed handler if there is no message type."""
     message_type = item.envelope.message_type if isinstance(item, Arrival) else ""
     return message_type or task.handler.name
 
@@ -176,7 +176,7 @@ def _hold(partition: Partition, item: Item, task: Task, failure: BaseException) 
 
 
 def _disable_queue(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
-    """Turn the queue off. The message stays the head of its dialog, without a letter, and is tried again once the queue is on."""
+    """Turn the queue off. The message stays the head of its dialog, without a letter, and is tried again when the queue is on."""
     partition.parking.let_wait(item, task.without, rows.QUEUE_ON, text_of(failure))
     switch.turn_off(partition, switch.POLICY, _what(item, task), text_of(failure))
 

@@ -1,10 +1,10 @@
 """Conversation groups of a partition: their members and their state.
 
-A group without state needs no row if its only member is the conversation that it is named after: then its key names the member. Every other
-group has a row. The first member in a row is the endpoint that opened the group.
+A group without state needs no row if its key is the id of a conversation, and the endpoint of this conversation is its only member. Every
+other group has a row. The first member in a row is the endpoint that opened the group.
 
 A group's row stays in memory with its lane, so that handlers need not read it from the local copy. A large row leaves memory as soon as
-its lane has nothing to do. The number of groups in memory has a limit, and so their bytes have a limit as well.
+its lane has nothing to do. The number of groups in memory is limited, and therefore also their bytes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Groups:
         return lane.group
 
     def save(self, lane: Lane) -> None:
-        """Write the group's row with the next transaction. It is encoded once, with all changes until then."""
+        """Write the group's row with the next transaction. The row is encoded when the step is closed, with all changes until then."""
         group = self.of(lane)
         if not group.members:
             group.members.update(dict.fromkeys(self._implied(lane)))
@@ -124,7 +124,7 @@ class Groups:
             raise LocalError(f"group {lane.name[1][:80]!r} has {GROUP_MEMBERS} dialogs: it cannot have more")
 
     def leave(self, origin: str, key: str, own: bytes) -> None:
-        """Remove an endpoint whose tombstone is deleted from its group. With the last member the group's row is deleted, and its state."""
+        """Remove an endpoint from its group when its tombstone is deleted. If no member is left, delete the group's row with its state."""
         lane = self._work.lane(origin, key)
         group = self.of(lane)
         group.members.pop(own, None)
@@ -145,16 +145,17 @@ class Groups:
         return [member for member in found if member.exists and member.endpoint.state is not State.CLOSED]
 
     def opener(self, active: Active) -> Active:
-        """Return the endpoint that opened the group; the given endpoint if that one is forgotten."""
+        """Return the endpoint that opened the group. If that endpoint is forgotten, return ``active``."""
         group = self.of(active.lane)
         names = list(group.members) or self._implied(active.lane)
         first = self._endpoints.find(rows.other_side(names[0]), "", "") if names else active
         return first if first.exists else active
 
     def _implied(self, lane: Lane) -> list[bytes]:
-        """Return the member of a group without a row: the endpoint of the conversation that the group is named after, or no member.
+        """Return the member of a group without a row: the endpoint of the conversation whose id is the group's key, or no member.
 
-        The application may choose any key for a group. So the key may be no conversation id, or that conversation may be in another group.
+        The application may choose any key for a group. So the key may be something else than a conversation id, or the conversation with
+        this id may be in another group.
         """
         origin, key = lane.name
         try:

@@ -2,7 +2,7 @@
 
 An envelope of the peer passes four checks, in this order. Each check may decide what happens to the envelope:
 
-1. **Was its number accepted before the envelope had to wait?** Then the endpoint is up to date, and only the handler must be called.
+1. **Was its number accepted before the envelope had to wait?** Then the endpoint is up to date already: only the handler must be called.
 2. **Is there an endpoint?** If not, ``strangers`` decides: the envelope begins a dialog, or it is too late, or it is refused.
 3. **How does the endpoint react?** ``Endpoint.receive`` changes only the endpoint, and answers with one ``Reaction``:
 
@@ -15,21 +15,21 @@ An envelope of the peer passes four checks, in this order. Each check may decide
    ERROR      the peer, or its worker, broke the dialog: call ``on_error``, then end this side
    RESEND     the peer asks for a message again, but sent messages are not kept: break the dialog
    DISCARD    this side is over: keep the bytes of a message as a dead letter
-   NOTHING    nothing to do: at most an acknowledgement has moved
+   NOTHING    nothing to do: at most, the peer has acknowledged more
    =========  =======================================================================================================
 
 4. **Is its dialog parked behind a failed message?** Then a message is parked as well, behind the others. Its number is accepted all the same:
-   an acknowledgement is a receipt. An END with the next number is parked too, but that number is accepted only in its turn: accepted
-   earlier, it would end the dialog before the parked messages are handled.
+   an acknowledgement is a receipt. An END with the next number is parked too, but the number of this END is accepted only in its turn.
+   Otherwise the END would end the dialog before the parked messages are handled.
 
 An END or an ERROR of the peer does not close this side at once: a handler may want to send something first. This side ends when that handler
-has finished, or at once if there is no handler. So the run that called the handler calls ``Task.finish`` after it.
+has finished, or at once if there is no handler. So the run calls the handler, and then calls ``Task.finish``.
 
 A **breach** is a message that the contract does not allow, or whose body does not fit its type. No handler is called for it, and no attempt
 is counted. Its bytes become a dead letter, an ERROR with a system code goes to the peer, and ``on_error`` of this side is called.
 
 This module also carries out deadlines (``due``), because they lead to the same tasks. A timer calls ``on_timer``, an expired lifetime calls
-``on_error``. Some deadlines only transmit an envelope: an acknowledgement that is owed, or a RESEND that asks for missing messages.
+``on_error``. After some deadlines only an envelope is sent: an acknowledgement that is owed, or a RESEND that asks for missing messages.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ TOO_MANY = "Too many messages wait behind one that failed."
 def receive(partition: Partition, item: Arrival) -> Task | None:
     """Receive an envelope in its turn: bring the endpoint up to date, and return the task for its handler, if any.
 
-    The endpoint's row must be written after every reaction, because at least an acknowledgement may have moved. An item that waited in a row
-    comes here a second time, with its number accepted. If the dialog has ended meanwhile, no handler is called, and the bytes are kept.
+    The endpoint's row must be written after every reaction, because every envelope may acknowledge more. An item that waited in a row
+    comes here with its number accepted. If its dialog has been closed meanwhile, no handler is called, and a message becomes a dead
+    letter.
     """
     active, envelope = item.active, item.envelope
     parked = partition.parking.parks.get(active.identity) if partition.parking.parks and item.park is None else None
@@ -107,7 +108,7 @@ def _wait_behind(partition: Partition, item: Arrival, parked: Park) -> Task | No
 
 
 def too_much(partition: Partition, item: Item, task: Task) -> Task | None:
-    """Break the dialog of a message that was just parked because of the brake, if too many bytes of braked peers are parked.
+    """Break the dialog of a message that the brake has just parked, if too many bytes of peers with the brake on are parked.
 
     While the messages of other peers are handled, the queue's input must not pause because of this peer.
     """
@@ -149,7 +150,7 @@ def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | No
 def _holds_enough(partition: Partition, active: Active, envelope: Envelope) -> bool:
     """Return True if no more bytes may be held, either of this dialog or in the partition.
 
-    Then a further message ahead of a gap breaks its dialog. The message that closes the gap never does, because it need not be held.
+    Then a further message ahead of a gap breaks its dialog. The message that closes the gap does not break the dialog: it need not be held.
     """
     limits, held = partition.context.settings.limits, partition.waiting.held
     if active.endpoint.state not in (State.STARTED_INBOUND, State.CONVERSING) or envelope.kind > Kind.END:
@@ -158,10 +159,10 @@ def _holds_enough(partition: Partition, active: Active, envelope: Envelope) -> b
 
 
 def _overflow(partition: Partition, item: Arrival) -> Task | None:
-    """Break the dialog because too many messages are held. This message and the held ones become dead letters.
+    """Break the dialog because too many messages are held. This message and the held messages become dead letters.
 
-    Its number is remembered, so that a repetition is recognized and not kept again. A number that is far ahead of all others is not believed
-    and not remembered: its bytes are kept each time that it arrives.
+    The number of this message is remembered, so that a repetition is recognized and not kept again. A number far ahead of the next expected
+    number is not credible, and is not remembered. Such a message becomes a dead letter each time that it arrives.
     """
     active = item.active
     code = codes.NOT_CONVERSING
@@ -171,7 +172,7 @@ def _overflow(partition: Partition, item: Arrival) -> Task | None:
     outbound.fail(partition, active, code, "Too many messages arrived ahead of a missing one.")
     limit = partition.context.settings.limits.held_messages
     if item.envelope.seq - active.endpoint.inbound.next <= 2 * limit:
-        active.endpoint.inbound.late(item.envelope.seq, limit)  # after ``fail`` told the peer which number is accepted
+        active.endpoint.inbound.late(item.envelope.seq, limit)  # after ``fail`` has sent the last accepted number
     return broken(partition, active)
 
 
@@ -189,7 +190,7 @@ def _discard(partition: Partition, item: Arrival) -> None:
 def deliver(partition: Partition, item: Arrival) -> Task | None:
     """Return the task for an envelope whose number is accepted. A breach of the contract breaks the dialog instead.
 
-    The dialog may be over by now: a handler may have ended it after the endpoint accepted the number.
+    The dialog may be over already: a handler may have ended it after the number was accepted.
     """
     active, envelope = item.active, item.envelope
     if active.endpoint.state is not State.CONVERSING and envelope.kind is Kind.MESSAGE:
@@ -234,10 +235,10 @@ def _ignored(partition: Partition, item: Arrival, codec: BodyCodec) -> Task | No
 
 
 def handled(partition: Partition, item: Arrival, body: object) -> None:
-    """Account for a message that was handled. Pass it to a client's request that waits for it, and end the dialog if that was the reply.
+    """Account for a message that was handled. Pass the message to a client's request that waits for it. If it is the reply, end the dialog.
 
     A request of a client in this process begins a dialog, waits for one reply and ends the dialog. The END is in the same transaction as the
-    result of the reply's handler. The client gets the reply once that transaction is committed.
+    result of the reply's handler. The client gets the reply after that transaction is committed.
     """
     active = item.active
     partition.context.counts.count_handled()
@@ -267,9 +268,9 @@ def breach(partition: Partition, active: Active, code: Code, description: str = 
 
 
 def ended(partition: Partition, active: Active) -> Task | None:
-    """Return the task for ``on_end`` after the peer's END; this side ends after it. Without that handler end this side at once.
+    """Return the task for ``on_end`` after the peer's END. This side ends after the handler, or at once if there is no handler.
 
-    All earlier messages of the peer are settled by then, because the END has the number after them and waits for its turn.
+    All earlier messages of the peer are settled already, because the END has the number after them and waits for its turn.
     """
     handler = active.side.on_end
     if handler is None:
@@ -279,7 +280,7 @@ def ended(partition: Partition, active: Active) -> Task | None:
 
 
 def broken(partition: Partition, active: Active) -> Task | None:
-    """Return the task for ``on_error`` of a broken dialog; this side ends after it. Without that handler end this side at once.
+    """Return the task for ``on_error`` of a broken dialog. This side ends after the handler, or at once if there is no handler.
 
     An ERROR does not wait for its turn, because earlier messages of the peer may never arrive. Held and parked messages become dead letters.
     """
@@ -339,7 +340,7 @@ def _is_still_due(task: Task) -> bool:
 
 
 def timer(active: Active) -> Task | None:
-    """Return the task for a timer that fired; without a handler the timer is over.
+    """Return the task for a timer that fired. If the service has no handler for timers, end the timer.
 
     The endpoint's row keeps the timer until the handler has finished. So after a crash the handler is called again.
     """
@@ -357,7 +358,7 @@ def _fired(partition: Partition, active: Active) -> None:
 
 
 def _tell_acknowledged(partition: Partition, endpoint: Endpoint) -> None:
-    """Tell a client in this process, once the step is committed, that the peer has acknowledged its request."""
+    """Tell a client in this process that the peer has acknowledged the client's request. The client is told after the commit."""
     watcher = partition.context.watchers.get(endpoint.conversation) if endpoint.initiator else None
     if watcher is not None:
         partition.outbox.notify(watcher.acknowledged)

@@ -84,7 +84,7 @@ def take(partition: Partition, record: Record) -> None:
 
 
 def set_failed_aside(partition: Partition, record: Record, error: Exception, headers: Headers | None) -> None:
-    """Set aside a record on which our own code failed. Until now the record has changed nothing but the position."""
+    """Set aside a record on which our own code failed. So far, the record has changed only the position."""
     log.error(
         "our own code failed with the record of %s at offset %d: it is set aside",
         record.topic(),
@@ -199,7 +199,7 @@ def _into_lane(partition: Partition, record: Record, command: Command, key: byte
     context = partition.context
     count = context.destinations.partitions(context.name)
     if count is not None and partition_of(key, count) != partition.number:
-        # Forward it without headers: a command needs no headers, and the record's may be too large or have invalid names.
+        # Forward it without headers: a command needs no headers, and the record's headers may be too large or have invalid names.
         partition.outbox.produce((context.topics.commands, partition_of(key, count), key, value, None))
         return
     active = _concerned(partition, command)
