@@ -19,7 +19,7 @@ setup: $(STAMP) ## Make .venv from the locks (done by itself when a target needs
 demo: $(STAMP) ## Start a broker and watch two services talk
 	$(BIN)/conversations demo
 
-test: $(STAMP) ## Run the tests that take minutes, on a real Kafka and a real Spark; the first run fetches their jars
+test: $(STAMP) ## Run the quick tests (minutes), on a real Kafka and a real Spark; the first run fetches their jars
 	$(TESTS) -m "not slow"
 
 test-all: $(STAMP) ## Run every test: also short forms of the chaos runs and soaks (half an hour)

@@ -25,9 +25,14 @@ from conversations_ops.broker import BrokerError, EmbeddedBroker
 
 HERE = Path(__file__).resolve().parent
 NAMES = ", ".join(CONTENDERS)
-Names = Annotated[list[str] | None, typer.Argument(metavar="[PARTS]...", help=f"Any of: {', '.join(parts.HOMES)}.")]
-Only = Annotated[str, typer.Option(metavar="A,B", help=f"Run only these in `throughput`: {NAMES}.")]
-Profile = Annotated[str, typer.Option(metavar="NAME", help="Instead, show where one of ours spends its time.")]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[PARTS]...", help=f"Parts to measure (default: all): {', '.join(parts.HOMES)}."),
+]
+Only = Annotated[str, typer.Option(metavar="A,B", help=f"Run only these contenders in `throughput`: {NAMES}.")]
+Profile = Annotated[
+    str, typer.Option(metavar="NAME", help="Do not measure; show where one of our contenders spends its time.")
+]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -35,39 +40,41 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command(epilog="Exit codes: 0 fine, 1 something failed or its replies were wrong, 2 wrong usage, 3 no broker.")
 def bench(
     names: Names = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Counted runs of each thing.")] = Plan.rounds,
+    rounds: Annotated[int, typer.Option(min=1, help="Number of measured rounds.")] = Plan.rounds,
     messages: Annotated[int, typer.Option(min=1, help="Messages per run of `throughput`.")] = Plan.messages,
-    dialogs: Annotated[int, typer.Option(min=1, help="Dialogs they are dealt out to.")] = Plan.dialogs,
+    dialogs: Annotated[int, typer.Option(min=1, help="Dialogs of these messages.")] = Plan.dialogs,
     only: Only = "",
     block_seconds: Annotated[
         int, typer.Option(min=1, help="How long the handler of `blocked` blocks.")
     ] = Plan.block_seconds,
-    quick: Annotated[bool, typer.Option("--quick", help="Everything a twentieth of its size: does it work?")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run a twentieth of everything, to check that it works.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the results as JSON; progress goes to stderr.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(file_okay=False, help="Keep results and pictures here instead.")] = None,
+    out: Annotated[Path | None, typer.Option(file_okay=False, help="Write results and pictures here.")] = None,
     profile: Profile = "",
 ) -> None:
-    """Measure throughput, latency, handlers that wait, and sizes; every run verifies that each message was answered once.
+    """Measure throughput, latency, handlers that wait, and sizes. Every run verifies that each message was answered once.
 
-    Everything takes more than an hour on two cores; nothing else should run meanwhile. Each part starts a Kafka broker of
-    its own (Java 17 or newer; the network once) and its figures are kept as soon as it is done. What is compared runs in
-    turn, round after round, each run in a fresh process.
+    All parts together take more than an hour on two cores. Run nothing else meanwhile. Each part starts a Kafka broker of
+    its own, which needs Java 17 or newer and, the first time, network access. The figures of a part are kept as soon as
+    it has ended. Contenders run in turn, round after round, and each run has a new process.
 
     \b
-    throughput  300,000 and 1,500,000 messages: the least a Python process can do (raw), Quix Streams, Kafka Streams, ours
-    latency     a request through two services and back: one at a time, and 200 per second
-    waiting     handlers that wait 5 ms, 1, 16 and 256 at a time, def and async def
-    blocked     others at 200 per second while one handler blocks for 90 s
+    throughput  300,000 and 1,500,000 messages: the bare loop (raw), Quix Streams, Kafka Streams, ours
+    latency     requests through two services and back: one at a time, and 200 per second
+    waiting     handlers that wait 5 ms: 1, 16 and 256 at the same time, def and async def
+    blocked     200 messages per second on other dialogs while one handler blocks for 90 s
     batch       throughput by messages per transaction
     dialogs     throughput by number of dialogs
     parking     throughput beside parked dialogs, a retry storm, a million parked messages, a redrive
     scale       a million open dialogs
-    spark       dialogs read in Spark beside a plain read: batches, streams, other ways, more dialogs
+    spark       dialogs read in Spark, compared with a plain read: batches, streams, other ways, more dialogs
 
-    With the standard sizes a part goes into bench/results.json, bench/pictures and docs/performance.md. With others, or
-    when something failed, it is printed only, unless --out says where to keep it.
+    With the standard sizes, the figures of a part go into bench/results.json, bench/pictures and docs/performance.md.
+    With other sizes, or after a failure, they are only printed, unless --out names a directory for them.
 
     \b
     Examples:
@@ -75,8 +82,8 @@ def bench(
       python -m bench latency blocked                           two parts
       python -m bench throughput --only raw,ours_rocksdict --rounds 5
       python -m bench blocked --block-seconds 10 --json | jq .blocked.blocked.p99_ms
-      python -m bench --quick                                   everything, tiny, in some minutes
-      python -m bench --profile ours_rocksdict                  top functions by own time
+      python -m bench --quick                                   a twentieth of everything, in some minutes
+      python -m bench --profile ours_rocksdict                  the functions with the most own time
     """
     console = Console(stderr=as_json)
     shrink = QUICK if quick else 1
@@ -116,7 +123,7 @@ def _empty(found: Found) -> bool:
 
 
 def _measured(part: Part, plan: Plan, console: Console) -> Found:
-    """Measure a part on a broker of its own; what breaks it does not keep the others from being measured."""
+    """Measure a part on a broker of its own. An error ends only this part; the other parts are still measured."""
     began = time.monotonic()
     with EmbeddedBroker() as broker, Screen(console) as screen:
         screen.begin(part.title)
@@ -129,7 +136,7 @@ def _measured(part: Part, plan: Plan, console: Console) -> Found:
 
 def _write(part: Part, found: Found, console: Console, *, out: Path | None, standard: bool) -> None:
     if out is None and (found["failures"] or not standard):
-        console.print("not written: not the standard sizes, or something failed (see --out)")
+        console.print("not written, because the sizes are not the standard ones or something failed (see --out)")
         return
     directory = out or HERE
     written = [results.keep(directory, part.name, found), report.draw(part, found, directory)]
@@ -162,7 +169,7 @@ def _one_of_ours(name: str) -> str:
 
 
 def main() -> None:
-    """Entry point. Ctrl-C, or SIGTERM, ends the running contender and the broker: code 130."""
+    """Run the command line. Ctrl-C or SIGTERM ends the running contender and the broker, with exit code 130."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     app(prog_name="python -m bench")
 

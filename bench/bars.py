@@ -1,4 +1,4 @@
-"""Drawing: bars with a dot per run, and lines, in one style."""
+"""Draws bars with a dot for each run, and lines, all in one style."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DARK, GRID = "#1f2933", "#e4e7eb"
 
 @dataclass(frozen=True)
 class Bar:
-    """A median, the single runs, and what is written beside it."""
+    """A bar: a median, the values of the single runs, and a note beside it."""
 
     label: str
     median: float
@@ -23,7 +23,7 @@ class Bar:
 
 
 def colour_of(contender: str) -> str:
-    """The colour of a contender in every picture."""
+    """Return the colour of a contender, the same in every picture."""
     for prefix, colour in (("raw", RAW), ("quix", QUIX), ("streams", STREAMS)):
         if contender.startswith(prefix):
             return colour
@@ -31,7 +31,7 @@ def colour_of(contender: str) -> str:
 
 
 def horizontal(axes: Any, bars: Sequence[Bar], title: str) -> None:
-    """Draw bars side by side, the first at the bottom."""
+    """Draw horizontal bars, the first at the bottom."""
     for height, bar in enumerate(bars):
         axes.barh(height, bar.median, height=0.62, color=bar.colour)
         axes.scatter(bar.runs, [height] * len(bar.runs), s=22, color=DARK, edgecolor="white", linewidth=0.7, zorder=3)
@@ -51,14 +51,14 @@ def horizontal(axes: Any, bars: Sequence[Bar], title: str) -> None:
 
 
 def style(axes: Any, title: str) -> None:
-    """What all pictures share."""
+    """Set the title and the style that all pictures share."""
     axes.set_title(title, loc="left", fontsize=12, fontweight="bold")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def curves(axes: Any, lines: Sequence[tuple[str, str, Sequence[float], Sequence[float]]], title: str) -> None:
-    """Draw lines of (label, colour, x, y) over a logarithmic x axis, labelled with its own values."""
+    """Draw lines of (label, colour, x, y). The x axis is logarithmic, and labelled with the x values of the lines."""
     for label, colour, xs, ys in lines:
         axes.plot(xs, ys, marker="o", color=colour, label=label, linewidth=2)
     axes.set_xscale("log")
@@ -73,7 +73,7 @@ def curves(axes: Any, lines: Sequence[tuple[str, str, Sequence[float], Sequence[
 
 
 def distributions(axes: Any, lines: Sequence[tuple[str, str, Sequence[float]]], title: str) -> None:
-    """Draw for each (label, colour, curve in milliseconds) which share of the requests took at most so long."""
+    """Draw for each (label, colour, curve in milliseconds) the share of requests that took at most a given time."""
     for label, colour, curve in lines:
         shares = [100 * (at + 1) / len(curve) for at in range(len(curve))]
         axes.plot(curve, shares, color=colour, label=label, linewidth=2)

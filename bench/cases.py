@@ -1,4 +1,4 @@
-"""One thing to measure, and how a run of it goes: fill, work in a fresh process, verify, clean up."""
+"""A case of the benchmark, and one run of it: fill topics, work in a new process, verify the replies, delete the topics."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Case:
     slowest: float = SLOWEST
 
     def job(self, bootstrap: str, space: str, directory: str, *, profile: bool = False) -> Job:
-        """What the contender's process is told."""
+        """Return what the contender's process is told."""
         return Job(self.contender.name, bootstrap, space, directory, self.workload, self.concurrency, profile)
 
     @property
     def limit(self) -> float:
-        """Seconds its process may take."""
+        """Most seconds that the contender's process may take."""
         return LONGEST_START + self.workload.messages / self.slowest
 
 
@@ -45,12 +45,12 @@ class Sample:
     cpu_us_per_message: float
     commits: int
     late: int
-    """Messages that were not handled in the step that read them, and so kept as waiting rows first."""
+    """Number of messages that were not handled in the step that read them, so that they became waiting rows."""
     busy_before: float
-    """Share of the processors that something else used just before the run."""
+    """Share of the processors that other programs used just before the run."""
     verdict: verify.Verdict
     open_per_second: float | None = None
-    """The same without the first message of each dialog, where that was measured."""
+    """Messages per second without the first message of each dialog; None if this was not measured."""
     versions: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,11 +67,11 @@ Tell = Callable[[str], None]
 
 
 def run(case: Case, bootstrap: str, space: str, tell: Tell, patience: float = quiet.PATIENCE) -> Sample:
-    """Run a case once, from filling its topic to counting its replies; wait so long for the machine to be quiet.
+    """Run a case once: fill its topic, wait at most ``patience`` seconds for a quiet machine, work, and count the replies.
 
     Raises:
-        RunFailed: its process failed or got stuck.
-        Unavailable: it cannot be run on this machine.
+        RunFailed: the contender's process failed or got stuck.
+        Unavailable: the contender cannot be run on this machine.
     """
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         job = case.job(bootstrap, space, directory)
@@ -95,7 +95,7 @@ def run(case: Case, bootstrap: str, space: str, tell: Tell, patience: float = qu
 
 
 def _open(told: dict[str, Any]) -> float | None:
-    """Messages per second from when every dialog had its first message."""
+    """Return the messages per second after every dialog had its first message."""
     if not (lap := told.get("lap")) or told["messages"] <= lap["messages"]:
         return None
     return float((told["messages"] - lap["messages"]) / (told["seconds"] - lap["seconds"]))

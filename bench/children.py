@@ -1,4 +1,4 @@
-"""The processes that are measured: one that works to its end, and one that answers what it is asked."""
+"""Runs the processes that are measured: ``work`` runs a process to its end, and a ``Child`` answers questions."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from bench.stopwatch import MARK
 
 ROOT = Path(__file__).resolve().parent.parent
 START = 90.0
-"""Seconds a child may take to begin answering."""
+"""Seconds that a child may take to start."""
 ANSWER = 30.0
 GOODBYE = 20.0
 SHOWN = 2_000
-"""Characters of a failed process's last words."""
+"""Most characters of a failed process's stderr that are shown."""
 
 
 class RunFailed(Exception):
-    """A run did not end well; says how."""
+    """A run failed. The text says how."""
 
 
 def work(command: Sequence[str], limit: float) -> str:
     """Run a process to its end and return what it printed.
 
     Raises:
-        RunFailed: it failed or took longer than ``limit`` seconds.
+        RunFailed: the process failed, or took longer than ``limit`` seconds.
     """
-    # A session of its own: Ctrl-C reaches us alone, and we end it.
+    # The process gets a session of its own. So Ctrl-C reaches only this program, which then ends the process.
     process = subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
@@ -57,7 +57,7 @@ def result_of(output: str) -> dict[str, Any]:
     """Return what a process reported in its output.
 
     Raises:
-        RunFailed: nothing.
+        RunFailed: it reported nothing.
     """
     for line in reversed(output.splitlines()):
         if line.startswith(MARK):
@@ -67,7 +67,7 @@ def result_of(output: str) -> dict[str, Any]:
 
 
 class Child:
-    """A process of ``python -m MODULE JOB`` that answers questions (``answer`` below); ends when the block does."""
+    """A process of ``python -m MODULE JOB`` that answers questions with ``answer`` (below). It ends with the ``with`` block."""
 
     def __init__(self, module: str, job: str, *arguments: str) -> None:
         self._module = module
@@ -96,7 +96,7 @@ class Child:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(OSError):
-            self._process.stdin.close()  # the end of its questions is the end of the child
+            self._process.stdin.close()  # a child ends when its standard input ends
         try:
             self._process.wait(0 if kind is not None else GOODBYE)
         except subprocess.TimeoutExpired:
@@ -107,18 +107,18 @@ class Child:
         self._errors.close()
 
     def await_start(self) -> None:
-        """Wait until it answers.
+        """Wait until the child has started.
 
         Raises:
-            RunFailed: it ended, or takes too long.
+            RunFailed: the child ended, or takes too long.
         """
         self._next(START)
 
     def ask(self, question: str, limit: float = ANSWER, **arguments: Any) -> dict[str, Any]:
-        """Ask and wait at most ``limit`` seconds for the answer.
+        """Ask the child a question, and wait at most ``limit`` seconds for the answer.
 
         Raises:
-            RunFailed: it ended, takes too long, or could not answer.
+            RunFailed: the child ended, takes too long, or could not answer.
         """
         assert self._process.stdin is not None
         try:
@@ -132,7 +132,7 @@ class Child:
         try:
             answer = self._answers.get(timeout=limit)
         except queue.Empty:
-            self._process.kill()  # whatever it does, nobody waits for it any more
+            self._process.kill()  # nobody waits for it any more
             raise RunFailed(f"{self._module} did not answer within {limit:.0f} s{self._last_words()}") from None
         if answer is None:
             raise self._ended()
@@ -151,7 +151,7 @@ class Child:
 
 
 def answer(answers: Mapping[str, Callable[..., dict[str, Any]]]) -> None:
-    """In the child: say that it has started, then answer questions until there are no more."""
+    """Report that this child process has started. Then answer questions until there are no more."""
     _say({})
     for line in sys.stdin:
         asked = json.loads(line)

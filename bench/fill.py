@@ -29,12 +29,12 @@ HOUR = 3600 * 1_000_000
 
 
 def body_of(workload: Workload) -> bytes:
-    """A body of the size asked for that does not compress to nothing."""
+    """Return a body of the workload's size that does not compress to almost nothing."""
     return bytes(33 + (number * number) % 89 for number in range(workload.body_bytes))
 
 
 def plain(job: Job) -> None:
-    """Fill the topic that the bare loop and Quix Streams read."""
+    """Create the topics of a contender that is not ours, and fill the topic that it reads."""
     load = job.workload
     topics.create(job.bootstrap, [job.source, job.target, job.changelog], load.partitions)
     topics.fill(job.bootstrap, _plain(job))
@@ -54,13 +54,13 @@ def _plain(job: Job) -> Iterator[Filling]:
 
 
 def queue(job: Job) -> None:
-    """Create the services of one of our contenders and fill the queue of the one that is measured."""
+    """Create both services of one of our contenders, and fill the queue of the measured service."""
     declare(job)
     topics.fill(job.bootstrap, messages(job))
 
 
 def declare(job: Job) -> None:
-    """Create the services of one of our contenders."""
+    """Create both services of one of our contenders."""
     kafka = Kafka(job.bootstrap, namespace=job.space)
     asking: Service[object] = Service(our_loop.ASKING)  # type: ignore[assignment]  # its state is not used
     declarations = [asking.declaration(), our_loop.opaque_service().declaration()]
@@ -68,7 +68,7 @@ def declare(job: Job) -> None:
 
 
 def messages(job: Job) -> Iterator[Filling]:
-    """Make the messages of the queue that is measured, dealt out to the dialogs in turn."""
+    """Make the messages for the queue of the measured service. They go to the dialogs in turn."""
     load, now = job.workload, time.time_ns() // 1_000
     topic = service_topic(job.space, our_loop.ANSWERING, QUEUE)
     body, run = _body_and_run(job)
@@ -81,7 +81,7 @@ def messages(job: Job) -> Iterator[Filling]:
 
 
 def dialog(key: bytes, partitions: int, now: int) -> tuple[bytes, bytes, int]:
-    """Key, encoded prefix and partition of the messages of a dialog that is named by its key."""
+    """Return the key, encoded prefix and partition of the messages of a dialog. The key is the id of the dialog."""
     text = key.decode()
     prefix = Prefix(
         UUID(text).bytes, True, "Orders", our_loop.ASKING, our_loop.ANSWERING, text, False, now + HOUR, now + 24 * HOUR

@@ -1,4 +1,4 @@
-"""What a part is measured on: a broker of its own, the plan, and the screen."""
+"""What a part gets for its measurement: a broker of its own, the plan, and the screen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.screen import Screen
 
 @dataclass
 class Ground:
-    """Handed to each part."""
+    """The broker, the plan and the screen of a part."""
 
     bootstrap: str
     plan: Plan
@@ -21,9 +21,9 @@ class Ground:
 
     @property
     def patience(self) -> float:
-        """Seconds to wait for the machine to be quiet; none when the figures do not matter."""
+        """Most seconds to wait for a quiet machine. It is 0 if the sizes are reduced, because then the figures do not matter."""
         return quiet.PATIENCE if self.plan.shrink == 1 else 0.0
 
     def space(self) -> str:
-        """First part of the names of one run's topics, never the same twice."""
+        """Return the first part of the topic names of a run. It is different in each run."""
         return f"bench-{next(self._numbers)}"

@@ -1,4 +1,4 @@
-"""Times of single requests: when each was due, and how long after that it was answered."""
+"""Times of single requests: when each was due, and how long it took from then to the answer."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 
 PERCENTILES = (50, 90, 99)
 LATE = 0.005
-"""Seconds behind its time at which a request counts as sent late: the generator itself was held up."""
+"""Seconds after the due time at which a request counts as sent late, because the generator itself was held up."""
 
 
 def percentile(seconds: Sequence[float], percent: float) -> float:
-    """Return the smallest value that at least so many percent do not exceed (nearest rank)."""
+    """Return the smallest value that ``percent`` percent of the values do not exceed (nearest rank)."""
     ordered = sorted(seconds)
     rank = math.ceil(round(percent * len(ordered) / 100, 6))  # 5.5 % of 400 is 22, not a little more
     return ordered[max(0, rank - 1)]
 
 
 def summary(seconds: Sequence[float]) -> dict[str, Any]:
-    """Count, percentiles and the longest, in milliseconds."""
+    """Return the count, and the percentiles and the maximum in milliseconds."""
     if not seconds:
         return {"count": 0}
     found = {f"p{percent}_ms": round(1e3 * percentile(seconds, percent), 2) for percent in PERCENTILES}
@@ -29,15 +29,15 @@ def summary(seconds: Sequence[float]) -> dict[str, Any]:
 
 
 def curve(seconds: Sequence[float]) -> list[float]:
-    """What each half percent of the requests took at most, in milliseconds: the distribution, to be drawn."""
+    """Return the percentiles in steps of half a percent, in milliseconds. A picture draws them as a distribution."""
     return [round(1e3 * percentile(seconds, at / 2), 2) for at in range(1, 201)] if seconds else []
 
 
 async def open_loop(rate: float, count: int, send: Callable[[int, float], Awaitable[None]]) -> dict[str, Any]:
-    """Begin ``send(number, due)`` at its time whatever became of those before, and wait for all.
+    """Begin each ``send(number, due)`` when it is due, even if earlier calls have not ended. Then wait for all.
 
-    ``due`` is the ``time.perf_counter`` at which it should begin. Measuring from there leaves nothing out when the
-    system stalls: the requests that should have gone out meanwhile are waiting too.
+    ``due`` is the ``time.perf_counter`` at which the request should begin. Times are measured from there. So if the
+    system stalls, the wait of all requests that were due meanwhile counts too.
     """
     begin = time.perf_counter() + 0.05
     late = 0

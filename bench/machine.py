@@ -1,4 +1,4 @@
-"""What the figures depend on most: the machine and the versions of what took part."""
+"""Describes the machine and the versions of the programs: the figures depend most on these."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = ("kafka-dialogs", "confluent-kafka", "fastavro", "pydantic", "rocksdi
 
 
 def machine() -> dict[str, Any]:
-    """The hardware, the system and the broker."""
+    """Return the hardware, the system and the broker."""
     page = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -28,12 +28,12 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of our own packages."""
+    """Return the versions of this package and of the packages that it uses."""
     return {name: version(name) for name in PACKAGES} | {"librdkafka": confluent_kafka.libversion()[0]}
 
 
 def conditions(found: dict[str, Any]) -> str:
-    """Say in a line what something was measured on."""
+    """Describe in one line the machine and the versions of a measurement."""
     where, which = found["machine"], found["versions"]
     return (
         f"{where['cores']} cores shared with the broker, Python {where['python']}, Kafka "

@@ -1,6 +1,6 @@
-"""What one record costs to encode and decode, and one message the endpoint, in microseconds.
+"""Measures the microseconds to encode and decode one record, and the microseconds of an endpoint for one message.
 
-``python -m bench.micro_codec [--json]``; a part of ``make bench``.
+``python -m bench.micro_codec [--json]`` runs it alone; it is also a part of ``make bench``.
 """
 
 import io
@@ -44,7 +44,7 @@ ENVELOPE = Envelope(
 
 
 def unchecked(value: bytes) -> Envelope:
-    """fastavro alone: without the walk that makes it strict."""
+    """Decode with fastavro alone, without the walk over the bytes that makes decoding strict."""
     body = io.BytesIO(value)
     body.seek(HEAD_SIZE)
     fields: Any = fastavro.schemaless_reader(body, CURRENT.parsed, None)
@@ -52,12 +52,12 @@ def unchecked(value: bytes) -> Envelope:
 
 
 def best(call: Callable[[], object]) -> float:
-    """Microseconds per call, best of seven runs."""
+    """Return the microseconds per call in the best of seven runs."""
     return min(timeit.repeat(call, number=20_000, repeat=7)) / 20_000 * 1e6
 
 
 def dialog_step() -> Callable[[], object]:
-    """Endpoint alone: take the next message, number a reply, and say what is acknowledged."""
+    """Return a step of an endpoint alone: it takes the next message, numbers a reply, and says what is acknowledged."""
     endpoint = Endpoint(
         PREFIX.conversation_id, False, contract=PREFIX.contract, service="Warehouse", peer="Shop", key="customer-17",
         peer_key="customer-17", expires_at=PREFIX.expires_at,
@@ -74,7 +74,7 @@ def dialog_step() -> Callable[[], object]:
 
 
 def calls() -> dict[str, Callable[[], object]]:
-    """What is measured, by name."""
+    """Return the measured calls, by name."""
     prefix, sent_at = encode_prefix(PREFIX), encode_long(NOW)
     run = message_run(ENVELOPE.message_type, ENVELOPE.content_type)
     value, start, body = encode(ENVELOPE), len(prefix), ENVELOPE.body
@@ -87,7 +87,7 @@ def calls() -> dict[str, Callable[[], object]]:
         "encode_ack": lambda: encode_ack(prefix, 99, sent_at),
         "fastavro, unchecked": lambda: unchecked(value),
         "decode_avro (fastavro, strict)": lambda: decode_avro(value),
-        "decode (no prefix at hand)": lambda: decode(value),
+        "decode (prefix not known)": lambda: decode(value),
         "decode_tail": lambda: decode_tail(PREFIX, value, start),
         "decode_tail of an END": lambda: decode_tail(PREFIX, end, start),
         "header_of": lambda: header_of(value, start),

@@ -1,4 +1,4 @@
-"""A part of the benchmark, and where the parts are."""
+"""A part of the benchmark, and the list of all parts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from bench.ground import Ground
 
 Found = dict[str, Any]
-"""What a part measured, as it is kept in JSON. ``failures`` lists what went wrong; without any it may be published."""
+"""What a part measured, as it is kept in JSON. ``failures`` lists what went wrong. Only figures without failures may be published."""
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table for people."""
+    """A table for people, with notes below it."""
 
     headings: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
@@ -30,7 +30,7 @@ class Part:
     name: str
     title: str
     minutes: float
-    """How long it takes with the standard sizes and three rounds, about, on two cores."""
+    """About how long the part takes on two cores, with the standard sizes and three rounds."""
     measure: Callable[[Ground], Found]
     sheets: Callable[[Found], list[Sheet]]
     draw: Callable[[Found, Any], None] | None = None
@@ -48,11 +48,11 @@ HOMES: Mapping[str, str] = {
     "scale": "bench.scale.part",
     "spark": "bench.spark.part",
 }
-"""Modules with a ``PART``, in the order they are run."""
+"""Modules with a ``PART``, in the order in which they are run."""
 
 
 def known() -> list[str]:
-    """Names of the parts that are there."""
+    """Return the names of the parts whose modules exist."""
     return [name for name, home in HOMES.items() if _exists(home)]
 
 

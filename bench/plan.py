@@ -1,4 +1,4 @@
-"""How much is measured: the standard, unless the command line says otherwise."""
+"""How much is measured: the standard sizes, unless the command line gives others."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ QUICK = 20
 
 @dataclass(frozen=True)
 class Plan:
-    """Sizes and numbers of runs. Only what is measured with the standard ones is published."""
+    """Sizes, and the number of rounds. Only figures of the standard sizes are published."""
 
     rounds: int = 3
     messages: int = Workload.messages
     dialogs: int = Workload.dialogs
     only: tuple[str, ...] = ()
-    """Contenders of ``throughput``; none named means all."""
+    """Contenders of ``throughput``; if it is empty, all of them."""
     block_seconds: int = 90
     shrink: int = 1
-    """Everything is divided by this."""
+    """All sizes are divided by this number."""
 
     @property
     def standard(self) -> bool:
-        """Whether the sizes are the standard ones; the number of rounds may differ."""
+        """True if the sizes are the standard ones. The number of rounds may differ."""
         return replace(self, rounds=Plan.rounds) == Plan()
 
     def count(self, number: int, least: int = 1) -> int:
-        """A number of the standard, made smaller when asked to."""
+        """Return a standard number divided by ``shrink``, at least ``least``."""
         return max(least, number // self.shrink)
 
     def scaled(self, workload: Workload) -> Workload:
-        """A workload, made smaller when asked to."""
+        """Return a workload with its sizes divided by ``shrink``."""
         messages = self.count(workload.messages)
         return replace(workload, messages=messages, dialogs=max(1, min(self.count(workload.dialogs), messages)))

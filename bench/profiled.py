@@ -1,8 +1,8 @@
-"""Where the time goes: one cProfile per thread, because handlers run on the pool's threads, not on the polling one.
+"""Profiles a process with one cProfile for each thread, because handlers run on threads of the pool, not on the polling thread.
 
-Up to Python 3.11 a profiler belongs to the thread that enabled it: the polling thread gets one, and a hook gives each
-thread that starts later its own. From 3.12 on there can be only one in a process, so there ``INLINE`` is true and the
-worker is profiled with handlers in the polling thread.
+Up to Python 3.11, a profiler belongs to the thread that enabled it. The polling thread gets a profiler, and a hook gives
+a profiler to each thread that starts later. From Python 3.12 on, a process can have only one profiler. There ``INLINE``
+is true, and the handlers of the profiled worker run in the polling thread.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ INLINE = sys.version_info >= (3, 12)
 TOP = 25
 
 WAITS = ("'acquire' of '_thread", "lock.acquire", "'get' of '_queue")
-"""Built-in functions that wait for another thread. Time without Python's lock shows up wherever a thread lost it."""
+"""Built-in functions that wait for another thread. Time without the interpreter lock appears in the function in which a thread lost it."""
 
 Row = tuple[float, float, float, str]
-"""Own time, time with callees (us per message), calls per message, function."""
+"""Own time and time with callees, both in us per message; calls per message; function."""
 
 
 class Profilers:
@@ -34,22 +34,22 @@ class Profilers:
             threading.setprofile(self._begin_in_thread)
 
     def _begin_in_thread(self, *_event: Any) -> None:
-        """Called by the first thing a new thread does: from here on its own profiler listens instead."""
+        """Replace the hook by a profiler in a new thread. The hook makes this call before the first function of the thread."""
         sys.setprofile(None)
-        if threading.current_thread().daemon:  # as all threads of a worker are
+        if threading.current_thread().daemon:  # all threads of a worker are daemons
             profiler = cProfile.Profile()
             name = threading.current_thread().name.rstrip("-0123456789")
             self._others.setdefault(name, []).append(profiler)
             profiler.enable()
 
     def start(self) -> None:
-        """Begin in the calling thread; further calls do nothing."""
+        """Start to profile the calling thread. Further calls do nothing."""
         if self._wanted and self._main is None:
             self._main = cProfile.Profile()
             self._main.enable()
 
     def stop(self, messages: int) -> None:
-        """Print what each thread spent its time on."""
+        """Stop, and print what each thread spent its time on."""
         if self._main is None:
             return
         self._main.disable()

@@ -19,7 +19,7 @@ SPACE = "bench-profile"
 
 
 def show_profile(name: str, plan: Plan) -> None:
-    """Run one of our contenders once under the profiler and print what it found."""
+    """Run one of our contenders once under the profiler and print the profile."""
     contender = CONTENDERS[name]
     case = Case(name, contender, plan.scaled(Workload(plan.messages, plan.dialogs)))
     with EmbeddedBroker() as broker, tempfile.TemporaryDirectory(prefix="bench-") as directory:

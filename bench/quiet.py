@@ -1,4 +1,4 @@
-"""Waits until nobody else uses the processors: a run beside other work says nothing."""
+"""Waits until no other program uses the processors, because the figures of a run beside other work mean nothing."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ STAT = Path("/proc/stat")
 WINDOW = 0.5
 PATIENCE = 15.0
 QUIET = 0.15
-"""Share of all processors' time that counts as nobody: the broker tidies up between runs."""
+"""Share of the processors' time up to which the machine counts as quiet. It is not 0, because the broker cleans up between runs."""
 
 
 def settle(patience: float = PATIENCE) -> float:
-    """Wait, so many seconds at most, for half a second of quiet; return how busy the processors were at last (0 to 1)."""
+    """Wait at most ``patience`` seconds for half a second of quiet. Return the busy share of the processors at the end (0 to 1)."""
     deadline = time.monotonic() + patience
     while (busy := _busy()) > QUIET and time.monotonic() < deadline:
         pass
@@ -21,7 +21,7 @@ def settle(patience: float = PATIENCE) -> float:
 
 
 def _busy() -> float:
-    """Share of time the processors were busy in the next half second; 0 where the system does not tell."""
+    """Return the busy share of the processors in the next half second; 0 if the system does not tell."""
     if not STAT.exists():
         return 0.0
     idle, total = _times()
@@ -31,6 +31,6 @@ def _busy() -> float:
 
 
 def _times() -> tuple[int, int]:
-    """Ticks spent idle (waiting for disks included) and in all, since the system started."""
+    """Return the idle ticks (waits for disks included) and all ticks since the system started."""
     ticks = [int(word) for word in STAT.read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
     return ticks[3] + ticks[4], sum(ticks)

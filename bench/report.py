@@ -1,4 +1,4 @@
-"""The figures for people: tables for the terminal, the same and a picture for docs/performance.md."""
+"""Shows the figures to people: tables on the terminal, and the same tables with a picture in docs/performance.md."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def show(part: Part, found: Found, console: Console) -> None:
 
 
 def _aligned(sheet: Sheet) -> str:
-    """The table in columns; a terminal that is too narrow wraps its lines instead of squeezing its words."""
+    """Return the table in columns. On a terminal that is too narrow, the lines wrap."""
     lines = [sheet.headings, *sheet.rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
@@ -44,7 +44,7 @@ def _aligned(sheet: Sheet) -> str:
 
 
 def markdown(part: Part, found: Found, picture: bool) -> str:
-    """The tables for the documentation."""
+    """Return the tables in Markdown, for the documentation."""
     blocks = [f"![{part.title}](../bench/{PICTURES}/{part.name}.png)"] if picture else []
     for sheet in part.sheets(found):
         if sheet.rows:
@@ -61,7 +61,7 @@ def _table(sheet: Sheet) -> str:
 
 
 def draw(part: Part, found: Found, directory: Path) -> Path | None:
-    """Draw the part's picture into ``pictures/`` of a directory; None when it has none."""
+    """Draw the part's picture into ``pictures/`` of a directory. Return its path, or None if the part has no picture."""
     if part.draw is None:
         return None
     import matplotlib as mpl
@@ -79,12 +79,12 @@ def draw(part: Part, found: Found, directory: Path) -> Path | None:
 
 
 def marks(name: str) -> tuple[str, str]:
-    """What begins and ends the figures of a part in the documentation."""
+    """Return the lines before and after the figures of a part in the documentation."""
     return f"<!-- {name}: written by `make bench` -->", f"<!-- end of {name} -->"
 
 
 def filled(page: str, name: str, figures: str) -> str:
-    """A page with the figures of a part between its marks.
+    """Return a page with the figures of a part between its marks.
 
     Raises:
         ValueError: the page has no such marks.
@@ -97,7 +97,7 @@ def filled(page: str, name: str, figures: str) -> str:
 
 
 def publish(part: Part, found: Found) -> Path:
-    """Put the figures of a part into the documentation."""
+    """Put the figures of a part into the documentation; return the path of the page."""
     text = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(filled(text, part.name, markdown(part, found, part.draw is not None)), encoding="utf-8")
     return PAGE

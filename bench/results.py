@@ -1,4 +1,4 @@
-"""What was measured, kept in ``results.json``: each part with its machine and time, the others as they were."""
+"""Keeps the figures in ``results.json``: each part with its machine and the time of its measurement."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def complete(found: Found, plan: Plan) -> Found:
 
 
 def read(directory: Path) -> dict[str, Found]:
-    """The parts kept in a directory; none when there is no file."""
+    """Return the parts that are kept in a directory; none if there is no file."""
     path = directory / NAME
     if not path.exists():
         return {}
@@ -36,7 +36,7 @@ def read(directory: Path) -> dict[str, Found]:
 
 
 def keep(directory: Path, name: str, found: Found) -> Path:
-    """Put one part into the file and leave the others alone."""
+    """Put one part into the file, and leave the others as they are."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / NAME
     parts = {**read(directory), name: found}
@@ -45,7 +45,7 @@ def keep(directory: Path, name: str, found: Found) -> Path:
 
 
 def text(value: Any) -> str:
-    """JSON with an item per line, but numbers of a list in one."""
+    """Return JSON with one item per line. A list of numbers is on one line."""
     return _lines(value, "")
 
 

@@ -1,4 +1,4 @@
-"""Runs every case in turn, round after round, so that whatever changes on the machine changes for all."""
+"""Runs every case in turn, round after round, so that a change of the machine's speed affects all cases."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from bench.unavailable import Unavailable
 from bench.workload import Workload
 
 WARM_UPS = 3
-"""Uncounted runs of the bare loop: a broker that has just started gets a fifth faster over its first million messages."""
+"""Number of runs of the bare loop that do not count: a new broker becomes a fifth faster during its first million messages."""
 
 
 @dataclass
 class Outcome:
-    """What the rounds brought."""
+    """The results of the rounds."""
 
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
-    """Why somebody could not take part; no fault."""
+    """Why a case was left out, by its name: it cannot run on this machine, or it failed."""
     failures: list[str] = field(default_factory=list)
     """Runs that failed, or whose replies are not exactly one for each message."""
 
     @property
     def disturbed(self) -> bool:
-        """Whether something else used the processors before a run, and so probably during it."""
+        """True if other programs used the processors before a run, and so probably during the run."""
         return any(run.busy_before > quiet.QUIET for runs in self.samples.values() for run in runs)
 
     def to_dict(self) -> dict[str, Any]:
-        """What every part of throughput keeps."""
+        """Return what every part that measures throughput keeps."""
         return {
             "rounds": max((len(runs) for runs in self.samples.values()), default=0),
             "disturbed": self.disturbed,
@@ -54,7 +54,7 @@ class Rounds:
         self.outcome = Outcome(samples={case.name: [] for case in chosen})
 
     def run(self, rounds: int) -> Outcome:
-        """Run all rounds, showing how far it is; a case that fails is left out of the rest."""
+        """Run all rounds, and show the progress. A case that fails is left out of the later rounds."""
         ground, out = self._ground, self.outcome.missing
         warm_up = Case("warm-up", RAW, ground.plan.scaled(Workload()))
         ground.screen.expect(WARM_UPS + rounds * len(self._cases))
@@ -103,7 +103,7 @@ class Rounds:
 
 
 def summary(runs: Sequence[Sample]) -> dict[str, Any]:
-    """Medians and single runs of one case."""
+    """Return the medians and the single runs of one case."""
     speed = median(run.messages_per_second for run in runs)
     found = {
         "median_messages_per_second": round(speed),
@@ -118,7 +118,7 @@ def summary(runs: Sequence[Sample]) -> dict[str, Any]:
 
 
 def ratio(samples: Mapping[str, Sequence[Sample]], name: str, base: str) -> list[float] | None:
-    """Lowest ratio of a round, ratio of the medians, highest ratio of a round; None unless both ran."""
+    """Return the lowest ratio of a round, the ratio of the medians, and the highest ratio of a round; None unless both cases ran."""
     if not samples.get(name) or not samples.get(base):
         return None
     ours, theirs = ([run.messages_per_second for run in samples[which]] for which in (name, base))
@@ -127,7 +127,7 @@ def ratio(samples: Mapping[str, Sequence[Sample]], name: str, base: str) -> list
 
 
 def cpu_ratio(samples: Mapping[str, Sequence[Sample]], name: str, base: str) -> float | None:
-    """The same by CPU per message, which other programs disturb less and the broker's speed not at all."""
+    """Return the ratio of the CPU times per message: other programs disturb it less, and the broker's speed does not change it."""
     if not samples.get(name) or not samples.get(base):
         return None
     ours, theirs = (median(run.cpu_us_per_message for run in samples[which]) for which in (name, base))

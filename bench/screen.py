@@ -1,4 +1,4 @@
-"""What a person sees meanwhile: how far it is, and a line for each finished run."""
+"""Shows a person the progress, and a line for each finished run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Screen:
         self._progress.stop()
 
     def begin(self, title: str) -> None:
-        """Another part."""
+        """Begin another part."""
         self._title = title
         self._progress.reset(self._task, total=None, description=title)
         self.say(f"== {title}")
@@ -39,17 +39,17 @@ class Screen:
         self._progress.update(self._task, total=steps)
 
     def advance(self) -> None:
-        """One step is done."""
+        """Count a step that is done."""
         self._progress.advance(self._task)
 
     def tell(self, text: str) -> None:
-        """Show what is being done."""
+        """Show beside the bar what is being done."""
         self._progress.update(self._task, description=f"{self._title}: {text}")
 
     def say(self, line: str) -> None:
-        """Leave a line."""
+        """Print a line above the bar."""
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def warn(self, line: str) -> None:
-        """Leave a line that stands out."""
+        """Print a red line above the bar."""
         self.console.print(line, highlight=False, markup=False, soft_wrap=True, style="red")

@@ -1,4 +1,4 @@
-"""A worker in a thread of a measured process, and what it costs and does, for the parent to ask."""
+"""Runs a worker in a thread of a measured process, and counts what it costs and does. The parent process asks for the counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READY = 60.0
 
 
 class WatchedWorker(Worker):
-    """Counts how often its partitions moved."""
+    """A worker that counts how often its partitions moved."""
 
     moves = 0
 
@@ -36,7 +36,7 @@ class WatchedWorker(Worker):
         super().lost(partitions)
 
     def figures(self) -> dict[str, Any]:
-        """What the process used and the worker did since the start."""
+        """Return what the process used and what the worker did since the start."""
         counts = self.counts
         return {
             "cpu_seconds": time.process_time(),
@@ -66,5 +66,5 @@ def serving(service: Service[Any], kafka: Kafka, directory: str, settings: Worke
 
 
 def difference(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """What was used and done between two looks."""
+    """Return what was used and done between two calls of ``figures``."""
     return {name: value - before[name] for name, value in after.items()}

@@ -1,4 +1,4 @@
-"""What a contender's process reports: from its first record to its last commit."""
+"""Measures and reports the time of a contender's process, from its first record to its last commit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import time
 
 MARK = "bench-result "
-"""Begins the line of output that is the result."""
+"""Begins the output line with the result."""
 
 
 class Stopwatch:
@@ -17,19 +17,19 @@ class Stopwatch:
         self._wall = self._cpu = 0.0
         self.running = False
         self.lap: dict[str, float] = {}
-        """When every dialog had its first message, about."""
+        """Messages and seconds at about the time when every dialog had its first message."""
 
     def start(self) -> None:
-        """Begin at the first record; further calls do nothing."""
+        """Start at the first record. Further calls do nothing."""
         if not self.running:
             self.running, self._wall, self._cpu = True, time.perf_counter(), time.process_time()
 
     def elapsed(self) -> tuple[float, float]:
-        """Seconds of wall clock and of CPU since the start."""
+        """Return the seconds of wall clock and of CPU since the start."""
         return time.perf_counter() - self._wall, time.process_time() - self._cpu
 
     def opened(self, messages: int) -> None:
-        """Note that so many messages are committed and all dialogs are open; further calls do nothing."""
+        """Note that ``messages`` messages are committed, and that all dialogs are open. Further calls do nothing."""
         if not self.lap:
             self.lap = {"messages": messages, "seconds": self.elapsed()[0]}
 
@@ -43,7 +43,7 @@ def report(
     lap: dict[str, float] | None = None,
     **versions: str,
 ) -> None:
-    """Tell the benchmark how it went, on standard output."""
+    """Write the result of the run to standard output, for the benchmark."""
     told = {
         "messages": messages,
         "seconds": elapsed[0],

@@ -1,4 +1,4 @@
-"""The bare loop and ours while one number of the workload changes; both in every round."""
+"""Compares the bare loop with ours while one number of the workload changes. Both run in every round."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LABELS = {RAW.name: RAW.label, OURS.name: OURS.label}
 
 
 def measure(ground: Ground, workloads: Sequence[tuple[int, Workload]], slowest: float) -> Found:
-    """Run all rounds of both contenders with each workload; the number beside it is what changes."""
+    """Run all rounds of both contenders with each workload. The number beside a workload is the number that changes."""
     chosen = [
         Case(f"{it.name} {number}", it, workload, slowest=slowest)
         for number, workload in workloads
@@ -37,7 +37,7 @@ def measure(ground: Ground, workloads: Sequence[tuple[int, Workload]], slowest: 
 
 
 def sheet(found: Found, what: str, notes: Sequence[str], speed: str = SPEED) -> Sheet:
-    """A row for each number; CPU only beside the speed of whole runs."""
+    """Return a table with a row for each number. It has CPU times only for the speed of whole runs."""
     rows = []
     for number in found["numbers"]:
         raw, ours = (found["cases"].get(f"{name} {number}") for name in LABELS)
@@ -55,7 +55,7 @@ def _number(it: dict[str, Any] | None, name: str) -> str:
 
 
 def draw(found: Found, figure: Any, title: str, speed: str = SPEED) -> None:
-    """A line for each contender."""
+    """Draw a line for each contender."""
     figure.set_size_inches(8, 4)
     lines = []
     for name, label in LABELS.items():

@@ -1,4 +1,4 @@
-"""Creating, filling, reading and deleting topics of the benchmark's own broker."""
+"""Creates, fills, reads and deletes topics of the benchmark's own broker."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def _admin(bootstrap: str) -> AdminClient:
 
 
 def create(bootstrap: str, topics: Sequence[str], partitions: int) -> None:
-    """Create topics of one replica and wait for them."""
+    """Create topics with one replica, and wait until they exist."""
     admin = _admin(bootstrap)  # kept until its answers are here
     for future in admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics]).values():
         future.result()
 
 
 def drop(bootstrap: str, space: str) -> None:
-    """Delete every topic of a run, so that one run's data is not the next one's burden."""
+    """Delete every topic of a run, so that its data does not slow down the next run."""
     admin = _admin(bootstrap)
     topics = [topic for topic in admin.list_topics(timeout=10).topics if topic.startswith((f"{space}.", f"{space}-"))]
     for future in (admin.delete_topics(topics) if topics else {}).values():
@@ -40,7 +40,7 @@ def fill(bootstrap: str, records: Iterable[Filling]) -> None:
     """Append records in order and wait until all are durable.
 
     Raises:
-        KafkaException: one was refused.
+        KafkaException: a record was refused.
     """
     producer = Producer({
         "bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, "batch.size": 500_000,

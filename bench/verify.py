@@ -15,12 +15,12 @@ from conversations.protocol.envelope import Kind, split_header
 from conversations.protocol.topics import QUEUE, service_topic
 
 Reply = tuple[object, int]
-"""Conversation and number of the message in it."""
+"""Conversation, and a number that is different for each reply in it."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came out of a run."""
+    """The number of replies of a run, and the numbers of faults."""
 
     replies: int
     lost: int
@@ -29,12 +29,12 @@ class Verdict:
 
     @property
     def good(self) -> bool:
-        """Whether every message was answered exactly once, in order."""
+        """True if every message was answered exactly once, in order."""
         return not (self.lost or self.twice or self.disordered)
 
 
 def judge(replies: Iterable[Reply], messages: int) -> Verdict:
-    """Judge replies given in the order of their topic."""
+    """Judge replies, which are given in the order of their topic."""
     seen: set[Reply] = set()
     last: dict[object, int] = {}
     count = disordered = 0
@@ -48,7 +48,7 @@ def judge(replies: Iterable[Reply], messages: int) -> Verdict:
 
 
 def plain(job: Job) -> Verdict:
-    """Judge the topic the bare loop or Quix Streams replied to."""
+    """Judge the replies of a contender that is not ours."""
     messages = topics.read(job.bootstrap, job.target, job.workload.partitions)
     return judge(_plain(messages), job.workload.messages)
 
@@ -60,7 +60,7 @@ def _plain(messages: Iterable[Message]) -> Iterator[Reply]:
 
 
 def queue(job: Job, messages: int | None = None) -> Verdict:
-    """Judge the queue of the service that asked: all messages of the workload are answered, or so many."""
+    """Judge the queue of the asking service: it must have an answer to each message of the workload, or ``messages`` answers."""
     topic = service_topic(job.space, our_loop.ASKING, QUEUE)
     found = topics.read(job.bootstrap, topic, job.workload.partitions)
     return judge(_queue(found), job.workload.messages if messages is None else messages)
@@ -76,13 +76,13 @@ def _queue(messages: Iterable[Message]) -> Iterator[Reply]:
 
 
 def dialogs(bootstrap: str, space: str, service: str, count: int) -> Verdict:
-    """Judge the queue of a service that wants exactly one message on each of so many dialogs."""
+    """Judge the queue of a service that must have exactly one message on each of ``count`` dialogs."""
     received = _messages(bootstrap, space, service)
     return judge(((conversation, 0) for conversation, _ in received), count)
 
 
 def numbered(bootstrap: str, space: str, service: str, count: int) -> Verdict:
-    """Judge the queue of a service that wants so many messages, numbered without a gap on each dialog."""
+    """Judge the queue of a service that must have ``count`` different messages, in order on each dialog."""
     return judge(_messages(bootstrap, space, service), count)
 
 

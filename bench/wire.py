@@ -1,4 +1,4 @@
-"""The record of the contenders that are not ours: as many fields as a small envelope needs, in plain Avro."""
+"""The record format of the contenders that are not ours: plain Avro with the fields of a small envelope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every contender works on, and the topics it does that with."""
+"""The messages that every contender handles, and the topics that it uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BODY_BYTES = 100
 
 @dataclass(frozen=True)
 class Workload:
-    """So many messages, dealt out to the dialogs in turn; each wants one reply."""
+    """The messages of a run. They go to the dialogs in turn, and each must be answered once."""
 
     messages: int = 300_000
     dialogs: int = 3_000
@@ -23,7 +23,7 @@ class Workload:
     batch: int = BATCH
 
     def record_keys(self) -> list[bytes]:
-        """Record key of each dialog: the text of its conversation id, spread over the space of ids."""
+        """Return the record key of each dialog: its conversation id as text. The ids are spread over the space of ids."""
         return [
             str(UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128)).encode()
             for number in range(self.dialogs)
@@ -32,7 +32,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Job:
-    """One run of one contender, as its process is told."""
+    """One run of one contender, in the form in which its process gets it."""
 
     contender: str
     bootstrap: str
@@ -42,12 +42,12 @@ class Job:
     """An empty directory for local state."""
     workload: Workload
     concurrency: int = 16
-    """Handlers that may run at the same time, where there are handlers."""
+    """Most handlers that run at the same time, if the contender has handlers."""
     profile: bool = False
 
     @property
     def source(self) -> str:
-        """The topic read, unless the contender has topics of its own."""
+        """The topic that is read, unless the contender has topics of its own."""
         return f"{self.space}.in"
 
     @property

@@ -1,4 +1,4 @@
-"""python examples/hello.py [HOST:PORT] -> Hello, Ada: in memory, or with the address of a Kafka on that."""
+"""``python examples/hello.py [HOST:PORT]`` prints "Hello, Ada". It runs on the Kafka at this address, or else in memory."""
 
 # fmt: off
 import sys

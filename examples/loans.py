@@ -1,6 +1,6 @@
-"""A loan is decided by two checks that run side by side; a saga in one conversation group.
+"""A saga in one conversation group: two checks, which run side by side, decide about a loan.
 
-The group is the lock and the state: handlers of its dialogs run one at a time, so the join needs no other care.
+The group has the state, and is the lock: the handlers of its dialogs run one at a time. So the handlers need no other lock.
 
     conversations run examples.loans:loans --workers 4
 """
@@ -92,7 +92,7 @@ def decide(group: Group[Loan]) -> None:
     loan = group.state
     if loan.score is None or loan.suspicious is None:
         return  # the other answer is not here yet
-    applicant = group.opened_by  # not the dialog of the answer: that one is with the credit or the fraud service
+    applicant = group.opened_by  # not the dialog of the answer, which is with the credit or the fraud service
     good = loan.score > 600 and not loan.suspicious
     applicant.send(Approved(rate=Decimal("4.1")) if good else Refused(why="checks"))
     applicant.end()  # also cancels its timer

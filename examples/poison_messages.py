@@ -1,7 +1,7 @@
-"""python examples/poison_messages.py: what may become of a message that fails, one service for each strategy.
+"""Strategies for messages that fail, with one service for each: ``python examples/poison_messages.py``.
 
-The situations are those of "Poison Message Handling" and "Handling Poison Messages", Service Broker's own texts: a purchase order that
-came before its customer's profile, a card that does not match, a slide nobody can show, an expense report that never works.
+The situations are from the texts of Service Broker, "Poison Message Handling" and "Handling Poison Messages": a purchase order that
+came before the profile of its customer, a card that does not match, a slide that cannot be shown, an expense report that always fails.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ REPORTS = Contract("Reports", sent_by_initiator=[Report], sent_by_target=[Done])
 
 
 class UnknownCustomer(Exception):
-    """There is no profile of the customer, or not yet."""
+    """There is no profile of the customer, or it does not exist yet."""
 
 
 class CardMismatch(Exception):
-    """The bank knows another holder of the card."""
+    """The card belongs to another person than the customer."""
 
 
 profiles: set[str] = set()
-"""Stands in for a database that others write to."""
+"""Customers with a profile; it replaces a database that other programs write to."""
 
 
 def place(order: Order, dialog: Dialog[Any]) -> None:
-    """Place a purchase order: for a customer who has a profile, and whose card it is."""
+    """Place a purchase order. The customer must have a profile, and must be the holder of the card."""
     if order.customer not in profiles:
         raise UnknownCustomer(order.customer)
     if order.card_holder not in ("", order.customer):
@@ -61,19 +61,19 @@ def place(order: Order, dialog: Dialog[Any]) -> None:
     dialog.send(Done(what=order.customer))
 
 
-# A. Try again: the cause passes by itself, as a profile that is just being made. The dialog waits, in order; no other does.
+# A. Try again: the cause ends by itself, for example when the profile is made. The dialog waits, in order; other dialogs do not wait.
 patient = Service(
     "patient", accepts=[ORDERS], poison=[PoisonPolicy(exception=UnknownCustomer, delays=[3 * SECOND] * 5)]
 )
 patient.on(Order)(place)
 
-# B. Keep the message and go on: it will never work as it is, and the next ones do not need it.
+# B. Keep the message as a dead letter, and continue: the message will never work as it is, and the next messages do not need it.
 tolerant = Service(
     "tolerant", accepts=[ORDERS], poison=[PoisonPolicy(exception=CardMismatch, delays=[], then=Then.SKIP)]
 )
 tolerant.on(Order)(place)
 
-# C. End the dialog with an error: without slide 3 the rest makes no sense, and the presenter should know.
+# C. End the dialog with an error: without slide 3 the rest of the meeting makes no sense, and the presenter should learn of it.
 meeting = Service("meeting", accepts=[SLIDES], poison=[
     PoisonPolicy(delays=[], then=Then.END_DIALOG, code=415, description="Invalid media format."),
 ])  # fmt: skip
@@ -87,7 +87,7 @@ def show(slide: Slide, dialog: Dialog) -> None:
     dialog.send(Done(what=f"slide {slide.number}"))
 
 
-# D. Stop the queue and call somebody: Service Broker's BROKER_QUEUE_DISABLED. Nothing is lost, nothing is skipped.
+# D. Turn the queue off and call a person, like Service Broker's BROKER_QUEUE_DISABLED. No message is lost or skipped.
 careful = Service(
     "careful", accepts=[ORDERS], poison=[PoisonPolicy(delays=[timedelta(0)] * 4, then=Then.DISABLE_QUEUE)]
 )
@@ -97,33 +97,33 @@ mail: list[str] = []
 
 @careful.on_queue_disabled
 def alert(queue: QueueDisabled) -> None:
-    """Write to the administrator."""
+    """Write a mail to the administrator."""
     mail.append(f"Queue of {queue.service}, partition {queue.partition}, is off: {queue.reason}")
 
 
-# A and B together: once more three seconds later, and then without it.
+# A and B together: try again once, three seconds later; then skip the message.
 combined = Service("combined", accepts=[ORDERS], poison=[PoisonPolicy(delays=[3 * SECOND], then=Then.SKIP)])
 combined.on(Order)(place)
 
-# The policy of Service Broker's sample, its table of failures and TrackMessage included: the fourth failure ends the dialog with 500.
+# The policy of Service Broker's sample, with its table of failures and TrackMessage: the fourth failure ends the dialog with error 500.
 expenses = Service("expenses", accepts=[REPORTS], poison=[PoisonPolicy.service_broker()])
 attempts: list[int] = []
 
 
 @expenses.on(Report)
 def add_expense_report(report: Report, dialog: Dialog) -> None:
-    """Add an expense report, of somebody."""
+    """Add an expense report of an employee."""
     attempts.append(dialog.message.attempt)
     if not report.employee:
         raise ValueError("an expense report needs an employee")
     dialog.send(Done(what=report.employee))
 
 
-# By hand, as a comment on the text does it: keep the message in the state, and let the dialog's timer try it. The dialog goes on
-# meanwhile, out of order on purpose, so this is for messages that do not depend on one another.
+# Without a policy, as a comment on the text suggests: keep the message in the state, and let the dialog's timer try it again. Meanwhile
+# the dialog continues, out of order on purpose. So this is only for messages that do not depend on each other.
 class Pending(BaseModel):
     orders: list[Order] = []
-    """Kept until they work."""
+    """Orders that have failed, until they succeed."""
     tries: int = 0
 
 
@@ -142,7 +142,7 @@ def keep_or_place(order: Order, dialog: Dialog[Pending]) -> None:
 
 @by_timer.on_timer()
 def try_kept(dialog: Dialog[Pending]) -> None:
-    """Try what was kept; what still does not work is tried again, each time a little later."""
+    """Try the kept orders. Keep the orders that fail again; each wait is longer than the wait before."""
     state = dialog.group.state
     left = [order for order in state.orders if order.customer not in profiles]
     for order in state.orders:
@@ -153,7 +153,7 @@ def try_kept(dialog: Dialog[Pending]) -> None:
         dialog.set_timer(3 * SECOND * state.tries)
 
 
-# A handler may also say itself when it wants to be called again; that is no failed attempt.
+# A handler may also say itself when it must be called again. This does not count as a failed attempt.
 polite = Service("polite", accepts=[ORDERS])
 
 
@@ -169,7 +169,7 @@ SERVICES = (patient, tolerant, meeting, careful, combined, expenses, by_timer, p
 
 
 def tour() -> None:
-    """Let one dialog of each fail, and say what became of it."""
+    """Let a message fail in a dialog with each service, and print what happens."""
     profiles.update(["ada", "grace"])
     story: dict[str, tuple[Contract, list[BaseModel]]] = {
         "patient": (ORDERS, [Order(customer="ada"), Order(customer="late"), Order(customer="grace")]),

@@ -1,4 +1,4 @@
-"""The loans service tested whole: its real handlers, worker and codec, without Kafka, in milliseconds."""
+"""Tests the whole loans service, with its real handlers, worker and codec, without Kafka, in milliseconds."""
 
 from datetime import timedelta as td
 from decimal import Decimal

@@ -1,1 +1,1 @@
-"""One handler that blocks, and everybody else."""
+"""One handler that blocks, and the other dialogs meanwhile."""

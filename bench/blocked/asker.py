@@ -1,4 +1,7 @@
-"""The client: begins dialogs, blocks a handler on one, and sends on the others at a steady rate: ``... asker JOB``."""
+"""The client process: ``python -m bench.blocked.asker JOB``.
+
+One of its dialogs makes a handler block. On the other dialogs it sends at a steady rate.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from bench.workload import Job
 from conversations import Client, Dialog, Kafka, NotAccepted, Service, WorkerSettings
 
 PATIENCE = 30.0
-"""Seconds the last answers may take."""
+"""Seconds that the last answers may take."""
 TEXT = "x" * 100
 
 
@@ -49,7 +52,7 @@ class Asker:
             self._changed.notify_all()
 
     def begin(self, dialogs: int) -> dict[str, Any]:
-        """Begin the dialogs with one order each and wait for their receipts."""
+        """Begin the dialogs with one order each, and wait for the receipts."""
         numbers = []
         for _ in range(dialogs):
             with self.client.begin_dialog(ANSWERING, ORDERS) as dialog:
@@ -58,7 +61,7 @@ class Asker:
         return {"unanswered": self._await(numbers)}
 
     def block(self, seconds: float) -> dict[str, Any]:
-        """Have the handler block for one more dialog."""
+        """Begin one more dialog, and make its handler block."""
         with self._changed:
             self._block = None
         with self.client.begin_dialog(ANSWERING, ORDERS) as dialog:
@@ -66,15 +69,15 @@ class Asker:
         return {}
 
     def unblocked(self, seconds: float) -> dict[str, Any]:
-        """Wait for the answer of the handler that blocked, and say when it did."""
+        """Wait for the answer of the handler that blocked, and return when the block began and ended."""
         with self._changed:
             self._changed.wait_for(lambda: self._block is not None, seconds)
             return {"block": self._block}
 
     def steady(self, rate: float, count: int, sick: int = 0) -> dict[str, Any]:
-        """Send ``rate`` orders per second, dealt out to the dialogs; times are from when each was due.
+        """Send ``rate`` orders per second, to the dialogs in turn. Times are measured from when an order was due.
 
-        The orders of the first ``sick`` dialogs fail; nobody waits for those.
+        The orders of the first ``sick`` dialogs fail, so nothing waits for their receipts.
         """
         numbers: list[int] = []
         refused: list[str] = []
@@ -106,7 +109,7 @@ class Asker:
         return number
 
     def _await(self, numbers: list[int]) -> int:
-        """Wait until all are answered; return how many are not."""
+        """Wait until all orders are answered; return how many are not answered in time."""
         wanted = set(numbers)
         with self._changed:
             self._changed.wait_for(lambda: wanted <= self._came.keys(), PATIENCE)

@@ -1,4 +1,4 @@
-"""The two processes of the measurement: the service whose handlers are in the way, and the client that measures."""
+"""The two processes of the measurement: the service whose handlers block or fail, and the client that measures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conversations.kafka.admin import apply
 
 
 def start(stack: ExitStack, ground: Ground, space: str, longest: int) -> dict[str, Child]:
-    """Start both services, by name; the handler may block for so many seconds."""
+    """Start both services, and return them by name. A handler may block for ``longest`` seconds."""
     directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-"))
     kafka = Kafka(ground.bootstrap, namespace=space)
     asking: Service[Any] = Service(ASKING, initiates=[ORDERS], ignores=[Receipt.__name__, Blocked.__name__])

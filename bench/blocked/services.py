@@ -1,4 +1,4 @@
-"""A service whose handler of one message type blocks, and answers another at once: ``... services JOB SECONDS``."""
+"""A service with a handler that blocks and a handler that answers at once: ``python -m bench.blocked.services JOB SECONDS``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPARE = 60.0
 
 
 STORM = PoisonPolicy(delays=[timedelta(0), timedelta(seconds=0.2), timedelta(seconds=1)], then=Then.SKIP)
-"""Four attempts, and then the next message of the dialog: so that there is always something that fails."""
+"""Four attempts, then the message is skipped. So the next message of the dialog fails too, and something always fails."""
 
 
 class Order(BaseModel):

@@ -1,1 +1,1 @@
-"""Who does the work: each a module run in a process of its own."""
+"""The contenders. Each is a module that runs in a process of its own."""

@@ -24,11 +24,11 @@ from conversations.stores.rocksdb import RocksStores
 from conversations.worker import Worker
 
 ASKING, ANSWERING = "asking", "answering"
-"""The service whose messages are made beforehand, and the one that is measured."""
+"""The service whose messages are made beforehand, and the service that is measured."""
 
 
 PATIENT: dict[str, Any] = {"patience": timedelta(seconds=10)}
-"""For profiles: under a profiler every step would take longer than a worker waits, and what comes of that be measured."""
+"""For profiles: under a profiler, handlers take longer than a step waits. The profile would then show the cost of waiting rows."""
 
 
 class Order(BaseModel):
@@ -53,7 +53,7 @@ OPAQUE = Contract("Orders", sent_by_initiator=[OPAQUE_ORDER], sent_by_target=[Me
 
 
 def opaque_service() -> Service[Any]:
-    """A service that answers each message of bytes with its bytes."""
+    """Return a service that answers each message of bytes with the same bytes."""
     service = Service(ANSWERING, accepts=[OPAQUE])
 
     @service.on(OPAQUE_ORDER)
@@ -64,7 +64,7 @@ def opaque_service() -> Service[Any]:
 
 
 def typed_service() -> Service[Any]:
-    """A service that validates each order and answers with a receipt."""
+    """Return a service that validates each order and answers with a receipt."""
     service = Service(ANSWERING, accepts=[ORDERS])
 
     @service.on(Order)
@@ -75,7 +75,7 @@ def typed_service() -> Service[Any]:
 
 
 class TimedConnection(KafkaConnection):
-    """Starts the watch when the first record arrives; adds one comparison to each poll."""
+    """A connection that starts the watch when the first record arrives. It adds one comparison to each poll."""
 
     watch: Stopwatch
 
@@ -87,12 +87,12 @@ class TimedConnection(KafkaConnection):
 
 
 def service_of(job: Job) -> Service[Any]:
-    """The service of the contender named ``ours_STORE`` or ``ours_STORE_pydantic``."""
+    """Return the service of the contender named ``ours_STORE`` or ``ours_STORE_pydantic``."""
     return typed_service() if job.contender.endswith("pydantic") else opaque_service()
 
 
 def make_worker(job: Job, service: Service[Any], watch: Stopwatch) -> Worker:
-    """A worker with state in memory where the contender's name says so, else in RocksDB."""
+    """Return a worker. Its state is in memory if the contender's name contains ``memory``, else in RocksDB."""
     kafka = Kafka(job.bootstrap, namespace=job.space)
 
     def connect() -> KafkaConnection:
@@ -112,9 +112,9 @@ def make_worker(job: Job, service: Service[Any], watch: Stopwatch) -> Worker:
 
 
 def run(job: Job, service: Service[Any], messages: int | None = None) -> None:
-    """Work until every message, or so many, are handled and committed, and report."""
+    """Work until all messages, or ``messages`` of them, are handled and committed. Then report."""
     wanted = job.workload.messages if messages is None else messages
-    relax()  # as `conversations run` and run() do in the processes that are theirs
+    relax()  # as `conversations run` and run() do in their own processes
     watch, profilers = Stopwatch(), Profilers(wanted=job.profile)
     worker = make_worker(job, service, watch)
     while not watch.running:

@@ -1,7 +1,7 @@
 """Throughput while some dialogs are parked: ``python -m bench.contenders.parked_loop JOB``.
 
-The contender ``parked_N`` fails at the first message of every N-th dialog, which waits for hours, and what follows it too;
-``parked_0`` at none.
+The contender ``parked_N`` fails at the first message of every N-th dialog. This message waits for hours, and the later messages
+of its dialog wait behind it. ``parked_0`` fails at no message.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ LATER = PoisonPolicy(delays=[timedelta(hours=6)])
 
 
 def stuck(job: Job) -> set[str]:
-    """Ids of the dialogs that are parked."""
+    """Return the ids of the dialogs that are parked."""
     every = int(job.contender.rpartition("_")[2])
     return {key.decode() for key in job.workload.record_keys()[::every]} if every else set()
 
 
 def handled(job: Job) -> int:
-    """How many messages are answered: those of the other dialogs."""
+    """Return how many messages are answered: all messages of the dialogs that are not parked."""
     load = job.workload
     full, rest = divmod(load.messages, load.dialogs)
     lengths = [full + (number < rest) for number in range(load.dialogs)]
@@ -35,7 +35,7 @@ def handled(job: Job) -> int:
 
 
 def service(parked: set[str]) -> Service[Any]:
-    """A service that answers each message with its bytes, but in some dialogs fails."""
+    """Return a service that answers each message with its bytes, and fails in the parked dialogs."""
     made = Service(ANSWERING, accepts=[OPAQUE], poison=[LATER])
 
     @made.on(OPAQUE_ORDER)
@@ -48,7 +48,7 @@ def service(parked: set[str]) -> Service[Any]:
 
 
 def verdict(job: Job) -> verify.Verdict:
-    """Judge the queue of the service that asked: nothing on the parked dialogs, everything on the others."""
+    """Judge the queue of the asking service: it must have as many answers as the dialogs that are not parked have messages."""
     return verify.queue(job, handled(job))
 
 

@@ -1,4 +1,4 @@
-"""The virtual environment of Quix Streams, which pins an older Kafka client than ours; made once from its own lock.
+"""Makes the virtual environment of Quix Streams once, from a lock of its own: Quix Streams needs an older Kafka client than we do.
 
 The lock was made by ``uv pip compile --universal --generate-hashes`` from the first two lines of its heading.
 """
@@ -21,10 +21,10 @@ INSTALL_SECONDS = 900
 
 
 def python() -> Path:
-    """Return the interpreter of the environment, making it when it is missing or its lock has changed.
+    """Return the interpreter of the environment. Make the environment if it is missing, or if its lock has changed.
 
     Raises:
-        Unavailable: it cannot be installed.
+        Unavailable: Quix Streams cannot be installed.
     """
     if not LOCK.exists():
         raise Unavailable(f"{LOCK.relative_to(ROOT)} is missing")

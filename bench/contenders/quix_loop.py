@@ -1,6 +1,7 @@
 """The same work in Quix Streams, exactly once, with its state store against duplicates: ``python -m bench.contenders.quix_loop JOB``.
 
-Runs in an environment of its own (``bench/contenders/quix_environment.py``), so it imports nothing of ours but the workload.
+It runs in an environment of its own (``bench/contenders/quix_environment.py``). So it imports only those modules of ours that
+need no other package than ``fastavro``.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import quixstreams  # type: ignore[import-not-found]  # lives in an environment of its own
+import quixstreams  # type: ignore[import-not-found]  # installed in an environment of its own
 from quixstreams import Application, State
 from quixstreams.checkpointing import Checkpoint  # type: ignore[import-not-found]
 from quixstreams.models.serializers import Deserializer, Serializer  # type: ignore[import-not-found]
@@ -29,7 +30,7 @@ class Encode(Serializer):  # type: ignore[misc]
 
 
 class Loop:
-    """The application, what it has seen, and when it committed last."""
+    """The application, its counts, and the time of its last commit."""
 
     def __init__(self, job: Job) -> None:
         self.job = job

@@ -1,8 +1,8 @@
-"""The limit: the least a Python process can do and still be exactly-once and in order on Kafka.
+"""The bare loop: the least that a Python process must do to be exactly-once and in order on Kafka.
 
-Consume, Avro decode, one dictionary look-up against duplicates, Avro encode, reply; per batch one changelog record for
-each touched dialog, the offsets, one transaction. No contract, no error handling, no timers, no state it could lose:
-``python -m bench.contenders.raw_loop JOB``.
+For each message: consume, Avro decode, one dictionary look-up against duplicates, Avro encode, reply. For each batch: one
+changelog record for each dialog in it, the offsets, one transaction. There is no contract, no error handling and no timer,
+and a crash would lose the dictionary: ``python -m bench.contenders.raw_loop JOB``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Loop:
         self.watch = Stopwatch()
 
     def run(self) -> tuple[int, int]:
-        """Work until every message is answered; return how many were read and in how many transactions."""
+        """Work until every message is answered; return the number of messages read and the number of transactions."""
         self.producer.init_transactions()
         self.consumer.subscribe([self.job.source])
         done = commits = 0
@@ -73,14 +73,14 @@ class Loop:
             offsets[partition] = record.offset() + 1  # type: ignore[operator]  # consumed: both are there
         for conversation, number in touched.items():
             produce(self.job.changelog, NUMBER.pack(number), conversation)
-        # No flush before the offsets: with batches this large the coordinator knows every partition by now, and it is faster.
+        # No flush before the offsets: it is faster, and with batches this large the coordinator knows every partition by now.
         where = [TopicPartition(self.job.source, partition, offset) for partition, offset in offsets.items()]
         self.producer.send_offsets_to_transaction(where, self.consumer.consumer_group_metadata())
         self.producer.commit_transaction()
 
 
 def main(text: str) -> None:
-    gc.collect()  # the same as our workers do; worth some percent here too
+    gc.collect()  # as our workers do; it saves some percent here too
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     loop = Loop(Job.from_json(text))

@@ -1,4 +1,4 @@
-"""Who takes part: how each is started, its topics filled, and its replies judged."""
+"""The contenders: how each is started, how its topics are filled, and how its replies are judged."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Contender:
     name: str
     label: str
     command: Command
-    """Its command line; raises ``Unavailable`` where it cannot be run."""
+    """Returns its command line. Raises ``Unavailable`` if the contender cannot be run on this machine."""
     fill: Callable[[Job], None]
     verify: Callable[[Job], verify.Verdict]
 
 
 def python(module: str) -> Command:
-    """Run a module in this Python."""
+    """Return the command that runs a module in this Python."""
     return lambda job: [sys.executable, "-m", f"bench.contenders.{module}", job.to_json()]
 
 
@@ -63,10 +63,10 @@ CONTENDERS = {
 
 
 def parked(name: str) -> Contender:
-    """Ours while some dialogs are parked, as ``parked_loop`` tells by the name."""
+    """Return our contender with some dialogs parked; ``parked_loop`` finds their number in the name."""
     return Contender(name, name, python("parked_loop"), fill.queue, parked_loop.verdict)
 
 
 def waiting(kind: str) -> Contender:
-    """Ours with handlers of 5 ms, ``def`` or ``async``."""
+    """Return our contender with handlers that wait 5 ms, ``def`` or ``async``."""
     return _ours(kind, f"{kind} handlers of 5 ms", "waiting_loop")

@@ -1,6 +1,6 @@
 """Handlers that wait 5 ms before they answer, through our public API: ``python -m bench.contenders.waiting_loop JOB``.
 
-The contender ``def_N`` has a ``def`` handler that sleeps, ``async_N`` an ``async def`` one that awaits.
+The contender ``def`` has a ``def`` handler that sleeps. The contender ``async`` has an ``async def`` handler that awaits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WAIT = 0.005
 
 
 def waiting_service() -> Service[Any]:
-    """A service whose handler waits in its thread."""
+    """Return a service whose handler waits in its thread."""
     service = Service(ANSWERING, accepts=[OPAQUE])
 
     @service.on(OPAQUE_ORDER)
@@ -31,7 +31,7 @@ def waiting_service() -> Service[Any]:
 
 
 def awaiting_service() -> Service[Any]:
-    """A service whose handler waits on the event loop."""
+    """Return a service whose handler waits on the event loop."""
     service = Service(ANSWERING, accepts=[OPAQUE])
 
     @service.on(OPAQUE_ORDER)

@@ -1,1 +1,1 @@
-"""The contender in Kafka Streams: its Java sources, the lock of its jars, and how they become a command line."""
+"""The contender in Kafka Streams: its Java sources, the lock of its jars, and the module that makes its command line."""

@@ -1,4 +1,4 @@
-"""Make ``jars.lock``: ``python -m bench.kafka_streams.make_lock``, after changing ROOTS. Review the difference."""
+"""Makes ``jars.lock``. After a change of ROOTS, run ``python -m bench.kafka_streams.make_lock``, and review the difference."""
 
 from __future__ import annotations
 

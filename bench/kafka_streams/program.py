@@ -27,15 +27,15 @@ JVM_OPTIONS = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-XX:+ExitOnOut
 
 
 def jars() -> tuple[Jar, ...]:
-    """The locked jars."""
+    """Return the locked jars."""
     return parse_lock(LOCK.read_text(encoding="utf-8"))
 
 
 def command(job: Job) -> list[str]:
-    """The command line of one run; fetches and compiles what is missing.
+    """Return the command line of one run. Fetch and compile what is missing.
 
     Raises:
-        Unavailable: no JDK, or its jars cannot be fetched.
+        Unavailable: there is no JDK, the jars cannot be fetched, or the sources cannot be compiled.
     """
     compiler, java = _jdk()
     try:
@@ -48,10 +48,10 @@ def command(job: Job) -> list[str]:
 
 
 def _jdk() -> tuple[Path, Path]:
-    """Compiler and launcher of the JDK, of the same installation when JAVA_HOME names one.
+    """Return the compiler and the launcher of one JDK.
 
     Raises:
-        Unavailable: there is none, or it is too old.
+        Unavailable: there is no JDK, or it is too old.
     """
     try:
         java = find_java().path
@@ -62,7 +62,7 @@ def _jdk() -> tuple[Path, Path]:
     if found is None:
         raise Unavailable(f"a JDK is needed to compile it: no javac beside {java} or on the PATH")
     compiler = Path(found).resolve()
-    # Classes of a newer compiler than the launcher would not load.
+    # An older launcher than the compiler could not load the classes.
     launcher = compiler.with_name("java")
     if not launcher.exists() or (major_version(launcher) or 0) < OLDEST:
         raise Unavailable(
@@ -72,7 +72,7 @@ def _jdk() -> tuple[Path, Path]:
 
 
 def _compiled(compiler: Path, class_path: str) -> Path:
-    """Directory of the classes, compiled once for these sources, jars and compiler."""
+    """Return the directory of the classes. Compile them if the sources, the jars or the compiler have changed."""
     sources = sorted(SOURCES.rglob("*.java"))
     content = b"".join(path.read_bytes() for path in (LOCK, *sources)) + str(compiler).encode()
     target = CLASSES / hashlib.sha256(content).hexdigest()[:16]

@@ -1,1 +1,1 @@
-"""How long a request takes through two services."""
+"""The processes that measure how long a request through two services takes."""

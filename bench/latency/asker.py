@@ -1,4 +1,7 @@
-"""The client: asks one question at a time, or so many per second whatever becomes of them: ``... asker JOB``."""
+"""The client process: ``python -m bench.latency.asker JOB``.
+
+It asks one question at a time, or it asks at a rate without waiting for answers.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ from conversations import Client, ConversationError, Kafka, local
 
 PATIENCE = timedelta(seconds=30)
 PAUSE = 0.05
-"""Seconds between two questions asked one at a time, so that nothing of the last one is still under way."""
+"""Seconds between two questions of ``idle``, so that all work for the last question has ended."""
 TEXT = "x" * 100
 
 
 class Asker:
-    """Asks, and keeps how long each answer took and which were wrong."""
+    """Asks questions, and reports how long each answer took and which answers were wrong."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -44,7 +47,7 @@ class Asker:
         return self._told(took, wrong, time.process_time())
 
     def loaded(self, rate: float, count: int) -> dict[str, Any]:
-        """Ask ``rate`` questions per second, each at its time; times are from when it was due."""
+        """Ask ``rate`` questions per second. Times are measured from when a question was due."""
         took: list[float] = []
         wrong: list[str] = []
 

@@ -1,6 +1,6 @@
-"""The two services a request goes through: ``python -m bench.latency.services JOB``, the job's contender names which.
+"""The two services of a request: ``python -m bench.latency.services JOB`` runs the service that the job names as its contender.
 
-``front`` answers a question only when ``back`` has answered it in a dialog of its own, related to the first.
+For each question, ``front`` begins a dialog with ``back`` in the same group. It answers the question when ``back`` has answered.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LOOK_UPS = Contract("LookUps", sent_by_initiator=[LookUp], sent_by_target=[Found
 
 
 def front() -> Service[Any]:
-    """Asks ``back`` and hands its answer on."""
+    """Return the service that asks ``back`` and passes its answer on."""
     service = Service(FRONT, accepts=[QUESTIONS], initiates=[LOOK_UPS])
 
     @service.on(Question)
@@ -61,7 +61,7 @@ def front() -> Service[Any]:
 
 
 def back() -> Service[Any]:
-    """Answers at once."""
+    """Return the service that answers at once."""
     service = Service(BACK, accepts=[LOOK_UPS])
 
     @service.on(LookUp)

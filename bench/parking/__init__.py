@@ -1,1 +1,1 @@
-"""What messages that fail cost those that do not: parked dialogs, a retry storm, a million parked messages, a redrive."""
+"""Measures what failing messages cost the others: parked dialogs, a retry storm, a million parked messages, a redrive."""

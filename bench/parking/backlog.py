@@ -1,4 +1,4 @@
-"""A million parked messages taken up and handled, and held messages given back by a redrive."""
+"""Measures how a worker takes up and handles a million parked messages, and how a redrive gives held messages back."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from conversations_ops.operate.redrive.selection import Selector
 
 PER_DIALOG = 100
 LIMIT = 900.0
-"""Seconds that draining may take."""
+"""Most seconds that the worker process may take."""
 FAST = 1e6
-"""Letters a second of a redrive: as fast as it goes."""
+"""Letters per second of a redrive; so many that the rate is no limit."""
 
 
 def restore(ground: Ground, messages: int) -> dict[str, Any]:
-    """Let a worker with an empty directory take parked messages up that are not due for hours.
+    """Let a worker with an empty directory take up parked messages that are not due for hours.
 
     Raises:
-        RunFailed: it did not.
+        RunFailed: the worker failed.
     """
     space, dialogs = ground.space(), max(1, messages // PER_DIALOG)
     _fill(ground, space, dialogs, PER_DIALOG, due=time.time_ns() // 1_000 + 6 * subject.HOUR)
@@ -48,10 +48,10 @@ def restore(ground: Ground, messages: int) -> dict[str, Any]:
 
 
 def drain(ground: Ground, messages: int) -> dict[str, Any]:
-    """Let a worker with an empty directory take parked messages up, all of which are due, and handle them.
+    """Let a worker with an empty directory take up parked messages, all of which are due, and handle them.
 
     Raises:
-        RunFailed: it did not, or not each once.
+        RunFailed: the worker failed, or did not answer each message once.
     """
     space, dialogs = ground.space(), max(1, messages // PER_DIALOG)
     _fill(ground, space, dialogs, PER_DIALOG, due=1)
@@ -59,7 +59,7 @@ def drain(ground: Ground, messages: int) -> dict[str, Any]:
     verdict = verify.numbered(ground.bootstrap, space, our_loop.ASKING, dialogs * PER_DIALOG)
     topics.drop(ground.bootstrap, space)
     if not verdict.good:
-        raise RunFailed(f"the answers to what was parked are wrong: {verdict}")
+        raise RunFailed(f"the answers to the parked messages are wrong: {verdict}")
     return told
 
 
@@ -72,10 +72,10 @@ def _worked(ground: Ground, space: str, module: str, dialogs: int) -> dict[str, 
 
 
 def redrive(ground: Ground, letters: int) -> dict[str, Any]:
-    """Give held messages back to a worker as fast as it goes, after a canary of three.
+    """Give held messages back to a worker as fast as possible, three of them first.
 
     Raises:
-        RunFailed: not all were handled.
+        RunFailed: not all messages were handled.
     """
     space = ground.space()
     kafka = Kafka(ground.bootstrap, namespace=space)

@@ -1,4 +1,4 @@
-"""One worker process that takes parked messages up and handles them all: ``python -m bench.parking.draining JOB``."""
+"""One worker process that takes up parked messages and handles them all: ``python -m bench.parking.draining JOB``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conversations.interpreter import relax
 
 
 def run(job: Job) -> None:
-    """Open every partition, let everything that is due run, and stop cleanly."""
+    """Open every partition, handle all messages, and stop cleanly."""
     relax()
     worker = make_worker(job)
     while len(worker.partitions) < job.workload.partitions:

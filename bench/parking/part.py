@@ -1,4 +1,4 @@
-"""What parked dialogs, a retry storm, and a backlog of failed messages cost, as a part of the benchmark."""
+"""The part of the benchmark that measures the cost of parked dialogs, of a retry storm and of a backlog of failed messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARKED, LETTERS = 1_000_000, 2_000
 
 
 def measure(ground: Ground) -> Found:
-    """Throughput in rounds, the others once."""
+    """Measure the throughput in rounds, and the rest once."""
     load = ground.plan.scaled(Workload())
     outcome = Rounds(ground, [Case(name, parked(name), load) for name in (NONE, SOME)]).run(ground.plan.rounds)
     found: Found = {**outcome.to_dict(), "ratio": ratio(outcome.samples, SOME, NONE)}
@@ -45,7 +45,7 @@ def measure(ground: Ground) -> Found:
 
 
 def sheets(found: Found) -> list[Sheet]:
-    """A table for each measurement."""
+    """Return a table for each measurement."""
     made = [_throughput(found)]
     if it := found.get("storm"):
         made.append(_storm(it))
@@ -64,8 +64,9 @@ def _throughput(found: Found) -> Sheet:
         for name, it in found["cases"].items()
     ]  # fmt: skip
     note = (
-        "The workload of the first table. The first message of a parked dialog failed; it and what follows wait, and are not counted. "
-        f"Medians of {found['rounds']} rounds, in brackets the lowest and highest ratio of a round."
+        "The workload is that of the first table of this page. The first message of a parked dialog has failed. It waits, the later "
+        "messages of its dialog wait behind it, and none of these messages is counted. "
+        f"Medians of {found['rounds']} rounds; in brackets: the lowest and highest ratio of a round."
     )
     return Sheet(("dialogs parked", "messages/s", "CPU us/message", "ratio"), rows, [note])
 
@@ -83,8 +84,9 @@ def _storm(found: dict[str, Any]) -> Sheet:
         "the others while", "answers", "p50 ms", "p90 ms", "p99 ms", "longest ms", "failures", "dead letters", "sent late",
     )  # fmt: skip
     note = (
-        f"{storm.RATE} messages per second on {storm.DIALOGS} dialogs for {found['seconds']} s. Every message of {storm.SICK} of them fails "
-        "four times, within 1.2 s, and becomes a dead letter; then the next of its dialog has its turn. Times of the other dialogs."
+        f"{storm.RATE} messages per second on {storm.DIALOGS} dialogs for {found['seconds']} s. In {storm.SICK} of the dialogs every "
+        "message fails four times within 1.2 s and becomes a dead letter; then the next message is handled. The times are those of the "
+        "other dialogs."
     )
     return Sheet(headings, rows, [note])
 
@@ -103,16 +105,16 @@ def _backlog(restored: dict[str, Any], drained: dict[str, Any], redriven: dict[s
             f"{redriven['letters'] / redriven['plan_seconds']:,.0f}",
         ),
         (
-            "the same", "redriven without a limit of rate, 3 as a canary", f"{redriven['seconds']:.1f}",
+            "the same messages", "given back by a redrive without a rate limit, three of them first", f"{redriven['seconds']:.1f}",
             f"{redriven['letters'] / redriven['seconds']:,.0f}",
         ),
     ]  # fmt: skip
-    note = "Taken up by one worker with an empty directory, from being told that it owns its 4 partitions."
-    return Sheet(("what", "is", "seconds", "per second"), rows, [note])
+    note = "One worker with an empty directory takes the messages up. The time begins when it is told that it owns its 4 partitions."
+    return Sheet(("messages", "work", "seconds", "messages/s"), rows, [note])
 
 
 def draw(found: Found, figure: Any) -> None:
-    """The share of healthy messages answered by a time, without and with a storm."""
+    """Draw the share of healthy messages that are answered within a time, without and with a storm."""
     figure.set_size_inches(8, 4)
     colours = {"calm": bars.RAW, "storm": bars.OURS}
     told = found.get("storm", {})

@@ -1,4 +1,4 @@
-"""Rows of dialogs that are parked, as a worker leaves them: what a million failed messages look like in a state topic."""
+"""Makes the rows of parked dialogs, as a worker writes them to its state topic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from conversations.protocol.topics import QUEUE, STATE, service_topic
 
 
 def parked_rows(kafka: Kafka, dialogs: int, messages: int, partitions: int, due: int) -> Iterator[Filling]:
-    """Rows of open dialogs, each with so many messages parked, the first of which failed once; ``due`` in microseconds."""
+    """Make rows of open dialogs with ``messages`` parked messages each. The first has failed once; its next attempt is due at ``due``."""
     state, queue = (service_topic(kafka.namespace, our_loop.ANSWERING, kind) for kind in (STATE, QUEUE))
     now, run = time.time_ns() // 1_000, message_run("Order", "application/octet-stream")
     for place, name in enumerate(identifiers(dialogs)):

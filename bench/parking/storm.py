@@ -1,4 +1,4 @@
-"""What healthy dialogs notice of a tenth whose every message fails four times."""
+"""Measures how healthy dialogs are affected while every message of a tenth of the dialogs fails four times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TITLES = {"calm": "nothing fails", "storm": "a tenth of the dialogs fails"}
 
 
 def measure(ground: Ground) -> dict[str, Any]:
-    """The same load without failures, then with.
+    """Measure the same load without failures, and then with failures.
 
     Raises:
         RunFailed: a healthy message was not answered, or answered twice.

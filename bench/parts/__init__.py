@@ -1,1 +1,1 @@
-"""What can be measured: each a module with a ``PART``."""
+"""Parts of the benchmark. Each module has a ``PART``."""

@@ -21,16 +21,17 @@ def measure(ground: Ground) -> Found:
 
 
 def sheets(found: Found) -> list[Sheet]:
-    """One row for each size."""
+    """Return a table with a row for each size."""
     note = (
-        f"{found['messages']:,} messages on {found['dialogs']:,} dialogs. A batch is at most so large: what was read by then. "
+        f"{found['messages']:,} messages on {found['dialogs']:,} dialogs. The first column is a maximum: a transaction takes "
+        "the messages that have arrived, up to this number. "
         f"Medians of {found['rounds']} rounds."
     )
     return [sweep.sheet(found, "messages per transaction", [note])]
 
 
 def draw(found: Found, figure: Any) -> None:
-    """Two lines."""
+    """Draw a line for each contender."""
     sweep.draw(found, figure, "Messages per second by messages per transaction")
 
 

@@ -1,4 +1,4 @@
-"""One handler blocks for 90 s while messages flow on 500 other dialogs of the same worker."""
+"""The part of the benchmark in which one handler blocks for 90 s, while 500 other dialogs of the same worker go on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TITLES = {"free": "nothing blocks", "blocked": "one handler blocks"}
 
 
 def measure(ground: Ground) -> Found:
-    """Load without a block, then during one."""
+    """Measure the load without a block, and then during a block."""
     plan, space = ground.plan, ground.space()
     seconds = max(LEAST, plan.count(plan.block_seconds))
     found: Found = {"rounds": 1, "block_seconds": seconds, "failures": [], "disturbed": False}
@@ -62,7 +62,7 @@ def _await_block(answering: Child) -> None:
 
 
 def _part(ground: Ground, children: dict[str, Child], found: Found, kind: str, seconds: int) -> int:
-    """Send at the rate for so long, and keep what came of it; return how many were sent."""
+    """Send orders at ``RATE`` for ``seconds``, and keep the results in ``found``; return how many orders were sent."""
     ground.screen.tell(f"{TITLES[kind]}: {seconds} s")
     count = RATE * seconds
     before = {name: child.ask("figures") for name, child in children.items()}
@@ -95,18 +95,18 @@ def _unanswered(told: dict[str, Any]) -> list[str]:
 
 
 def _outlasted(told: dict[str, Any], found: Found) -> list[str]:
-    """Check that the handler blocked all the while, and that its reply came."""
+    """Check that the handler blocked until the others were answered, and that its reply came."""
     block = told["block"]
     if block is None:
         return ["the handler that blocked was not answered"]
     found["blocked_for"] = round(block["ended"] - block["began"], 1)
     if block["ended"] < found["blocked"]["ended"]:
-        return ["the others were answered only after the block; what they took says nothing"]
+        return ["the block ended before the others were answered, so their times mean nothing"]
     return []
 
 
 def sheets(found: Found) -> list[Sheet]:
-    """A row without and one with the block."""
+    """Return a table with a row without the block and a row with it."""
     rows = []
     for kind, title in TITLES.items():
         if (it := found.get(kind)) and it["count"]:
@@ -116,18 +116,19 @@ def sheets(found: Found) -> list[Sheet]:
                 str(it["moves"]), str(it["fences"]), f"{cpu[ANSWERING]:,}", f"{cpu[ASKING]:,}", str(it["sent_late"]),
             ))  # fmt: skip
     headings = (
-        "others while", "answers", "p50 ms", "p90 ms", "p99 ms", "longest ms", "rebalances", "fences",
-        "CPU us/message", "of the asker", "sent late",
+        "the others while", "answers", "p50 ms", "p90 ms", "p99 ms", "longest ms", "rebalances", "fences",
+        "CPU us/message", "CPU us of the asker", "sent late",
     )  # fmt: skip
     note = (
-        f"{RATE} messages per second on {DIALOGS} dialogs, from when each was due to when the asking service's handler had the "
-        f"reply: three transactions. The handler of one more dialog blocks for {found['block_seconds']} s; its time limit is raised."
+        f"{RATE} messages per second on {DIALOGS} dialogs. A time is from when a message was due to when the handler of the asking "
+        "service had the reply: three transactions. "
+        f"The handler of one more dialog blocks for {found['block_seconds']} s; its time limit is raised."
     )
     return [Sheet(headings, rows, [note])]
 
 
 def draw(found: Found, figure: Any) -> None:
-    """The share of messages answered by a time, with and without."""
+    """Draw the share of messages that are answered within a time, with and without the block."""
     figure.set_size_inches(8, 4)
     colours = {"free": bars.RAW, "blocked": bars.OURS}
     lines = [

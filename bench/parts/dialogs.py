@@ -1,4 +1,4 @@
-"""Throughput by the number of dialogs that the messages are dealt out to."""
+"""Throughput by the number of dialogs that share the messages."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ OPEN = "median_open_per_second"
 
 
 def measure(ground: Ground) -> Found:
-    """Run all rounds; the same number of messages each, in turn to every dialog."""
+    """Run all rounds. Each run has the same number of messages, which go to the dialogs in turn."""
     count = ground.plan.count
     messages = count(MESSAGES)
     return sweep.measure(ground, [(count(it), Workload(messages, count(it))) for it in DIALOGS], SLOWEST)
 
 
 def sheets(found: Found) -> list[Sheet]:
-    """All messages, and those after the first of each dialog."""
+    """Return a table for all messages, and a table without the first message of each dialog."""
     note = (
-        f"{found['messages']:,} messages, dealt out in turn: the worst case for anything that keeps what was used last. "
+        f"{found['messages']:,} messages, which go to the dialogs in turn. This is the worst case for a cache of recently used dialogs. "
         f"Medians of {found['rounds']} rounds."
     )
-    later = "Without the first message of each dialog, which begins it: from when so many messages were handled as there are dialogs."
-    return [sweep.sheet(found, "dialogs", [note]), sweep.sheet(found, "dialogs, once open", [later], OPEN)]
+    later = (
+        "Without the first message of each dialog, which begins the dialog: the time starts when as many messages are handled as there "
+        "are dialogs."
+    )
+    return [sweep.sheet(found, "dialogs", [note]), sweep.sheet(found, "dialogs, after they are open", [later], OPEN)]
 
 
 def draw(found: Found, figure: Any) -> None:
-    """Two lines."""
+    """Draw a line for each contender."""
     sweep.draw(found, figure, "Messages per second by number of dialogs")
 
 

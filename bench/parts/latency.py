@@ -1,4 +1,4 @@
-"""How long a request takes: client, service, another service, and back; one at a time, and so many per second."""
+"""The part of the benchmark that measures requests through two services and back: one at a time, and at a rate."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from conversations.kafka.admin import apply
 IDLE, WARM = 300, 100
 RATE, SECONDS = 200, 30
 WARM_SECONDS = 60
-"""Of the full rate, before anything counts: a broker that has just started answers at half its speed for about a minute."""
+"""Seconds at the full rate before anything counts: for about a minute, a new broker answers at half its speed."""
 PER_REQUEST = 1.0
-"""Seconds a request may take on average before the run counts as stuck."""
+"""Seconds that a request may take on average before the run counts as stuck."""
 TITLES = {"idle": "one at a time", "loaded": f"{RATE} per second"}
 
 
@@ -118,7 +118,7 @@ def _verified(ground: Ground, space: str, asked: int) -> list[str]:
 
 
 def _merged(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Percentiles over the requests of all rounds."""
+    """Return the percentiles over the requests of all rounds."""
     if not found:
         return {"count": 0}
     took = [seconds for it in found for seconds in it.pop("took")]  # kept as a curve
@@ -129,7 +129,7 @@ def _merged(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def sheets(found: Found) -> list[Sheet]:
-    """A row for each way of asking."""
+    """Return a table with a row for each way of asking."""
     rows = []
     for kind, title in TITLES.items():
         it = found[kind]
@@ -143,15 +143,15 @@ def sheets(found: Found) -> list[Sheet]:
         "requests", "answers", "p50 ms", "p90 ms", "p99 ms", "longest ms", "CPU us/request", "client", "front", "back", "sent late",
     )  # fmt: skip
     note = (
-        "Three processes; five transactions one after the other for each answer, and the answer counts when the last "
-        f"is committed. All requests of {found['rounds']} rounds. Requests at a rate are timed from when they were due, so a "
-        "stall counts for everyone who had to wait; sent late: more than 5 ms after that."
+        "Three processes. An answer takes five transactions, one after the other, and counts when the last of them is committed. "
+        f"The figures are of all requests of {found['rounds']} rounds. Requests at a rate are timed from when they were due, so a stall "
+        "counts for every request that had to wait. Sent late: the number of requests sent more than 5 ms after they were due."
     )
     return [Sheet(headings, rows, [note])]
 
 
 def draw(found: Found, figure: Any) -> None:
-    """The share of requests answered by a time."""
+    """Draw the share of requests that are answered within a time."""
     figure.set_size_inches(8, 4)
     colours = dict(zip(TITLES, (bars.OURS_LIGHT, bars.OURS), strict=True))
     lines = [(title, colours[kind], found[kind]["curve_ms"]) for kind, title in TITLES.items() if found[kind]["count"]]

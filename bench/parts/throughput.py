@@ -1,4 +1,4 @@
-"""Messages per second of everybody, 300,000 of them, and 1,500,000 for those that a virtual machine warms up for."""
+"""Messages per second of every contender: for 300,000 messages, and for 1,500,000, because a Java virtual machine must warm up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bench.rounds import Outcome, Rounds, cpu_ratio, ratio
 from bench.workload import Workload
 
 LONG = 5
-"""So many times the messages in the long runs."""
+"""Factor by which the long runs have more messages."""
 LONG_RUNS = (RAW, OURS, STREAMS)
 BASES = ("raw", "quix", "streams")
 HEADINGS = (
@@ -28,7 +28,7 @@ HEADINGS = (
 
 
 def cases_of(plan: Plan) -> list[Case]:
-    """The short runs, then the long ones."""
+    """Return the short runs, then the long runs."""
     chosen = [it for name, it in CONTENDERS.items() if not plan.only or name in plan.only]
     short = plan.scaled(Workload(plan.messages, min(plan.dialogs, plan.messages)))
     long = replace(short, messages=LONG * short.messages)
@@ -54,7 +54,7 @@ def measure(ground: Ground) -> Found:
 
 
 def _pairs(names: list[str]) -> list[tuple[str, str]]:
-    """Who is compared with whom: with each base of runs of the same length."""
+    """Return who is compared with whom: each contender with each base, in runs of the same length."""
     pairs = [(name, base + name[name.index(" ") :] if " " in name else base) for name in names for base in BASES]
     return [(name, base) for name, base in pairs if name != base and not name.startswith("raw")]
 
@@ -70,7 +70,7 @@ def _cpu_ratios(outcome: Outcome, names: list[str]) -> dict[str, float]:
 
 
 def micro() -> dict[str, float]:
-    """Microseconds of single operations, in a fresh process."""
+    """Measure the microseconds of single operations in a new process."""
     command = [sys.executable, "-m", "bench.micro_codec", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     measured: dict[str, float] = json.loads(done.stdout)
@@ -78,7 +78,7 @@ def micro() -> dict[str, float]:
 
 
 def sheets(found: Found) -> list[Sheet]:
-    """A table for each length of run, and the single operations."""
+    """Return a table for each length of run, and a table of the single operations."""
     lengths = sorted(set(found["messages"].values()))
     tables = [_sheet(found, length) for length in lengths]
     operations = [(name, f"{microseconds:.2f}") for name, microseconds in found["micro_us"].items()]
@@ -90,8 +90,8 @@ def _sheet(found: Found, length: int) -> Sheet:
     load = found["workload"]
     medians = (
         f"{length:,} messages of {load['body_bytes']} bytes on {load['dialogs']:,} dialogs, {load['partitions']} "
-        f"partitions, a reply to each, {load['batch']:,} to a transaction; medians of {found['rounds']} rounds. In "
-        "brackets: the lowest and highest ratio of a round."
+        f"partitions, a reply to each message, at most {load['batch']:,} messages to a transaction. Medians of {found['rounds']} rounds; "
+        "in brackets: the lowest and highest ratio of a round."
     )
     late = [
         f"{found['labels'][name]}: {it['late']:.0%} of the messages were not handled in the step that read them."
@@ -102,7 +102,7 @@ def _sheet(found: Found, length: int) -> Sheet:
 
 
 def fastest_first(found: Found, names: list[str]) -> list[str]:
-    """Names by speed."""
+    """Return the names by speed, the fastest first."""
     return sorted(names, key=lambda name: -found["cases"][name]["median_messages_per_second"])
 
 
@@ -123,7 +123,7 @@ def _ratio(found: Found, name: str, base: str) -> str:
 
 
 def draw(found: Found, figure: Any) -> None:
-    """A bar for each contender, one group for each length of run."""
+    """Draw a bar for each contender, in one group for each length of run."""
     lengths = sorted(set(found["messages"].values()))
     groups = [[name for name in found["cases"] if found["messages"][name] == length] for length in lengths]
     every = figure.subplots(len(groups), 1, squeeze=False, height_ratios=[len(names) + 1 for names in groups])
@@ -149,5 +149,5 @@ def _note(found: Found, name: str) -> str:
 
 
 PART = Part(
-    "throughput", "Messages per second of everybody", minutes=13, measure=measure, sheets=sheets, draw=draw
+    "throughput", "Messages per second of every contender", minutes=13, measure=measure, sheets=sheets, draw=draw
 )  # fmt: skip

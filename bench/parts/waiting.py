@@ -1,4 +1,4 @@
-"""Handlers that wait 5 ms before they answer, 1, 16 or 256 at a time, ``def`` and ``async def``."""
+"""Handlers that wait 5 ms before they answer: 1, 16 or 256 at the same time, ``def`` and ``async def``."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bench.rounds import Rounds, ratio
 from bench.workload import Workload
 
 MESSAGES = {1: 1_500, 16: 20_000, 256: 100_000}
-"""By concurrency: some seconds of work each."""
+"""Number of messages for each concurrency: some seconds of work."""
 KINDS = ("def", "async")
 SLOWEST = 20
-"""Messages per second and place below which a run counts as stuck."""
+"""Messages per second, for each handler that may run at the same time, below which a run counts as stuck."""
 
 
 def cases_of(plan: Plan) -> list[Case]:
-    """Each kind with each concurrency."""
+    """Return a case for each kind with each concurrency."""
     return [
         Case(f"{kind} {concurrency}", waiting(kind), _workload(plan, concurrency), concurrency, SLOWEST * concurrency)
         for concurrency in MESSAGES
@@ -43,7 +43,7 @@ def measure(ground: Ground) -> Found:
 
 
 def sheets(found: Found) -> list[Sheet]:
-    """One row for each kind and concurrency."""
+    """Return a table with a row for each kind and concurrency."""
     rows = []
     for name, it in found["cases"].items():
         kind, concurrency = name.split()
@@ -54,15 +54,24 @@ def sheets(found: Found) -> list[Sheet]:
             f"{ratios[1]:.0f}" if ratios else "", f"{it['median_cpu_us_per_message']:.0f}", f"{it['late']:.0%}",
         ))  # fmt: skip
     note = (
-        "Each handler waits 5 ms, so 200 per second and place is the most there can be. Late: became a waiting row, "
-        f"because its handler had not finished when the step committed. Medians of {found['rounds']} rounds, state in RocksDB."
+        "Each handler waits 5 ms, so the most that is possible is 200 messages per second, times the concurrency. Late: the share of "
+        "messages that became waiting rows, because their handlers had not finished when the step committed. "
+        f"Medians of {found['rounds']} rounds, state in RocksDB."
     )
-    headings = ("handler", "concurrency", "messages/s", "of the most", "times one", "CPU us/message", "late")
+    headings = (
+        "handler",
+        "concurrency",
+        "messages/s",
+        "of the possible",
+        "times concurrency 1",
+        "CPU us/message",
+        "late",
+    )
     return [Sheet(headings, rows, [note])]
 
 
 def draw(found: Found, figure: Any) -> None:
-    """Bars by kind and concurrency."""
+    """Draw a bar for each kind and concurrency."""
     figure.set_size_inches(10.5, 3.6)
     rows = [
         bars.Bar(

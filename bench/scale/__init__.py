@@ -1,1 +1,1 @@
-"""How much one worker can hold, and how long it takes to take it up: ``python -m bench.scale --help``."""
+"""Measures how much state one worker can hold, and how long it needs to take the state up: ``python -m bench.scale --help``."""

@@ -33,13 +33,13 @@ def scale(
     tombstones: Annotated[int, typer.Option(min=1, help="Closed dialogs that are still remembered.")] = 5_000_000,
     versions: Annotated[int, typer.Option(min=1, help="Versions of each row in the uncompacted topic.")] = 10,
     partitions: Annotated[int, typer.Option(min=1, help="Partitions, all of one worker.")] = 4,
-    only: Annotated[str, typer.Option(metavar="A,B", help="Only these of: open, versions, tombstones.")] = "",
+    only: Annotated[str, typer.Option(metavar="A,B", help="Only these cases: open, versions, tombstones.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; progress goes to stderr.")] = False,
 ) -> None:
-    """Measure how long one worker takes to take up a lot of state, and how much memory it needs for that.
+    """Measure how long one worker needs to take up a lot of state, and how much memory that takes.
 
-    Each case fills the state topic of a service, then starts a worker on it twice: with an empty directory, where
-    everything is copied from the topic, and again with the local copy the first one left.
+    Each case fills the state topic of a service, and then starts a worker twice. The first worker has an empty directory,
+    so it copies everything from the topic. The second worker has the local copy that the first worker left.
     """
     cases = cases_of(dialogs, versions, tombstones)
     chosen = only.split(",") if only else list(cases)
@@ -57,7 +57,7 @@ def scale(
 
 
 def cases_of(dialogs: int, versions: int, tombstones: int) -> dict[str, Made]:
-    """What fills the state topic in each case."""
+    """Return what fills the state topic, by case."""
     return {
         "open": lambda kafka, count: subject.endpoint_rows(kafka, dialogs, 1, count),
         "versions": lambda kafka, count: subject.endpoint_rows(kafka, dialogs, versions, count),
@@ -66,7 +66,7 @@ def cases_of(dialogs: int, versions: int, tombstones: int) -> dict[str, Made]:
 
 
 def measure(name: str, bootstrap: str, made: Made, partitions: int) -> list[dict[str, Any]]:
-    """Fill, then open twice."""
+    """Fill the state topic, then open its partitions twice."""
     space = f"scale-{name}-{time.time_ns() // 1_000_000}"
     kafka = Kafka(bootstrap, namespace=space)
     subject.declare(kafka, partitions)

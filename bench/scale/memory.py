@@ -6,12 +6,12 @@ from pathlib import Path
 
 
 def resident_mb() -> float:
-    """Resident now."""
+    """Return the resident memory now."""
     return _field("VmRSS")
 
 
 def peak_mb() -> float:
-    """Resident at most since this program began."""
+    """Return the most resident memory since this program began."""
     return _field("VmHWM")
 
 

@@ -1,4 +1,4 @@
-"""One worker process that takes its partitions up and says how long it took: ``python -m bench.scale.opening JOB``."""
+"""One worker process that takes up its partitions and reports how long it took: ``python -m bench.scale.opening JOB``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from conversations.worker import Worker
 
 
 class TimedWorker(Worker):
-    """Notes when it was told which partitions it owns: everything after that is taking them up."""
+    """A worker that notes when it is told which partitions it owns. From then on it takes them up."""
 
     assigned_at = 0.0
 
@@ -30,7 +30,7 @@ class TimedWorker(Worker):
 
 
 def make_worker(job: Job) -> TimedWorker:
-    """The worker of the measured service, with its local state in the job's directory."""
+    """Return the worker of the measured service, with its local copies in the job's directory."""
     kafka = Kafka(job.bootstrap, namespace=job.space)
     return TimedWorker(
         our_loop.opaque_service(),

@@ -1,4 +1,4 @@
-"""How long one worker takes to take up a million open dialogs, as a part of the benchmark."""
+"""The part of the benchmark that measures how long one worker needs to take up a million open dialogs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN = 500
 
 
 def measured(ground: Ground) -> Found:
-    """Fill the state topic and take it up twice, in each case; once, whatever the number of rounds."""
+    """Fill the state topic and take it up twice, for each case. The number of rounds does not matter: each case is measured once."""
     dialogs, tombstones = (ground.plan.count(number) for number in (DIALOGS, TOMBSTONES))
     titles = {
         "open": f"{dialogs:,} open dialogs",
@@ -37,7 +37,7 @@ def measured(ground: Ground) -> Found:
 
 
 def sheets(found: Found) -> list[Sheet]:
-    """A row for each case and directory."""
+    """Return a table with a row for each case and directory."""
     rows = [
         (
             found["titles"][name], LOCAL[run["local"]], f"{run['seconds']:.1f}", f"{run['cpu_seconds']:.1f}",
@@ -47,10 +47,10 @@ def sheets(found: Found) -> list[Sheet]:
         for run in runs
     ]  # fmt: skip
     note = (
-        f"One worker, {PARTITIONS} partitions, from being told that it owns them to having all of them open. "
-        "CPU is of the whole process, its start included."
+        f"One worker with {PARTITIONS} partitions. The time is from when it is told that it owns them to when all of them are open. "
+        "The CPU time is that of the whole process, including its start."
     )
-    return [Sheet(("state", "taken up from", "seconds", "CPU seconds", "resident MB", "at most MB"), rows, [note])]
+    return [Sheet(("state", "taken up from", "seconds", "CPU seconds", "resident MB", "peak MB"), rows, [note])]
 
 
 PART = Part("scale", "Taking up a million open dialogs", minutes=8, measure=measured, sheets=sheets)

@@ -1,4 +1,4 @@
-"""Whether a worker's memory stays flat: ``python -m bench.scale.soak --help``."""
+"""Measures whether the memory of a worker stays constant: ``python -m bench.scale.soak --help``."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command()
 def soak(
-    minutes: Annotated[float, typer.Option(min=0.1, help="How long.")] = 30,
+    minutes: Annotated[float, typer.Option(min=0.1, help="Minutes of traffic.")] = 30,
     rate: Annotated[int, typer.Option(min=1, help="Messages per second, on dialogs of 5 messages and an END.")] = 2_000,
     partitions: Annotated[int, typer.Option(min=1, help="Partitions, all of one worker.")] = 4,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; progress goes to stderr.")] = False,
 ) -> None:
     """Let one worker handle short dialogs for a long time and watch how much memory it takes.
 
-    Dialogs that are over are remembered for more than an hour of log time, 18 bytes each, so a little growth is due.
+    A dialog that is over is remembered for more than an hour of log time, with 18 bytes. So memory grows a little.
     """
     with EmbeddedBroker() as broker, tempfile.TemporaryDirectory(prefix="bench-") as directory:
         kafka = Kafka(broker.bootstrap, namespace="soak")
@@ -97,7 +97,7 @@ def _dialog(job: Job) -> Iterator[Filling]:
 
 
 def _judged(samples: list[dict[str, Any]], made: int) -> dict[str, Any]:
-    """Compare the second third of the time, when every cache is full, with the last."""
+    """Compare the memory in the second third of the time, when every cache is full, with that in the last third."""
     third = len(samples) // 3
     parts = [median(sample["resident_mb"] for sample in samples[start : start + third]) for start in (third, 2 * third)]
     last = samples[-1]

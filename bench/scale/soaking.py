@@ -1,4 +1,4 @@
-"""The worker that is watched; ends when its standard input does: ``python -m bench.scale.soaking JOB``."""
+"""The worker process of a soak. It ends when its standard input ends: ``python -m bench.scale.soaking JOB``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVERY = 10.0
 
 
 def run(job: Job) -> None:
-    """Work, and print a sample now and then, until standard input ends and everything is handled."""
+    """Work, and print a sample every few seconds, until standard input has ended and everything is handled."""
     relax()
     worker = make_worker(job)
     over = threading.Event()

@@ -1,4 +1,4 @@
-"""What is measured: a service with a million open dialogs, and the rows that make it so."""
+"""The measured service, and the rows that give it a million open dialogs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def declare(kafka: Kafka, partitions: int) -> None:
 
 
 def identifiers(count: int) -> Iterator[UUID]:
-    """Conversation ids, the same in every run, spread over the space of ids."""
+    """Return conversation ids: the same in every run, and spread over the space of ids."""
     return (UUID(int=number * GOLDEN % 2**128) for number in range(1, count + 1))
 
 
 def partition_rows(kafka: Kafka, partitions: int) -> Iterator[Filling]:
-    """The rows of partitions that were given back cleanly, with nothing read from their queues."""
+    """Make the rows of partitions that were given back cleanly, with nothing read from their queues."""
     connection = KafkaConnection(kafka, our_loop.ANSWERING)
     ids = connection.topic_ids()
     topics = [service_topic(kafka.namespace, our_loop.ANSWERING, kind) for kind in ("queue", "commands", STATE)]
@@ -44,7 +44,7 @@ def partition_rows(kafka: Kafka, partitions: int) -> Iterator[Filling]:
 
 
 def endpoint_rows(kafka: Kafka, count: int, versions: int, partitions: int) -> Iterator[Filling]:
-    """Rows of open dialogs that have been going on for a while; every version of all comes before the next."""
+    """Make rows of open dialogs that have had some messages. The first version of all rows comes first, then the second of all rows."""
     topic, now = service_topic(kafka.namespace, our_loop.ANSWERING, STATE), _now()
     kept = [(open_endpoint(name, now), partition_of(str(name).encode(), partitions)) for name in identifiers(count)]
     encoded = [rows.encode_constant(endpoint) for endpoint, _ in kept]
@@ -57,7 +57,7 @@ def endpoint_rows(kafka: Kafka, count: int, versions: int, partitions: int) -> I
 
 
 def tombstone_rows(kafka: Kafka, count: int, partitions: int) -> Iterator[Filling]:
-    """Rows of dialogs that are over and not forgotten yet."""
+    """Make rows of dialogs that are over and not forgotten yet."""
     topic, now = service_topic(kafka.namespace, our_loop.ANSWERING, STATE), _now()
     for number, name in enumerate(identifiers(count)):
         key = str(name)
@@ -67,7 +67,7 @@ def tombstone_rows(kafka: Kafka, count: int, partitions: int) -> Iterator[Fillin
 
 
 def open_endpoint(name: UUID, now: int) -> Endpoint:
-    """The target's side of a dialog that goes on for a day."""
+    """Return the target's endpoint of an open dialog, whose lifetime ends in about a day."""
     key = str(name)
     endpoint = Endpoint(
         name.bytes, initiator=False, contract="Orders", service=our_loop.ANSWERING, peer=our_loop.ASKING, key=key,

@@ -1,1 +1,1 @@
-"""What Spark makes of a queue, and what that costs beside reading it."""
+"""Measures what queries over a queue cost in Spark, compared with a plain read."""

@@ -1,4 +1,4 @@
-"""Runs a query to its end and says how long that took; the rows go nowhere."""
+"""Runs a query to its end and measures how long it takes. The rows are thrown away."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 Told = dict[str, Any]
-"""``records`` read in ``seconds``; ``rows`` made, when they were counted; ``state_bytes`` on disk of a stream."""
+"""``records`` read in ``seconds``; ``rows`` made, if they were counted; ``state_bytes`` of a stream on disk."""
 Each = Callable[[DataFrame, int], DataFrame]
-"""What is made of a micro-batch, which has a number."""
+"""Makes the result of a micro-batch. It gets the rows and the number of the micro-batch."""
 
 
 def batch(frame: DataFrame, records: int, *, counted: bool) -> Told:
-    """Read all there is, of so many records. Counting costs a little, so what is timed is not counted."""
+    """Run a query over ``records`` records: count its rows, or measure its time. Counting costs a little, so a run never does both."""
     rows = _discard(frame) if counted else None
     began = time.perf_counter()
     if not counted:
@@ -32,14 +32,14 @@ def _write(frame: DataFrame) -> None:
 
 
 def _discard(frame: DataFrame) -> int:
-    """Run a query for nothing, and count its rows."""
+    """Run a query, throw its rows away, and return their number."""
     seen = Observation()
     _write(frame.observe(seen, F.count(F.lit(1)).alias("rows")))
     return int(seen.get["rows"])
 
 
 def stream(frame: DataFrame, directory: Path, *, counted: bool, each: Each | None = None) -> Told:
-    """Follow a stream over all there is; times of all its batches but the first, which makes the state and the code."""
+    """Run a stream over all records. The first micro-batch makes the state and the code, so it is not part of the measured time."""
     counts: list[int] = []
     made = frame.observe("seen", F.count(F.lit(1)).alias("rows")) if counted and each is None else frame
     writer = made.writeStream.option("checkpointLocation", str(directory / "checkpoint")).trigger(availableNow=True)
@@ -78,7 +78,7 @@ def _steady(batches: Sequence[StreamingQueryProgress]) -> Told:
 
 
 def _size(directory: Path) -> int:
-    """Bytes of what a query keeps to know what it has seen."""
+    """Return the size in bytes of the files with which a query knows the messages that it has seen."""
     return sum(
         it.stat().st_size for it in directory.rglob("*")
         if it.is_file() and "state" in it.relative_to(directory).parts

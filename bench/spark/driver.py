@@ -1,4 +1,4 @@
-"""A Spark session that runs what it is asked to: ``python -m bench.spark.driver JOB CONTENTS``."""
+"""A process with a Spark session that runs the queries it is asked for: ``python -m bench.spark.driver JOB CONTENTS``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_jobs.running.session import spark_session
 
 
 class Driver:
-    """Answers for the queue of a job."""
+    """Runs queries over the queue of a job."""
 
     def __init__(self, job: Job, contents: Contents) -> None:
         self._directory = job.directory
@@ -26,11 +26,11 @@ class Driver:
         self._subject = queries.Subject(spark, Wire(Kafka(job.bootstrap, namespace=job.space), {}), contents)
 
     def count(self, name: str) -> dict[str, Any]:
-        """Run something once, to have its code ready, and tell how many rows it made."""
+        """Run a query once, so that its code is ready; return the number of its rows."""
         return self._run(name, counted=True)
 
     def time(self, name: str) -> dict[str, Any]:
-        """Run something and tell how long it took."""
+        """Run a query; return how long it took."""
         return self._run(name, counted=False)
 
     def _run(self, name: str, *, counted: bool) -> dict[str, Any]:

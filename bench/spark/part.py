@@ -1,4 +1,4 @@
-"""What reading dialogs in Spark costs beside a plain read, and as dialogs grow in number, as a part of the benchmark."""
+"""The part of the benchmark that compares reading dialogs in Spark with a plain read, also with more dialogs."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ PLAIN, PLAIN_STREAM = "plain", "plain_stream"
 TITLES = {
     PLAIN: "plain read, `from_avro`, no checks",
     "decoded": "read and decoded, with headers",
-    "judged": "messages, as often as they are on the wire",
-    "read_dialogs": "`read_dialogs`: each once",
-    "typed": "the same, bodies as structs",
-    "in_order": "`in_order`: a row per dialog",
+    "judged": "messages, duplicates included",
+    "read_dialogs": "`read_dialogs`: each message once",
+    "typed": "`read_dialogs`, bodies as structs",
+    "in_order": "`in_order`: a row per dialog and direction",
     "archive": "`archive`, into an empty directory",
     "audit": "`delivery-audit`",
 }
 STREAMS = {
     PLAIN_STREAM: "plain read, `from_avro`, no checks",
-    "judged_stream": "messages, as often as they are on the wire",
-    "stream": "`stream_dialogs`: each once, remembered for a day",
+    "judged_stream": "messages, duplicates included",
+    "stream": "`stream_dialogs`: each message once, remembered for a day",
     "stream_forever": "`dropDuplicates`, remembered for ever",
     "with_arrow": "`foreachBatch` and Arrow, identities in files",
     "with_state": "`transformWithState` in Python",
 }
 MULTIPLE = 2
-"""Of the messages of ``throughput``: a stream needs some batches."""
+"""Factor of the number of messages of ``throughput``: a stream needs several micro-batches."""
 GROWN = ("decoded", "read_dialogs", "stream", "with_arrow")
 GROWTH = (100, 10, 1)
-"""Messages of each dialog, of as many in all."""
+"""Messages in each dialog. The number of all messages is always the same."""
 GROWN_MULTIPLE = 10 / 3
 GROWN_ROUNDS = 1
 
 
 def measure(ground: Ground) -> Found:
-    """Everything over one queue in rounds, then some of it over queues of more dialogs."""
+    """Measure all queries over one queue in rounds, and then some of them over queues with more dialogs."""
     plan = ground.plan
     load = plan.scaled(Workload(MULTIPLE * plan.messages, plan.dialogs))
     names = [name for name in (*TITLES, *STREAMS) if name != "audit" or find_spec(AUDIT)]
@@ -71,12 +71,12 @@ def measure(ground: Ground) -> Found:
 def _versions() -> dict[str, str]:
     try:
         return {"pyspark": version("pyspark")}
-    except PackageNotFoundError:  # what is missing is said by the session that does not start
+    except PackageNotFoundError:  # the session will not start, and reports what is missing
         return {}
 
 
 def sheets(found: Found) -> list[Sheet]:
-    """Batches, streams, and growth."""
+    """Return the tables of the batches, of the streams, and of more dialogs."""
     return [_batches(found), _streams(found), _growth(found)]
 
 
@@ -84,10 +84,10 @@ def _batches(found: Found) -> Sheet:
     it = found["batches"]
     rows = [(title, *_figures(it["cases"][name])) for name, title in TITLES.items() if name in it["cases"]]
     note = (
-        f"{it['records']:,} records, 1 in {REPEATED} of them there twice, of {it['dialogs']:,} dialogs, read with `local[{CORES}]`. "
-        f"Medians of {found['rounds']} rounds in one warm session; in brackets the lowest and highest ratio of a round."
+        f"{it['records']:,} records of {it['dialogs']:,} dialogs, read with `local[{CORES}]`. 1 message in {REPEATED} is in the queue "
+        f"twice. The session was warm. Medians; rounds: {found['rounds']}. In brackets: the lowest and highest ratio of a round."
     )
-    return Sheet(("as a batch", "records/s", "us/record", "to the plain read"), rows, [note])
+    return Sheet(("query, as a batch", "records/s", "us/record", "ratio to the plain read"), rows, [note])
 
 
 def _streams(found: Found) -> Sheet:
@@ -98,10 +98,10 @@ def _streams(found: Found) -> Sheet:
         if name in it["cases"]
     ]
     note = (
-        f"The same records, in micro-batches of {MOST:,}; the first, which makes code and state, is not counted. The state is what "
-        "the checkpoint, or the directory, holds at the end."
+        f"The same records, in micro-batches of {MOST:,}. The first micro-batch is not counted, because the code and the state are made "
+        "in it. State: the size of the state in the checkpoint, or of the files with identities, at the end."
     )
-    return Sheet(("as a stream", "records/s", "us/record", "to the plain stream", "state MB"), rows, [note])
+    return Sheet(("query, as a stream", "records/s", "us/record", "ratio to the plain read", "state MB"), rows, [note])
 
 
 def _figures(case: dict[str, Any]) -> tuple[str, str, str]:
@@ -122,12 +122,12 @@ def _growth(found: Found) -> Sheet:
         "dialogs", "read and decoded, records/s", "`read_dialogs`", "ratio", "`stream_dialogs`", "state MB",
         "`foreachBatch` and Arrow",
     )  # fmt: skip
-    note = f"{found['growth'][0]['records']:,} records each time: a dialog has a hundred, ten, or one." if rows else ""
+    note = f"{found['growth'][0]['records']:,} records in each row: a dialog has about 100, 10, or 1." if rows else ""
     return Sheet(headings, rows, [note] if note else [])
 
 
 def draw(found: Found, figure: Any) -> None:
-    """Bars, batches above streams."""
+    """Draw bars: the batches above the streams."""
     figure.set_size_inches(10.5, 6)
     above, below = figure.subplots(2, 1, height_ratios=(len(TITLES), len(STREAMS)))
     for axes, kind, titles, title in (

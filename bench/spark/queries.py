@@ -1,4 +1,4 @@
-"""What is measured: from the plain read to whole dialogs, as batches and as streams."""
+"""The measured queries, from the plain read to whole dialogs, as batches and as streams."""
 
 from __future__ import annotations
 
@@ -50,25 +50,25 @@ class Subject:
         return self.wire.talkers(ANSWERING, None)
 
     def records(self) -> DataFrame:
-        """All records, as a batch."""
+        """Read all records, as a batch."""
         return self.wire.read(self.spark, self.topics)
 
     def record_stream(self) -> DataFrame:
-        """All records, as a stream."""
+        """Read all records, as a stream."""
         return self.wire.stream(self.spark, self.topics, most=MOST)
 
     def messages(self, records: DataFrame) -> DataFrame:
-        """What is a message, each as often as it is on the wire."""
+        """Return the messages among the records, duplicates included."""
         judged = judged_records(self.wire, self._talkers, records)
         return judged.where(is_message() & concerns(ANSWERING)).select(*message_columns())
 
     def dialogs(self, contract: Contract | None = None) -> DataFrame:
-        """What the public function gives."""
+        """Read the dialogs with the public function."""
         return read_dialogs(self.spark, bootstrap=self.wire.kafka, service=ANSWERING, contract=contract)
 
 
 def _plain(records: DataFrame) -> DataFrame:
-    """Decode as one would who knows the schema and trusts every record."""
+    """Decode like a reader who knows the schema and trusts every record."""
     (text,) = writer_schemas({}).values()
     body = F.substring("value", HEAD_SIZE + 1, RECORD_BYTES)
     return records.select(from_avro(body, text).alias("envelope"), *PLACE).select("envelope.*", *PLACE)
@@ -156,7 +156,7 @@ OTHERS: Mapping[str, Callable[..., Told]] = {
 
 
 def run(name: str, it: Subject, directory: Path, *, counted: bool) -> Told:
-    """Run one to its end; with ``counted``, count its rows instead of timing it well."""
+    """Run a query to its end. With ``counted``, count its rows; then its time is not exact."""
     if name in BATCHES:
         return clock.batch(BATCHES[name](it), it.contents.records, counted=counted)
     return OTHERS[name](it, directory, counted=counted)

@@ -24,18 +24,18 @@ PATIENCE = 60.0
 
 @dataclass
 class Runs:
-    """What the queries over one queue brought."""
+    """The results of the queries over one queue."""
 
     contents: Contents
     speeds: dict[str, list[float]] = field(default_factory=dict)
     """Records per second of each round."""
     state_bytes: dict[str, int] = field(default_factory=dict)
     busy: list[float] = field(default_factory=list)
-    """Share of the processors that something else used before a round."""
+    """Share of the processors that other programs used before a round."""
     failures: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self, base: str) -> dict[str, Any]:
-        """What is kept, with ratios to a query of the same rounds: lowest, of the medians, highest."""
+        """Return what is kept. Ratios are to the query ``base`` in the same rounds: the lowest, that of the medians, the highest."""
         cases = {
             name: {
                 "median_records_per_second": round(median(speeds)),
@@ -76,7 +76,7 @@ def session(ground: Ground, load: Workload) -> Iterator[tuple[Child, Contents]]:
 
 
 def measure(ground: Ground, names: Sequence[str], load: Workload, rounds: int) -> Runs:
-    """Run each query once uncounted, which verifies its rows, and then so many rounds.
+    """Run each query once to verify the number of its rows, and then in ``rounds`` measured rounds.
 
     Raises:
         RunFailed: Spark did not start.
@@ -113,7 +113,7 @@ def _verify(child: Child, name: str, runs: Runs, limit: float) -> None:
         return
     wanted = expected(name, runs.contents)
     if rows != wanted:
-        runs.failures[name] = f"it made {rows:,} rows of {wanted:,}"
+        runs.failures[name] = f"it made {rows:,} rows instead of {wanted:,}"
 
 
 def _time(child: Child, name: str, runs: Runs, limit: float) -> None:

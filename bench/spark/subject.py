@@ -12,14 +12,14 @@ from bench.workload import Job, Workload
 
 CORES = 2
 MOST = 100_000
-"""Records of a micro-batch."""
+"""Most records of a micro-batch."""
 AUDIT = "spark_jobs.delivery_audit"
 CONTENDER = "spark_pydantic"
-"""By its end bodies are JSON (``bench.fill``)."""
+"""Name of the contender. Because of its end, ``bench.fill`` makes JSON bodies."""
 REPEATED = 50
-"""One record in so many comes twice, ..."""
+"""One record in this number of records is in the queue twice."""
 LATER = 1_000
-"""... the second time so many records later."""
+"""Number of records between a record and its repetition."""
 
 
 @dataclass(frozen=True)
@@ -32,20 +32,20 @@ class Contents:
 
 
 def filled(job: Job) -> Contents:
-    """Create the services and fill the queue of the one whose dialogs are read."""
+    """Create both services, and fill the queue of the service whose dialogs are read."""
     fill.declare(job)
     topics.fill(job.bootstrap, repeated(fill.messages(job)))
     return contents_of(job.workload)
 
 
 def contents_of(load: Workload) -> Contents:
-    """Say what a queue of so many messages holds."""
+    """Return what the queue of a workload holds."""
     twice = (load.messages + REPEATED - 1) // REPEATED
     return Contents(load.messages + twice, load.messages, min(load.dialogs, load.messages))
 
 
 def repeated(records: Iterator[Filling]) -> Iterator[Filling]:
-    """Put one record in ``REPEATED`` on the wire again, ``LATER`` records later, as a mirror or a producer might."""
+    """Repeat one record in ``REPEATED``, ``LATER`` records later, as a mirror or a producer might."""
     waiting: deque[tuple[int, Filling]] = deque()
     for number, record in enumerate(records):
         if number % REPEATED == 0:
@@ -58,7 +58,7 @@ def repeated(records: Iterator[Filling]) -> Iterator[Filling]:
 
 
 def expected(name: str, contents: Contents) -> int:
-    """Rows that a query must make."""
+    """Return the number of rows that a query must make."""
     if name in {"plain", "decoded", "judged", "plain_stream", "judged_stream"}:
         return contents.records
     return contents.dialogs if name == "in_order" else contents.messages

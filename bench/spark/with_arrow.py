@@ -1,4 +1,4 @@
-"""Each message once by ``foreachBatch`` and Arrow: what was seen is kept in files of identities, of each partition and batch."""
+"""Drops duplicates with ``foreachBatch`` and Arrow: the identities of seen messages are in files, one per partition and batch."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pyspark.sql import DataFrame
 
 KINDS = pa.array(["MESSAGE", "END", "ERROR"])
 IDENTITY_BYTES = 26
-"""16 of the conversation, 8 of the number, one of the side, one of the kind."""
+"""16 for the conversation id, 8 for the number, 1 for the direction, 1 for the kind."""
 
 
 class Seen:
-    """What earlier batches brought, in a directory that all workers reach."""
+    """The identities of the messages of earlier batches, in a directory that all of Spark's processes can reach."""
 
     def __init__(self, directory: Path, partitions: int) -> None:
         self._directory, self._partitions = directory, partitions
 
     def once(self, messages: DataFrame, number: int) -> DataFrame:
-        """Leave out of a batch what is in it twice or came in one before; a batch that is made again gives the same."""
-        # A dialog is always in the same partition; the first in the log comes first in it.
+        """Return a batch without duplicates, and without messages of earlier batches. A batch that runs again gives the same result."""
+        # A dialog is always in the same partition of Spark, and its messages are there in the order of the log.
         dealt = messages.repartition(self._partitions, "conversation_id").sortWithinPartitions("offset")
         return dealt.mapInArrow(lambda batches: self._unseen(batches, number), messages.schema)
 
@@ -51,7 +51,7 @@ class Seen:
 
 
 def identities(table: pa.Table) -> pa.Array:
-    """Return what makes each message itself, in 26 bytes."""
+    """Return the identity of each message, in 26 bytes."""
     count = len(table)
     found = np.empty((count, IDENTITY_BYTES), np.uint8)
     found[:, :16] = np.frombuffer(b"".join(table["conversation_id"].to_pylist()), np.uint8).reshape(count, 16)

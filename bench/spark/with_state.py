@@ -1,4 +1,4 @@
-"""Each message once by ``transformWithState``: a row of state for a dialog's direction, kept by Python."""
+"""Drops duplicates with ``transformWithState``: Python keeps a row of state for each direction of a dialog."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DIRECTION = ("conversation_id", "to_target")
 
 
 class Numbers(StatefulProcessor):
-    """Remembers of a direction up to which number it has all, and which ones beyond."""
+    """Remembers for a direction the first number that is missing, and the numbers after it that came."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._seen = handle.getValueState("seen", "next bigint, beyond array<bigint>")
@@ -34,9 +34,9 @@ class Numbers(StatefulProcessor):
         self._seen.update((following, sorted(beyond)))
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 def once(messages: DataFrame) -> DataFrame:
-    """Leave out of a stream the messages whose number came before."""
+    """Return a stream without the messages whose number came before."""
     return messages.groupBy(*DIRECTION).transformWithState(Numbers(), messages.schema, "append", "none")

@@ -1,10 +1,10 @@
-"""A tour of the dialogs of `conversations demo` with Spark: tables on the screen, three pictures beside this file.
+"""A tour with Spark over the dialogs of `conversations demo`: it prints tables, and draws three pictures beside this file.
 
-    conversations demo --keep                                  # says where it keeps Kafka's data
+    conversations demo --keep                                  # prints the directory DIR of its data
     conversations broker start --name demo --data DIR/kafka    # prints the address
     python examples/spark/tour.py HOST:PORT
 
-Needs the extra `spark`, and Matplotlib for the pictures.
+It needs the extra `spark`, and Matplotlib for the pictures.
 """
 
 import sys
@@ -30,14 +30,14 @@ PICTURES = Path(__file__).parent
 def tour(bootstrap: str) -> None:
     spark = spark_session("tour")
 
-    print("Every message once, typed: the legs an aircraft was told of")
+    print("Messages, each once, with typed bodies: the legs of one aircraft")
     messages = read_dialogs(spark, bootstrap=bootstrap, service="aircraft-log", contract=FLIGHTS).cache()
     legs = messages.where("type = 'Leg'").select("conversation_id", "key", "sequence", "appended_at", "body.Leg.*")
     legs.where("key = 'N14228'").orderBy("sequence").select(
         "sequence", "flight", "origin", "destination", "delay"
     ).show(5)
 
-    print("Whole dialogs, in order: how many are complete, how long they are")
+    print("Whole dialogs, in order: how many are complete, and how long they are")
     dialogs = in_order(messages).cache()
     dialogs.groupBy("to_target", "ended", "complete", (F.size("gaps") > 0).alias("has_gaps")).agg(
         F.count("*").alias("dialogs"), F.max("count").alias("longest")
@@ -48,10 +48,10 @@ def tour(bootstrap: str) -> None:
         F.count("*").alias("flights"), F.round(F.avg("delay"), 1).alias("delay"), F.sum("air_minutes").alias("minutes")
     ).orderBy(F.desc("flights")).show(5)
 
-    print("What took no part in any dialog")
+    print("Records that belong to no dialog")
     read_set_aside(spark, bootstrap=bootstrap).groupBy("topic", "why").count().show(truncate=False)
 
-    print("Dead letters, by what became of them")
+    print("Dead letters, by reason")
     letters = newest(read_letters(spark, Wire(Kafka(bootstrap), {}), ["operations", "aircraft-log"])).cache()
     letters.groupBy("service", "reason", "exception").count().orderBy("reason").show(truncate=False)
 
@@ -59,7 +59,7 @@ def tour(bootstrap: str) -> None:
 
 
 def answers(messages: DataFrame, legs: DataFrame) -> DataFrame:
-    """Time from a leg's record to that of its answer, by when the leg came."""
+    """Return the time from the record of a leg to the record of its answer, for each second in which legs came."""
     logged = messages.where("type = 'Logged'").select(
         "conversation_id", F.col("body.Logged.row").alias("row"), F.col("appended_at").alias("answered_at")
     )
