@@ -1,6 +1,6 @@
 """Dialogs on Apache Kafka: two-way, typed, long-lived conversations, exactly once in order.
 
-Everything public is here. Names load on first use, so that ``conversations.protocol`` imports without librdkafka.
+All public names are here. Each name is loaded when it is first used, so that ``conversations.protocol`` can be imported without librdkafka.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # the lazy names below, for type checkers and editors
+if TYPE_CHECKING:  # type checkers and editors do not see the names that are loaded later
     from conversations.client import Client, ClientDialog
     from conversations.config import Brake, Kafka, Limits, WorkerSettings
     from conversations.dialog import Dialog, Group, MessageInfo
@@ -87,7 +87,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name on first use."""
+    """Load a public name when it is first used."""
     if name == "__version__":
         from importlib.metadata import version
 
@@ -101,7 +101,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """This package as a module object. ``local`` and ``run`` stay the public functions when modules of these names are imported."""
+    """The class of this package as a module. ``local`` and ``run`` stay functions when the modules of the same names are imported."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, ModuleType) and _HOME_OF.get(name) == name:

@@ -1,4 +1,4 @@
-"""Size limits for dialogs that a handler begins with ``related=False``. All requests of one such dialog travel as one command."""
+"""The size limit for a dialog that a handler begins with ``related=False``. All requests of such a dialog are sent as one command."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from conversations.protocol.admission import command_too_large
 from conversations.protocol.limits import COMMAND_BYTES
 
 AROUND = 2_000
-"""Bytes counted for a command in addition to the bodies. They cover its key and the names of service and contract."""
+"""Number of bytes that are counted for a command in addition to its bodies: for its key, and the names of service and contract."""
 
 Apart = dict[bytes, int]
-"""Bytes that the command of each such dialog has so far, by the identity of the dialog."""
+"""Number of bytes that the command of each such dialog has so far, by the identity of the dialog's endpoint."""
 
 
 def take_room(apart: Apart | None, identity: bytes, size: int) -> None:
     """Count the bytes of a message, if its dialog is in ``apart``.
 
     Raises:
-        BodyTooLarge: the message and the earlier ones of its dialog do not fit into one command (8459).
+        BodyTooLarge: the message and the earlier messages of its dialog do not fit into one command (8459).
     """
     if apart is None or identity not in apart:
         return

@@ -1,4 +1,4 @@
-"""Bodies of messages: from Python to bytes and back, by message type."""
+"""Codecs for the bodies of messages. Each message type has its own codec."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BodyCodec(Protocol):
     name: str
     """Name of the message type."""
     run: bytes
-    """The encoded message type and content type of an envelope."""
+    """The encoded fields of an envelope from the message type to the content type; see ``protocol.envelope_run``."""
     content_type: str
 
     def encode(self, body: Any) -> bytes:
@@ -135,7 +135,7 @@ class _AvroBody:
 
 
 def said(error: BaseException) -> str:
-    """Return the text of an exception. If ``str`` of the exception fails, return a text that names its class."""
+    """Return the text of an exception. If ``str`` of the exception fails, return a text that names the class of the exception."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - ``__str__`` of an application's exception may raise anything
@@ -143,7 +143,7 @@ def said(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Return the faults of a body in one line: path of each field and reason. Values are left out."""
+    """Return the faults of a body in one line: the path of each wrong field, and the reason. The values of the fields are left out."""
     if not isinstance(error, ValidationError):
         return said(error)
     parts = []
@@ -158,7 +158,7 @@ def codec_of(declared: MessageType) -> BodyCodec:
     """Return the codec of a message type.
 
     Raises:
-        DeclarationError: the declared body is not a class that Pydantic knows, an Avro schema, "bytes" or None.
+        DeclarationError: the declared body is neither a class that Pydantic knows, nor an Avro schema, nor "bytes" or None.
     """
     body = declared.body
     if body == "bytes" or body is bytes:

@@ -1,6 +1,6 @@
-"""Counts of recent failures, by which a worker decides when to brake a peer.
+"""Counts of recent failures. They decide when a worker puts the brake on for a peer.
 
-When many dialogs fail within a short time, the cause is rather the release of the service than single messages.
+If many dialogs fail within a short time, the cause is probably the running release of the service, and not single messages.
 """
 
 from __future__ import annotations
@@ -16,31 +16,35 @@ class Failures:
     """Recently failed dialogs of each peer, and the number of handlers that succeeded in the same time. Times are microseconds."""
 
     PEERS = 1_000
-    """Most peers that are remembered with failures, and most peers that are remembered with successes."""
+    """Maximum number of peers whose failures are remembered, and also the maximum number of peers whose successes are remembered."""
     DIALOGS = Brake.MOST_DIALOGS
-    """Most failed dialogs of one peer that are remembered."""
+    """Maximum number of failed dialogs that are remembered for one peer."""
 
     def __init__(self, brake: Brake) -> None:
         self._brake = brake
         self._window = brake.window // _MICROSECOND
         self._failed: dict[str, dict[bytes, int]] = {}
-        """Time of the last failure of each dialog, by peer and dialog. Peers and dialogs that failed longest ago come first."""
+        """Time of the last failure of each dialog, by peer and dialog. The peer or dialog with the oldest last failure comes first."""
         self._handled: dict[str, int] = {}
-        """Handlers that succeeded in the present half of a window, by peer."""
+        """By peer, the number of handlers that succeeded in the present half of a window."""
         self._handled_before: dict[str, int] = {}
-        """Handlers that succeeded in the half before the present one, by peer."""
+        """By peer, the number of handlers that succeeded in the half before the present half."""
         self._turned_at = 0
 
     def __len__(self) -> int:
         return sum(map(len, self._failed.values()))
 
     def note(self, peer: str, dialog: bytes, now: int, braked: int = 0) -> int:
-        """Count a failure. Return the number of failed dialogs if it is enough to brake the peer, else 0.
+        """Count a failure. Return the number of failed dialogs if the brake must be put on for the peer, else 0.
 
-        A peer is only braked if failures are at least the ``share`` of its handlers. The number needed is ``dialogs`` of the settings.
-        Failed dialogs of other peers count too. Another peer counts if its failures also reach the ``share``, and then with at most half of
-        the number needed. Each of the ``braked`` peers counts as half of that number. The peer must have at least 5 % of the number itself,
-        and at least two if the number is more than one: a fault that only other peers have does not brake it.
+        ``share`` and ``dialogs`` are settings of the brake. Two conditions must be met:
+
+        * The failures of the peer are at least the ``share`` of its failures and successes.
+        * The number of failed dialogs is at least ``dialogs``. Failed dialogs of other peers are included: at most half of ``dialogs`` for
+          each other peer whose failures reach the ``share``, and exactly half of ``dialogs`` for each of the ``braked`` peers.
+
+        But failed dialogs of other peers are not enough. The peer itself must have at least 5 % of ``dialogs``, and at least two failed
+        dialogs (one if ``dialogs`` is 1). So a fault that only other peers have does not brake the peer.
         """
         self._turn(now)
         mine = self._failed.pop(peer, {})
@@ -70,7 +74,7 @@ class Failures:
         return count >= self._brake.share * (count + handled)
 
     def _turn(self, now: int) -> None:
-        """Forget failures older than the window."""
+        """Forget failures that are older than the window. Begin a new half for the successes if the present half is over."""
         for peer, dialogs in list(self._failed.items()):
             while dialogs and (first := next(iter(dialogs))) and dialogs[first] <= now - self._window:
                 del dialogs[first]
@@ -87,6 +91,6 @@ class Failures:
             table.pop(peer, None)
 
     def is_over(self, now: int) -> bool:
-        """Forget failures older than the window. Return True if no failure is left, so that successes need not be counted."""
+        """Forget failures that are older than the window. Return True if no failure is left: then successes need not be counted."""
         self._turn(now)
         return not self._failed

@@ -14,20 +14,20 @@ from conversations.logs import handling
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One run of one handler. The last of its arguments is the dialog."""
+    """One run of one handler. The last element of ``arguments`` is the dialog."""
 
     handler: Handler
     arguments: tuple[Any, ...]
 
     def over(self) -> None:
-        """Make each later request on the dialog raise. Called when the handler has returned, or when its results are refused."""
+        """Make each later request on the dialog raise. Called when the handler has returned, or when the worker refuses its results."""
         dialog = self.arguments[-1]
         if isinstance(dialog, Dialog):
             dialog._draft.close()  # noqa: SLF001 - private, because a handler must not close its own draft
 
 
 def invoke(call: Call) -> BaseException | None:
-    """Run a ``def`` handler and return the exception it raised."""
+    """Run a ``def`` handler. Return the exception that it raised, None if it succeeded."""
     handling(call.arguments[-1])
     try:
         result = call.handler.function(*call.arguments)
@@ -54,7 +54,7 @@ def _not_run(call: Call, result: object) -> TypeError:
 
 
 async def invoke_async(call: Call) -> BaseException | None:
-    """Run an ``async def`` handler and return the exception it raised."""
+    """Run an ``async def`` handler. Return the exception that it raised, None if it succeeded."""
     handling(call.arguments[-1])
     try:
         result = await call.handler.function(*call.arguments)

@@ -1,8 +1,8 @@
-"""Speaking for a service from outside its handlers: web handlers, scripts, tests.
+"""Clients, which speak for a service outside its handlers: in web servers, scripts and tests.
 
-A client appends commands to the commands topic of its own service. The worker that owns the dialog carries them out: it
-numbers the messages and transmits them. Every write is a block, ``with`` or ``async with``. The verbs only note requests.
-The end of the block writes them all as one command. A block that ends with an exception writes nothing.
+A client appends commands to the commands topic of its own service. The worker that owns the dialog carries them out: it numbers the
+messages and transmits them. Every write is a block, ``with`` or ``async with``. The verbs in the block only note requests. The end of the
+block writes all requests as one command. A block that ends with an exception writes nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _now() -> int:
 
 
 class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextManager["ClientDialog"]):
-    """One dialog seen by a client, as a block: its requests take effect together when the block is left."""
+    """A dialog as a client uses it: a block. At the end of the block, its requests are written as one command, and take effect together."""
 
     def __init__(self, client: Client, conversation: bytes, key: str, contract: Contract | None) -> None:
         self._client = client
@@ -75,7 +75,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
 
     @property
     def id(self) -> str:
-        """Id for ``Client.dialog``, valid in every process: the conversation id, and the group's key if the group was named."""
+        """Id for ``Client.dialog``, valid in every process: the conversation id, and the key of the group if the group was named."""
         return handle(self._conversation, self._key)
 
     def send(self, body: object, /, *, type: str | None = None, key: str | None = None) -> None:  # noqa: A002 - the field's own word
@@ -84,10 +84,11 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         Args:
             body: the body: a model, a mapping for an Avro schema, bytes, or None, as the message type demands.
             type: name of the message type. Needed if several message types have the body's class.
-            key: idempotency key. Blocks with the same key on the same dialog take effect once, for the period ``command_life``.
+            key: idempotency key. Of several blocks of a dialog with the same key, only the first takes effect. A key is remembered for
+                the period ``command_life``.
 
         Raises:
-            DialogEnded, NotInContract, WrongDirection, InvalidBody, BodyTooLarge: nothing will be written.
+            DialogEnded, NotInContract, WrongDirection, InvalidBody, BodyTooLarge: the message is not noted.
         """
         self._check_open(codes.SEND_REFUSED)
         message_type = self._outgoing(body, type)
@@ -115,7 +116,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         )
 
     def end(self) -> None:
-        """Note that this side ends.
+        """Note the request to end this side.
 
         Raises:
             DialogEnded: an earlier request of this block ended the dialog (8427).
@@ -125,7 +126,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         self._operations.append(End())
 
     def end_with_error(self, code: int, description: str) -> None:
-        """Note that this side ends with an error. The messages that this block has noted are dropped.
+        """Note the request to end this side with an error. The messages that this block has noted are dropped.
 
         Raises:
             DialogEnded: as ``end``.
@@ -138,20 +139,20 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         self._operations.append(EndWithError(code, sendable(description, DESCRIPTION_LIMIT)))
 
     def set_timer(self, after: timedelta) -> None:
-        """Note that the dialog's timer is set. The time begins when the owner of the dialog carries out the command."""
+        """Note the request to set the dialog's timer. The time begins when the owner of the dialog carries out the command."""
         self._check_open(codes.TIMER_REFUSED)
         self._operations.append(SetTimer(later(0, micros(after, "a timer"))))
 
     def cancel_timer(self) -> None:
-        """Note that the dialog's timer is cancelled."""
+        """Note the request to cancel the dialog's timer."""
         self._check_open(codes.TIMER_REFUSED)
         self._operations.append(SetTimer(-1))
 
     def _check_open(self, code: int) -> None:
         if not self._inside:
             raise LocalError(
-                "a client's write is a block: `with dialog:` or `async with dialog:`, and the verbs inside; "
-                "nothing is sent before the block is left"
+                "a client's write is a block: use the verbs inside `with dialog:` or `async with dialog:`; "
+                "the end of the block sends the requests"
             )
         if self._ended:
             raise DialogEnded(f"the dialog was ended in this block ({code})", code=code)
@@ -205,7 +206,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """As ``__exit__``, without blocking the event loop."""
+        """Write the requests of the block as ``__exit__`` does, but without blocking the event loop."""
         self._inside = False
         if kind is not None:
             return
@@ -222,13 +223,13 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
 
 
 class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Client"]):
-    """Speaks for one service. It is thread-safe. Making a client does no I/O, so it may be made before a fork.
+    """A client speaks for one service. It is thread-safe. Making a client does no I/O, so a client may be made before a fork.
 
     Args:
-        service: the service, or its name. To send on dialogs that this client did not begin, it needs the object.
+        service: the service, or its name. To send on dialogs that this client did not begin, the client needs the ``Service`` object.
         kafka: the cluster.
         timeout: how long a block waits for Kafka's confirmation.
-        periods: must be those of the namespace's workers.
+        periods: the periods of the namespace. The workers must have the same periods.
     """
 
     def __init__(
@@ -264,7 +265,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         return sink
 
     def contracts(self) -> list[Contract]:
-        """Return the contracts that the service initiates; if they are unknown, those of dialogs begun by this client."""
+        """Return the contracts that the service initiates. If these are not known, return those of the dialogs that this client began."""
         declared = list(self._service.initiates.values()) if self._service is not None else []
         return declared or list(self._used.values())
 
@@ -279,7 +280,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        """As ``__exit__``, without blocking the event loop."""
+        """Close the connection as ``__exit__`` does, but without blocking the event loop."""
         await asyncio.to_thread(self.close)
 
     def close(self) -> None:
@@ -290,7 +291,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
 
     @staticmethod
     def new_id() -> str:
-        """Draw a conversation id (UUIDv7), for instance before a form is served. Beginning twice with one id begins one dialog."""
+        """Draw a conversation id (UUIDv7), for example before a form is served. Two blocks that begin a dialog with one id begin one dialog."""
         return str(_draw())
 
     def begin_dialog(
@@ -300,8 +301,8 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
 
         Args:
             to: name of the other service.
-            contract: the contract; the service must initiate it.
-            id: a UUIDv7 from ``new_id``; by default a new one. Beginning again with the same id has no further effect.
+            contract: the contract of the dialog. The service must initiate it.
+            id: a UUIDv7 from ``new_id``; by default a new id. A second begin with the same id has no effect.
             group: key of the conversation group; by default the dialog gets a group of its own.
             lifetime: used instead of the contract's lifetime.
 
@@ -324,7 +325,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         return dialog
 
     def dialog(self, id: str) -> ClientDialog:  # noqa: A002 - the word users know
-        """Return an existing dialog, as a block, by the ``id`` of its ``ClientDialog``.
+        """Return an existing dialog, as a block. ``id`` is the ``id`` of its ``ClientDialog``.
 
         Raises:
             LocalError: ``id`` is not the id of a dialog (8426).
@@ -359,7 +360,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
 
         Raises:
             NoWorkerHere: no worker of this client's service runs in this process.
-            LocalError: as ``begin_dialog`` and ``send``; or the target may not send a type of ``reply``.
+            LocalError: as for ``begin_dialog`` and ``send``; or the target may not send a message type of ``reply``.
         """
         host = find(self.address, self.service_name)
         if host is None:
@@ -375,7 +376,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             )
         lifetime = max(micros(timeout, "timeout"), self._periods.request_lifetime)
         dialog = self.begin_dialog(to, contract, id=_draw_for(host), lifetime=timedelta(microseconds=lifetime))
-        dialog.__enter__()  # never left: Pending writes the block, and waits for the answer
+        dialog.__enter__()  # ``__exit__`` is never called: ``Pending`` writes the block, and waits for the answer
         dialog.send(body)
         pending: Pending[Any] = Pending(dialog.id, dialog._append, names, timeout, host, to)  # noqa: SLF001 - same module
         pending.start()

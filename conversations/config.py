@@ -1,7 +1,7 @@
-"""Every setting of the product: its name, unit, default, least value and meaning, in frozen groups. Every default is safe.
+"""The settings of the product, in groups. Each setting has a name, a unit, a default, a minimum and a meaning. All defaults are safe.
 
-``docs/settings.md`` is generated from this module. The settings file and the command line use the names of this module.
-Any other duration of more than ten seconds in the code needs a reason. ``tests/periods`` finds durations without a reason.
+The tables of ``docs/settings.md`` are generated from this module. The settings file and the command line use the names of this module.
+The reason for any other duration of more than ten seconds in the code must be in ``tests/periods/exceptions.py``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Unit(StrEnum):
     """The unit of a setting."""
 
     TIME = "time"
-    """A ``timedelta``; in ``Periods`` whole microseconds, like all times of the protocol."""
+    """A ``timedelta``. In ``Periods`` it is a whole number of microseconds, like all times of the protocol."""
     BYTES = "bytes"
     NUMBER = "number"
     SHARE = "share"
@@ -34,14 +34,14 @@ class Unit(StrEnum):
 def _setting(default: Any, unit: Unit, meaning: str, *, least: int = 1, end: str = "", never: bool = False) -> Any:
     """Declare a setting.
 
-    ``least`` is its least value, 0 or 1. ``end`` tells what happens when its time is over. ``never`` is True if it may be None.
+    ``least`` is the minimum, 0 or 1. ``end`` tells what happens when a time is over. ``never`` is True if the value may be None.
     """
     told = {"unit": unit, "meaning": meaning, "least": least, "end": end, "never": never}
     return field(default=default, metadata=told)
 
 
 def _period(default: int, meaning: str, end: str) -> Any:
-    """Declare a period, in microseconds."""
+    """Declare a period, in microseconds. ``end`` tells what happens when the period is over."""
     return _setting(default, Unit.TIME, meaning, end=end)
 
 
@@ -63,62 +63,68 @@ class Kafka:
     namespace: str = field(default=DEFAULT_NAMESPACE, kw_only=True)
     """First part of every topic name."""
     settings: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
-    """More librdkafka settings, passed on unchanged: TLS, SASL, OAUTHBEARER, timeouts. ``repr`` leaves them out: they may be secret."""
+    """Further settings for librdkafka: TLS, SASL, OAUTHBEARER, timeouts. ``repr`` does not show them, because they may be secret."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Bounds on everything that could grow.
+    """Limits for everything that could grow.
 
     Raises:
-        ValueError: a limit is not positive, or ``body_bytes`` is more than a record of the queue can have.
+        ValueError: a limit is not positive, or a body of ``body_bytes`` does not fit into a record of the queue.
     """
 
-    body_bytes: int = _setting(900_000, Unit.BYTES, f"Largest body of one message; at most {BODY_BYTES:,}.")
+    body_bytes: int = _setting(
+        900_000, Unit.BYTES, f"Maximum bytes of the body of one message. The setting is at most {BODY_BYTES:,}."
+    )
     held_messages: int = _setting(
-        1_000, Unit.NUMBER, "Messages of a dialog that are kept while an earlier message is missing."
+        1_000,
+        Unit.NUMBER,
+        "Maximum number of held messages per dialog. Held messages wait for an earlier message that is missing.",
     )
     held_bytes: int = _setting(
         64_000_000,
         Unit.BYTES,
-        "Bytes of held messages per partition. At the limit, the dialog of the next message that would be held breaks.",
+        "Maximum bytes of held messages per partition. At the limit, no further message is held: its dialog breaks instead.",
     )
     delayed_bytes: int = _setting(
         256_000_000,
         Unit.BYTES,
-        "Bytes of delayed messages per partition. At the limit, a handler that sends to a destination that takes no records is run again later.",
+        "Maximum bytes of delayed messages per partition. At the limit, handlers cannot send to destinations that accept no records: they run again later.",
     )
     dialog_bytes: int = _setting(
         16_000_000,
         Unit.BYTES,
-        "Most held bytes of one dialog, and most delayed bytes of one dialog. When the dialog ends, they all go into one transaction.",
+        "Maximum held bytes of one dialog, and maximum delayed bytes of one dialog. When the dialog ends, all these bytes go into one transaction.",
     )
     step_bytes: int = _setting(
         32_000_000,
         Unit.BYTES,
-        "Bytes that a step reads, and bytes that it writes, before it starts no further work. "
-        "A transaction may be as large as both together, plus the records of the last item.",
+        "A step that has read this many bytes reads no further records. A step that has written this many bytes starts no further work. "
+        "A transaction may have as many bytes as both together, plus the records of the last item.",
     )
     waiting_bytes: int = _setting(
         64_000_000,
         Unit.BYTES,
-        "Bytes of waiting rows per partition. At the limit, the partition stops reading its queue until half of them are gone.",
+        "Maximum bytes of waiting rows per partition. Above the limit, the partition stops reading its queue until the bytes are less than half of the limit.",
     )
     parked_messages: int = _setting(
-        10_000, Unit.NUMBER, "Messages of a dialog that may wait behind a failed message. A dialog with more breaks."
+        10_000,
+        Unit.NUMBER,
+        "Maximum number of messages of a dialog that wait behind a failed message. If there are more, the dialog breaks.",
     )
     parked_bytes: int = _setting(
         64_000_000,
         Unit.BYTES,
-        "Bytes per partition that wait behind failed messages. At the limit, the dialog of the next such message breaks. "
-        "The same limit holds, separately, for bytes that wait for the brake while messages of other peers are handled. "
-        "When all other bytes that wait for the brake or for their queue to be on reach the limit, the partition stops reading its queue.",
+        "Maximum bytes per partition that wait behind failed messages. Above the limit, the dialog of the next such message breaks. "
+        "The same limit holds separately for bytes that wait for the brake while messages of other peers are handled. "
+        "If all other bytes that wait for the brake, or for their queue to be on, exceed the limit, the partition stops reading its queue.",
     )
     cached_endpoints: int = _setting(
         50_000,
         Unit.NUMBER,
-        "Endpoints that a worker keeps decoded in memory, for all its partitions together. An endpoint takes about 3 KB with its lane, "
-        "and up to 4 KB for the state of its group. Larger state is read from the local copy each time it is needed.",
+        "Maximum number of endpoints that a worker keeps decoded in memory, for all its partitions together. An endpoint and its lane take "
+        "about 3 KB, and the state of its group up to 4 KB. Larger state is read from the local copy each time it is needed.",
     )
 
     def __post_init__(self) -> None:
@@ -132,35 +138,35 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Brake:
-    """When a worker brakes a peer: after how many failed dialogs, and how often it then tries one of the peer's messages.
+    """The settings of the brake: how many failed dialogs of a peer turn it on, and how often one of the peer's messages is tried then.
 
-    Without the brake, a release that fails on every message would give up on every message. While the brake is on for a peer, no
-    attempt counts, and none of its messages is given up on. The messages wait in their order, and one of them is tried every
-    ``probe``. The first that succeeds turns the brake off. The messages of other peers are handled as before.
+    Without the brake, a release of the application that fails on every message would give up on every message. While the brake is on for
+    a peer, no attempt counts, and no message of the peer is given up on. The messages wait in their order, and one of them is tried every
+    ``probe``. The first message that succeeds turns the brake off. The messages of other peers are handled as before.
 
-    When several peers fail, failed dialogs of the others count for a peer too, from each other peer at most half of ``dialogs``. So one
-    failing peer alone does not brake the others. A peer is braked only if it has at least two failed dialogs itself, and at least a
-    twentieth of ``dialogs``.
+    When the messages of several peers fail, the failed dialogs of the other peers count for a peer, too: at most half of ``dialogs`` from
+    each of them. So the failures of one peer do not turn the brake on for others. The brake turns on for a peer only if the peer itself
+    has at least two failed dialogs (one if ``dialogs`` is 1), and at least a twentieth of ``dialogs``.
 
     Raises:
         DeclarationError: a number or a time is not positive, the share is above 1, or ``dialogs`` is above ``MOST_DIALOGS``.
     """
 
     MOST_DIALOGS: ClassVar[int] = 10_000
-    """Most failed dialogs of a peer that a worker remembers."""
+    """Maximum number of failed dialogs of a peer that a worker remembers."""
 
     dialogs: int = _setting(
         100,
         Unit.NUMBER,
-        f"Number of different failed dialogs within the window that turns the brake on for a peer; at most {MOST_DIALOGS:,}.",
+        f"Number of failed dialogs of a peer within the window that turns the brake on. The setting is at most {MOST_DIALOGS:,}.",
     )
     share: float = _setting(
         0.5,
         Unit.SHARE,
-        "Least share of the peer's handlers in the window that must have failed. With 0 only the number of dialogs counts.",
+        "Minimum share of the peer's handlers in the window that must have failed. With 0, only the number of dialogs counts.",
         least=0,
     )
-    window: timedelta = _setting(timedelta(seconds=60), Unit.TIME, "How long a failure counts.")
+    window: timedelta = _setting(timedelta(seconds=60), Unit.TIME, "How long a failure counts for the brake.")
     probe: timedelta = _setting(
         timedelta(seconds=1), Unit.TIME, "Time between two messages of a peer that are tried while its brake is on."
     )
@@ -179,59 +185,61 @@ class Brake:
 
 @dataclass(frozen=True, kw_only=True)
 class Periods:
-    """Every period of the product that is longer than ten seconds, in microseconds. The defaults are safe together.
+    """The periods of a namespace, in microseconds. The defaults fit together.
 
-    Periods belong to a namespace: all its workers, clients and topics must have the same periods. ``Periods.scaled`` divides
-    all periods by one factor, so that a test can cover weeks.
+    All workers, clients and topics of a namespace must have the same periods. ``Periods.scaled`` divides all periods by one factor, so that
+    a test can cover weeks.
 
     Raises:
         ValueError: a period is not positive, or two of them contradict each other.
     """
 
     lifetime: int = _period(
-        1 * DAY, "Lifetime of a dialog whose contract names none.", "the dialog breaks on both sides (-8489)"
+        1 * DAY,
+        "Lifetime of a dialog whose contract does not set a lifetime.",
+        "the dialog breaks on both sides (-8489)",
     )
     request_lifetime: int = _period(
-        1 * MINUTE, "Least lifetime of the dialog of a client's `request`.", "the dialog breaks on both sides (-8489)"
+        1 * MINUTE, "Minimum lifetime of the dialog of a client's `request`.", "the dialog breaks on both sides (-8489)"
     )
     start_within: int = _period(
         1 * HOUR,
-        "Log time after its transmission within which a first message can begin the peer's endpoint. A shorter lifetime of the dialog shortens it.",
+        "How long, in log time after its transmission, the first message of a dialog can begin the peer's endpoint. A shorter lifetime of the dialog shortens this.",
         "the message is refused",
     )
     clock_ahead: int = _period(
         1 * DAY,
-        "A first message says until when it may begin its dialog. This is how far that time may be after the log time of its record.",
-        "a record with a later time is set aside, because its tombstone would have to be kept as long",
+        "The first message of a dialog has the time until which it may begin the dialog. This period is how far that time may be after the log time of the record.",
+        "a record with a later time is set aside, because its tombstone would have to be kept until then",
     )
     grace: int = _period(
         10 * MINUTE,
-        "Log time that a tombstone stays after the time when a message could last begin its dialog again.",
+        "How long, in log time, a tombstone is kept after the last moment at which a repeated message could begin its dialog again.",
         "the tombstone is deleted",
     )
     tick_after: int = _period(
         1 * HOUR,
         "How long a queue may be idle while tombstones wait for log time to pass.",
-        "the worker writes a tick, by which log time passes",
+        "the worker writes a tick, which advances log time",
     )
     command_life: int = _period(
         1 * DAY,
-        "Log time for which a worker remembers that a command took effect; also the most that a command may be old, or ahead in time.",
+        "How long, in log time, a worker remembers that a command took effect. A command may also be at most this old, and dated at most this far ahead.",
         "the row of the command is deleted; an older command is refused",
     )
     spoken_known: int = _period(
         23 * HOUR,
-        "Age up to which the Spark job `speak` writes a row again: `command_life` minus the time that the command needs to arrive.",
+        "Maximum age of a row that the Spark job `speak` writes again: `command_life` minus the time that the command needs to arrive.",
         "the row is refused",
     )
     spoken_ahead: int = _period(
         10 * MINUTE,
-        "How far the time of a row of the Spark job `speak` may be ahead of the job's clock.",
+        "How far the time in a row of the Spark job `speak` may be ahead of the job's clock.",
         "the row is refused",
     )
     letter_life: int = _period(
         90 * DAY,
-        "How long a letter is open; also the retention of dead-letter topics.",
+        "Maximum time for which a letter is open; also the retention of dead-letter topics.",
         "the row of the letter and the letter are deleted",
     )
     inbox_kept: int = _period(
@@ -248,16 +256,16 @@ class Periods:
     deletes_kept: int = _period(
         1 * DAY,
         "`delete.retention.ms` of state topics. A local copy is trusted for half of this time.",
-        "Kafka drops the null record of a deleted row; an older local copy is thrown away and restored from its topic",
+        "Kafka drops the null records of deleted rows. A local copy that is too old is thrown away and restored from its topic",
     )
     blocked_first: int = _period(
         4 * SECOND,
-        "First pause before a destination that takes no records is tried again. Each pause is twice the one before, up to `blocked_last`.",
+        "First pause before a destination that accepts no records is tried again. Each pause is twice as long as the pause before, up to `blocked_last`.",
         "the destination is tried again",
     )
     blocked_last: int = _period(
         64 * SECOND,
-        "Longest pause before a destination that takes no records is tried again.",
+        "Longest pause before a destination that accepts no records is tried again.",
         "the destination is tried again",
     )
     refused_after: int = _period(
@@ -268,7 +276,7 @@ class Periods:
     stale_after: int = _period(
         10 * MINUTE,
         "How long a worker repeats the restore of a partition while Kafka's answers lack committed rows.",
-        "the partition is set aside: either Kafka lost acknowledged records, or old records were put back",
+        "the partition is set aside: either Kafka lost acknowledged records, or the topic was replaced by an older copy",
     )
     step: int = _period(
         1 * MINUTE,
@@ -283,7 +291,7 @@ class Periods:
     unreachable_after: int = _period(
         20 * SECOND,
         "How long Kafka may leave a worker's calls unanswered.",
-        "the worker counts as not ready and keeps trying; the health page shows the unanswered call",
+        "the worker counts as not ready, and continues to try; the health page shows the unanswered call",
     )
     archive_stale: int = _period(
         1 * DAY,
@@ -329,7 +337,7 @@ _ORDER = (
     (("state_segment",), "deletes_kept"),
     (("grace",), "deletes_kept"),
 )
-"""Pairs of periods: the second must be longer than the sum of the first ones."""
+"""Pairs of names of periods. The sum of the periods in the tuple must be shorter than the other period."""
 
 _BRAKE = Brake()
 _LIMITS = Limits()
@@ -345,9 +353,11 @@ class WorkerSettings:
     """
 
     concurrency: int = _setting(
-        16, Unit.NUMBER, "Most handlers that run at the same time. Handlers that never wait share one thread anyway."
+        16,
+        Unit.NUMBER,
+        "Maximum number of `def` handlers that run at the same time, and the same for `async def` handlers. `def` handlers that never wait share one thread.",
     )
-    batch: int = _setting(5_000, Unit.NUMBER, "Most records that a step reads.")
+    batch: int = _setting(5_000, Unit.NUMBER, "Maximum number of records that a step reads.")
     step: timedelta = _setting(
         timedelta(seconds=1),
         Unit.TIME,
@@ -357,7 +367,7 @@ class WorkerSettings:
     patience: timedelta = _setting(
         timedelta(milliseconds=50),
         Unit.TIME,
-        "How long a step waits for its handlers before it commits without the slow ones.",
+        "How long a step waits for its handlers before it commits without the slow ones. While handlers keep returning, it waits up to 1 s longer.",
         least=0,
     )
     revocation: timedelta = _setting(
@@ -369,39 +379,39 @@ class WorkerSettings:
     clock_off: timedelta = _setting(
         timedelta(seconds=10),
         Unit.TIME,
-        "Most difference between the machine's clock and the log's time without a warning. The worker always uses the log's time.",
+        "Maximum difference between the machine's clock and log time without a warning. The worker always uses log time.",
         least=0,
     )
     deaths: int = _setting(
         3,
         Unit.NUMBER,
-        "Number of process deaths, with this message's handler running and nothing else suspect, after which the message is given up on.",
+        "Number of process deaths while a suspect message runs alone, after which the message is given up on.",
     )
     rollbacks: int | None = _setting(
         5,
         Unit.NUMBER,
-        "Number of steps in a row that fail in this library's code around a handler, after which the queue of the partition goes off. "
-        "With `never` (in code None) it stays on.",
+        "If this number of steps in a row fails in this library's code around a handler, the queue of the partition goes off. "
+        "With `never` (in code None) the queue stays on.",
         never=True,
     )
     brake: Brake | None = _setting(
         _BRAKE,
         Unit.SWITCH,
-        "The brake, which slows down a peer when very many of its dialogs fail: `on` or `off` (in code None).",
+        "The brake, which limits a peer with which very many dialogs fail: `on` or `off` (in code None).",
         least=0,
     )
     limits: Limits = _LIMITS
     periods: Periods = _PERIODS
     """Periods of the namespace, the same for all its workers, clients and topics."""
     slot: str | None = None
-    """Name of this worker, the same after a restart. A restarted worker aborts the open transaction of the one before."""
+    """Name of this worker, the same after a restart. A restarted worker aborts the transaction that was open when the worker stopped."""
 
     def __post_init__(self) -> None:
         """Refuse values below their least value."""
         _check_least(self)
 
     def scaled(self, factor: float) -> WorkerSettings:
-        """Return a copy with all periods and the brake's times divided by ``factor``. The time limits of handlers stay.
+        """Return a copy with all periods and the brake's times divided by ``factor``. The time limits of handlers do not change.
 
         Raises:
             ValueError: as ``Periods.scaled``.

@@ -1,4 +1,4 @@
-"""Workers in threads of this process, which are started and stopped together."""
+"""Workers in threads of this process. They are started and stopped together."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kafka_worker(
         service: the service; it is checked for missing handlers.
         kafka: the cluster.
         settings: the worker's settings; ``slot`` names the worker across restarts.
-        state_directory: directory for the local copies of this worker alone; without it they are in memory.
+        state_directory: directory for the local copies of this worker. No other worker may use it. Without it, the copies are in memory.
         loop: event loop for ``async def`` handlers; by default the worker makes its own.
 
     Raises:
@@ -59,13 +59,13 @@ def _stores(directory: Path | None, periods: Periods) -> Stores:
 
 
 class Crew:
-    """Runs each worker in a thread. When one fails, ``await_end`` returns.
+    """The workers of this process, each in its own thread. When a worker ends, ``await_end`` returns.
 
-    The end of the crew's ``with`` block stops all workers, and raises the error of the first that failed.
+    The end of the crew's ``with`` block stops all workers, and raises the error of the worker that failed first.
 
     Args:
         workers: all workers of this process.
-        kafka: the cluster and namespace; clients in this process find the workers by them.
+        kafka: the cluster and the namespace. Clients in this process find the workers by these.
     """
 
     def __init__(self, workers: Sequence[Worker], kafka: Kafka) -> None:
@@ -85,7 +85,7 @@ class Crew:
     def _run(self, worker: Worker) -> None:
         try:
             worker.run()
-        except BaseException as error:  # noqa: BLE001 - carried to the thread that waits
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
             self._failures.append(error)
             for presence in self._presences:
                 presence.abort(error)
@@ -118,7 +118,7 @@ class Crew:
         """Wait until every worker has an open partition.
 
         Raises:
-            ConversationError: a worker was not ready within ``seconds``.
+            ConversationError: the wait for a worker took more than ``seconds``.
             BaseException: the error of a worker that failed.
         """
         for worker in self._workers:

@@ -1,7 +1,7 @@
 """The objects that a handler gets: the dialog, its group, and facts about the message. A draft keeps the handler's requests.
 
-The requests of a draft take effect only when the handler has returned. When the handler raises, the draft is thrown away, and
-nothing has happened. (Service Broker's sample for poison messages uses a savepoint for this.) Wrong requests raise at once.
+The requests of a draft take effect only when the handler has returned. If the handler raises, the draft is thrown away, and
+nothing has happened. (Service Broker's sample for poison messages uses a savepoint for this.) A wrong request raises immediately.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from conversations.protocol.states import OPEN_STATES, TRANSITIONS, State, check
 from conversations.protocol.times import later, moment
 
 CLOGGED = timedelta(seconds=64)
-"""Time after which a handler is called again that could not send, because too many bytes wait for its destination."""
+"""Wait before a handler is called again, if it could not send because too many bytes wait for the destination."""
 S = TypeVar("S", default=dict[str, Any])
 
 
@@ -48,7 +48,7 @@ class Party(Protocol):
 Ask: TypeAlias = tuple[Party, Verb, int]
 """One request of a handler: endpoint, verb, and the time of the request, from which durations count.
 
-A plain tuple because each send makes one, and a tuple is fast to make.
+It is a plain tuple, because each send makes one, and a tuple is fast to make.
 """
 
 
@@ -57,10 +57,10 @@ class Room(Protocol):
 
     body_limit: int
     delayed: dict[bytes, int]
-    """Delayed bytes by endpoint; empty if nothing waits for a destination that takes no records."""
+    """Delayed bytes, by the identity of the endpoint; empty if no envelope is delayed."""
 
     def is_clogged(self, party: Party) -> bool:
-        """Return True if the delayed bytes for the party's destination are at their limit, so that handlers cannot send to it."""
+        """Return True if the party cannot send now, because its destination accepts no records and the delayed bytes are at a limit."""
 
     @property
     def now(self) -> int:
@@ -87,7 +87,7 @@ class Room(Protocol):
 
 
 _GATE = Lock()
-"""Lock for noting a request and for closing a draft. A request of another thread is either in the draft, or it raises."""
+"""Lock for noting a request, and for closing a draft. So a request of another thread is noted before the draft is closed, or it raises."""
 
 
 class Draft:
@@ -138,9 +138,9 @@ class Draft:
             self.asks.append((party, verb, at))
 
     def begin(self, party: Party, verb: Begin, at: int, *, related: bool) -> None:
-        """Note that a dialog begins: in the group of the handler's dialog, or apart from it.
+        """Note the request to begin a dialog: in the group of the handler's dialog, or in a new group.
 
-        Threads of a handler may begin dialogs at the same time, so the request and the place of its dialog are noted together.
+        Threads of a handler may begin dialogs at the same time. So the request and the kind of group are noted together.
 
         Raises:
             HandlerOver: the handler's run is over.
@@ -190,7 +190,7 @@ class Draft:
 
     @property
     def outcome(self) -> Any:
-        """New state of the group; can be read after the run is over, too."""
+        """New state of the group. It can be read even after the run is over."""
         return self._state
 
 
@@ -204,7 +204,7 @@ class MessageInfo:
         self._envelope = envelope
         self._edited = edited
         self.attempt = attempt
-        """Number of this run: 1 for the first run of the handler, one more after each failure."""
+        """Number of this run: 1 for the first run of the handler, and one more after each failed run."""
 
     @property
     def _received(self) -> Envelope:
@@ -214,7 +214,7 @@ class MessageInfo:
 
     @property
     def id(self) -> str:
-        """Id of the message, the same in each run of its handler. Use it as idempotency key for effects outside Kafka.
+        """Id of the message, the same in each run of its handler. Use it as the idempotency key for effects outside Kafka.
 
         An edited message has a new id: the old id, a colon, and the id of the operator's command.
         """
@@ -251,7 +251,7 @@ class MessageInfo:
 
 
 class Dialog(Generic[S]):
-    """One dialog, for use in a handler. It is the handler's own dialog or another dialog of the same group."""
+    """One dialog, for use in a handler: the handler's own dialog, another dialog of its group, or a dialog that the handler began."""
 
     __slots__ = ("_draft", "_edited", "_envelope", "_party", "attempt")
 
@@ -307,7 +307,7 @@ class Dialog(Generic[S]):
         return moment(self._draft.room.now)
 
     def send(self, body: object, /, *, type: str | None = None) -> None:  # noqa: A002 - the field's own word
-        """Send a message to the peer once this handler has returned.
+        """Send a message to the peer, after this handler has returned.
 
         Args:
             body: the body: a model, a mapping for an Avro schema, bytes, or None, as the message type demands.
@@ -320,7 +320,7 @@ class Dialog(Generic[S]):
             WrongDirection: only the other side may send the message type (8432, 8434).
             InvalidBody: the body is not valid (9615).
             BodyTooLarge: the body is larger than a message may be (8459).
-            RetryLater: too many bytes wait for the destination. Let it pass: the handler is called again later.
+            RetryLater: too many bytes wait for the destination. Do not catch this exception: the worker calls the handler again later.
         """
         draft, party = self._draft, self._party
         draft.check_open()
@@ -336,7 +336,7 @@ class Dialog(Generic[S]):
         draft.ask(party, Send(codec.name, codec.content_type, data))
 
     def end(self) -> None:
-        """End this side, and cancel the timer. The peer learns it after all messages sent before.
+        """End this side, and cancel the timer. The peer learns of the end after all messages that this side sent before.
 
         Raises:
             DialogEnded: this side is over already (8427).
@@ -356,7 +356,7 @@ class Dialog(Generic[S]):
         self._draft.ask(self._party, EndWithError(code, sendable(description, DESCRIPTION_LIMIT)))
 
     def set_timer(self, after: timedelta) -> None:
-        """Have ``on_timer`` called after this time. A dialog has one timer; setting it again moves it.
+        """Set the timer: the ``on_timer`` handler is called after this time. A dialog has one timer. A second call replaces the time.
 
         Raises:
             DialogEnded: the dialog is over (8458).
@@ -404,7 +404,7 @@ class Group(Generic[S]):
         return Dialog(self._draft, self._draft.room.opener(self._party))
 
     def dialogs(self, contract: Contract | None = None) -> Sequence[Dialog[S]]:
-        """Return the group's dialogs that are not over: first the one that opened the group, last those that this handler began."""
+        """Return the dialogs of the group that are not over: first the dialog that opened it, last the dialogs that this handler began."""
         draft = self._draft
         apart = draft.apart or {}
         begun = [it for it, verb, _ in draft.asks if isinstance(verb, Begin) and it.identity not in apart]
@@ -422,9 +422,9 @@ class Group(Generic[S]):
 
         Args:
             to: name of the service.
-            contract: one of the contracts this service initiates.
+            contract: one of the contracts that this service initiates.
             lifetime: used instead of the contract's lifetime.
-            related: False begins the dialog in a new group, which another worker may own.
+            related: if False, the dialog begins in a new group, which another worker may own.
 
         Raises:
             UnknownContract: the service does not declare that it initiates this contract (8425).
@@ -443,7 +443,7 @@ class Group(Generic[S]):
         return Dialog(self._draft, party)
 
     def end_with_error(self, code: int, description: str) -> None:
-        """End with an error every dialog of the group that is not over.
+        """End every dialog of the group with an error, if it is not over.
 
         Raises:
             LocalError: as ``Dialog.end_with_error``.

@@ -1,8 +1,9 @@
 """Every exception of the package.
 
 ConversationError             has a code of Service Broker's error table
- ├─ LocalError                you asked for something impossible; raised at once, nothing changed
+ ├─ LocalError                you asked for something impossible; raised immediately, nothing changed
  │   ├─ DialogEnded           8429 (or 8427, 8458): the dialog's state does not allow the verb
+ │   ├─ HandlerOver           the handler of the dialog object is over; it can make no more requests
  │   ├─ NotInContract         8431: the contract does not know the message type
  │   ├─ WrongDirection        8432, 8434: the other side sends this message type
  │   ├─ InvalidBody           9615: the body does not fit its message type
@@ -16,23 +17,23 @@ DeclarationError              a service's declaration is incomplete or contradic
 StateUpgradeError             stored group state has another version, and it cannot be upgraded
 LogError                      Kafka, its settings or the local state failed; trying again helps only with some subclasses
  ├─ KafkaUnreachable          no broker answered
- │   ├─ KafkaNotReady         a broker answered that the cluster is not ready
- │   ├─ StaleAnswer           a broker answered that does not know the newest records
+ │   ├─ KafkaNotReady         a broker answered: the cluster is not ready
+ │   ├─ StaleAnswer           the broker that answered does not know the newest records
  │   └─ LoginRefused          brokers refuse the login
  ├─ Fenced                    another member of the group owns a partition now
  ├─ Interrupted               the transaction was aborted for a passing reason
  ├─ InDoubt                   the outcome of a commit is unknown
  │   └─ CutOff                this connection does not get some of its records
  ├─ DestinationFailed         a topic refuses all records, or one record
- └─ InputLost                 an input cannot be read on from its position
+ └─ InputLost                 an input cannot be read from its position any more
      └─ StateDamaged          a row of a partition's state cannot be decoded
         └─ CopyDamaged        only the local copy of a partition's state is damaged
 TimeLimitExceeded            a handler ran longer than its time limit; a TimeoutError
 ProcessDied                  every process that ran the handler died
-Verdict                      a handler's decision about its message; a BaseException, but no Exception
+Verdict                      a handler's decision about its message; a BaseException that is not an Exception
  ├─ RetryLater                 try the message again later; the run is no failed attempt
  └─ GiveUp                     do not try the message again
-UndecodableRecord            bytes of a topic are not a record of a known schema
+UndecodableRecord            the bytes in a topic are not a record of a known schema
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class PeerError(ConversationError):
 
 
 class NotAccepted(ConversationError):
-    """Kafka refused the write or did not confirm it in time. Running the same block again with the same id is harmless."""
+    """Kafka refused the write or did not confirm it in time. It is harmless to run the same block again with the same id."""
 
 
 class RequestTimeout(ConversationError):
@@ -132,11 +133,11 @@ class DeclarationError(Exception):
 
 
 class StateUpgradeError(Exception):
-    """Stored group state has another version than the code, and it cannot be upgraded to the code's version."""
+    """Stored group state has another version than the code, and cannot be upgraded to the version of the code."""
 
 
 class LogError(Exception):
-    """Kafka, its settings or the local state failed. Only some subclasses are errors that go away by trying again."""
+    """Kafka, its settings or the local state failed. Trying again helps only with some subclasses."""
 
 
 class KafkaUnreachable(LogError):
@@ -148,7 +149,7 @@ class KafkaUnreachable(LogError):
 
 
 class KafkaNotReady(KafkaUnreachable):
-    """A broker answered that the cluster is not ready, for example because leaders change. Ask again until it is ready."""
+    """A broker answered that the cluster is not ready, for example because leaders change. Ask again until the cluster is ready."""
 
     def __init__(self, bootstrap: str, why: str, question: str = "Are enough of its brokers up?") -> None:
         LogError.__init__(self, f"Kafka at {bootstrap} answers, and is not ready: {why}. {question}")
@@ -156,7 +157,7 @@ class KafkaNotReady(KafkaUnreachable):
 
 
 class StaleAnswer(KafkaUnreachable):
-    """A broker answered that was cut off from the others, so it lacks the newest records. Ask again over new connections."""
+    """The broker that answered was cut off from the other brokers, so it lacks the newest records. Ask again over new connections."""
 
     def __init__(self, why: str) -> None:
         LogError.__init__(self, why)
@@ -179,7 +180,7 @@ class Fenced(LogError):
 
 
 class Interrupted(LogError):
-    """The transaction was aborted for a passing reason and may be tried again."""
+    """The transaction was aborted for a passing reason. It may be tried again."""
 
 
 class InDoubt(LogError):
@@ -203,7 +204,7 @@ class DestinationFailed(LogError):
 
     Args:
         topics: topics that accept no records now, with the reason.
-        forbidden: those of ``topics`` that this process has no right to write to.
+        forbidden: the names in ``topics`` of the topics to which this process has no right to write.
         records: records that their topics will never accept, by index in the list of records to append.
     """
 
@@ -222,7 +223,7 @@ class DestinationFailed(LogError):
 
 
 class InputLost(LogError):
-    """An input of a partition cannot be read on from the position of the partition."""
+    """An input of a partition cannot be read from the position of the partition any more."""
 
     def __init__(self, partition: int, why: str) -> None:
         super().__init__(f"partition {partition}: {why}")
@@ -231,14 +232,14 @@ class InputLost(LogError):
 
 
 class StateDamaged(InputLost):
-    """A row of a partition's state cannot be decoded. Nothing may be written to the partition before a human has looked at it."""
+    """A row of a partition's state cannot be decoded. Nothing may be written to the partition until a person acts."""
 
     of_a_copy = False
     """True if only a local copy is damaged, which can be restored from its topic."""
 
 
 class CopyDamaged(StateDamaged):
-    """A local copy of a partition's state differs from what was written. It is thrown away and restored from its topic."""
+    """A local copy of a partition's state differs from the rows that were written. It is thrown away and restored from its topic."""
 
     of_a_copy = True
 
@@ -252,7 +253,7 @@ class ProcessDied(RuntimeError):
 
 
 class Verdict(BaseException):
-    """A handler's decision about its message; its effects are undone. It is no ``Exception``, so ``except Exception`` lets it pass."""
+    """A handler's decision about its message. The handler's requests have no effect. ``except Exception`` does not catch this class."""
 
 
 class RetryLater(Verdict):
@@ -262,7 +263,7 @@ class RetryLater(Verdict):
 
     Args:
         after: how long to wait.
-        reason: goes to the log and to operators who look at the dialog, not to the peer.
+        reason: text for the log, and for operators who look at the dialog. The peer does not get it.
 
     Raises:
         TypeError: ``after`` is not a timedelta.
@@ -281,7 +282,7 @@ class RetryLater(Verdict):
 class GiveUp(Verdict):
     """Raised by a handler to give up on its message. No attempt follows, and the policy's ``then`` is carried out.
 
-    The reason goes to the log and the dead letter, not to the peer.
+    The reason is in the log and in the dead letter. The peer does not get it.
     """
 
     def __init__(self, reason: str = "") -> None:
@@ -289,4 +290,4 @@ class GiveUp(Verdict):
 
 
 class UndecodableRecord(ValueError):
-    """Bytes of a topic are not a record of a schema that this process knows; the message has the reason."""
+    """The bytes in a topic are not a record of a schema that this process knows. The message has the reason."""

@@ -1,4 +1,4 @@
-"""State of conversation groups as bytes, its version, and the upgrade of state that has an older version."""
+"""The codec for the state of conversation groups. Stored state has a version, and state of an older version is upgraded."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StateCodec:
         self._validate = adapter.validator.validate_python
 
     def upgrade(self, version: int) -> Callable[[Upgrade], Upgrade]:
-        """Register the function that upgrades state from ``version`` to the next version."""
+        """Return a decorator. It registers the function that upgrades state from ``version`` to the next version."""
 
         def register(function: Upgrade) -> Upgrade:
             self._upgrades[version] = function
@@ -51,7 +51,7 @@ class StateCodec:
         """Check that every older version has an upgrade, and that the state of a new group can be made without arguments.
 
         Raises:
-            DeclarationError: an upgrade is missing, or a field has no default. The message names it.
+            DeclarationError: an upgrade is missing, or a field has no default. The message names the version or the field.
         """
         missing = [str(v) for v in range(1, self.version) if v not in self._upgrades]
         if missing:

@@ -1,4 +1,4 @@
-"""Reading the headers of a record, exactly once: a second call of ``headers()`` may crash the process."""
+"""The headers of a record. They are read only one time, because a second call of ``headers()`` may crash the process."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from conversations.ports import Headers, Record
 _asked = methodcaller("headers")
 """Calls ``record.headers()`` from C code.
 
-confluent-kafka may set an exception and return a value at the same time. When Python 3.11 has optimized a frequent direct call, it
+confluent-kafka may set an exception and return a value at the same time. Python 3.11 optimizes a frequent direct call, and then
 overlooks such an exception.
 """
 
 
 def read_headers(record: Record) -> Headers | None:
-    """Return a record's headers: ``[]`` if it has none, None if they cannot be read. Call it once for each record.
+    """Return a record's headers: ``[]`` if it has none, None if they cannot be read. Call this function only once for each record.
 
     confluent-kafka raises for a name that is not UTF-8, but keeps an incomplete list of headers. The next call of ``headers()``
-    returns this list, and reading it ends the process with a segmentation fault.
+    returns this list. Code that reads the list ends the process with a segmentation fault.
     """
     try:
         headers: Headers | None = _asked(record)

@@ -1,4 +1,4 @@
-"""The services that have a worker in this process. A request can only wait in the process where its reply arrives."""
+"""The services that have a worker in this process. A request of a client can wait only in the process in which its reply arrives."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Watcher(Protocol):
         """Take note that the peer has accepted everything that was sent."""
 
     def over(self, failure: Failure | None) -> None:
-        """Take note that no message follows: the dialog ended in a committed step, or the worker failed. ``failure`` is the error, if any."""
+        """Take note that no message follows: the dialog ended in a committed step, or the worker failed. ``failure`` is the error, or None."""
 
 
 class Host(Protocol):

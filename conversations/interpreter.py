@@ -5,16 +5,16 @@ from __future__ import annotations
 import gc
 
 YOUNGEST = 50_000
-"""Number of new objects after which the collector runs: about as many as one step makes. Python's default is 700."""
+"""Number of new objects after which the collector runs. One step makes about as many objects. Python's default is 700."""
 
 
 def relax() -> None:
     """Have the collector look for reference cycles about once per step instead of dozens of times.
 
-    A step makes tens of thousands of short-lived objects, which reference counting frees. Looking through them dozens of times
-    costs about a fifth of the throughput (design decision 0006). This changes the settings of the whole interpreter, so call it
-    only in a process that just runs workers.
+    A step makes tens of thousands of short-lived objects, which reference counting frees. To search them dozens of times
+    costs about a fifth of the throughput (design decision 0006). The settings are those of the whole interpreter, so call this
+    function only in a process that only runs workers.
     """
     gc.collect()
-    gc.freeze()  # modules loaded so far live as long as the process; the collector skips them from now on
+    gc.freeze()  # the modules loaded so far stay until the process ends; the collector skips them from now on
     gc.set_threshold(YOUNGEST, 20, 50)

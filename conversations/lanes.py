@@ -1,8 +1,8 @@
-"""Running the handlers of many lanes: one after the other within a lane, several lanes at the same time.
+"""Runs the handlers of many lanes: one after the other within a lane, several lanes at the same time.
 
-A ``Run`` is the work of one lane as a generator of calls. A scheduler drives the runs. ``Threads`` runs ``def`` handlers in a
-pool, which gets more threads only when handlers wait, and ``async def`` handlers on one event loop. ``Inline`` runs every handler
-at once in the caller's thread.
+A ``Run`` is the work of one lane as a generator of handler calls. A scheduler drives the runs. ``Threads`` runs ``def`` handlers
+in a pool of threads, and ``async def`` handlers on one event loop. The pool gets more threads only when handlers wait. ``Inline``
+runs every handler immediately, in the caller's thread.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Steps = Generator[Call, BaseException | None, None]
 
 
 class Run:
-    """The work of one lane, until the lane has no more work."""
+    """The work of one lane, as a series of handler calls, until the lane has no more work."""
 
     __slots__ = ("_steps", "abandoned", "call", "done", "lane", "mark", "started", "task")
 
@@ -34,15 +34,19 @@ class Run:
         self.call: Call | None = None
         """The handler running now."""
         self.started = 0.0
-        """Time at which the running handler began, on the monotonic clock; infinity while it waits for a thread or the event loop."""
+        """Time at which the handler began, on the monotonic clock; infinity while the handler waits for a thread or the event loop."""
         self.abandoned = False
-        """True after a handler ran longer than its time limit. Its later requests are refused."""
+        """True after a handler ran longer than its time limit. Later requests of this handler are refused."""
         self.done = False
         self.mark: Mark | None = None
         self.task: asyncio.Task[None] | None = None
 
     def advance(self, failure: BaseException | None) -> Call | None:
-        """Report the failure of the last call, None if it succeeded, and return the next call. Return None if the lane has no more work."""
+        """Report the end of the last call, and return the next call. Return None if the lane has no more work, or the run is abandoned.
+
+        Args:
+            failure: the exception of the last call; None if the call succeeded, or if this is the first call.
+        """
         if self.abandoned:
             return None
         if self.call is not None and self.mark is not None:
@@ -52,7 +56,7 @@ class Run:
             call = self._steps.send(failure)
         except StopIteration:
             return None
-        # An ``async def`` handler begins only when its event loop gets to it; until then no time counts.
+        # An ``async def`` handler begins only when the event loop reaches it. Until then its time limit does not count.
         self.started = math.inf if call.handler.is_async else time.monotonic()
         self.call = call
         return call
@@ -91,7 +95,7 @@ class Mark:
                 self._quiet.set()
 
     def wait(self, timeout: float) -> bool:
-        """Wait until no run is open. Return False if the time-out comes first."""
+        """Wait until no run is open, at most ``timeout`` seconds. Return False if a run is still open then."""
         return self._quiet.wait(timeout)
 
 
@@ -99,16 +103,16 @@ class Scheduler(Protocol):
     """Drives runs."""
 
     def start(self, run: Run, mark: Mark) -> None:
-        """Queue a run, so that it is worked on soon."""
+        """Queue a run, and count it in ``mark``."""
 
     def wait(self, mark: Mark, patience: float) -> None:
-        """Wait ``patience`` seconds for the runs of ``mark``, and longer only while their handlers keep returning."""
+        """Wait at most ``patience`` seconds for the runs of ``mark``. Wait longer only while handlers of these runs keep returning."""
 
     def abandon(self, run: Run) -> None:
-        """Give up on a run whose handler is over its time limit."""
+        """Give up on a run whose handler is past its time limit."""
 
     def look(self) -> None:
-        """Report a handler that blocks the event loop. Called in every step."""
+        """Report a handler that blocks the event loop. The worker calls this method in every step."""
 
     @property
     def exhausted(self) -> bool:
@@ -119,20 +123,21 @@ class Scheduler(Protocol):
 
 
 class Threads:
-    """A pool of threads for ``def`` handlers and an event loop for ``async def`` ones.
+    """A pool of threads for ``def`` handlers, and an event loop for ``async def`` handlers.
 
     Args:
-        concurrency: most handlers that run at the same time; a thread is started only if runs wait for one.
+        concurrency: maximum number of handlers that run at the same time. A thread is started only if runs wait for a thread.
         name: prefix of the threads' names.
-        loop: event loop for ``async def`` handlers, which its owner runs; by default the pool makes its own when needed.
+        loop: event loop for ``async def`` handlers. The caller must run this loop. By default, the pool makes and runs a loop of its
+            own when one is needed.
     """
 
     LONGEST = 1.0
-    """Most seconds that a step waits beyond its patience while its handlers keep returning."""
+    """Maximum number of seconds that a step waits after its patience while its handlers keep returning."""
     WAVE = 0.02
-    """Seconds in which at least one handler must return; otherwise a step past its patience stops waiting."""
+    """Period in seconds. After its patience, a step stops waiting as soon as no handler returns for this period."""
     TICK = 0.002
-    """Seconds between two checks of a waiting step whether runs wait for a thread, so that more threads would help."""
+    """Seconds between two checks whether runs wait for a thread. If they do, more threads may help. A step checks this while it waits."""
 
     def __init__(self, concurrency: int, name: str, *, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._limit = concurrency
@@ -148,7 +153,7 @@ class Threads:
         self._orphans: set[Run] = set()
         """Abandoned runs whose handler still occupies a thread."""
         self._on_loop: set[Run] = set()
-        """Runs whose handler was given to the event loop, abandoned ones included."""
+        """Runs whose handler was given to the event loop, including abandoned runs."""
         self._closed = False
         self._loop = loop
         self._watch = None if loop is None else LoopWatch(loop)
@@ -157,7 +162,7 @@ class Threads:
 
     @property
     def exhausted(self) -> bool:
-        """True if handlers past their time limit, which cannot be stopped, occupy half the pool or block the event loop."""
+        """True if half the pool, or the event loop, is occupied by handlers that are past their time limit and cannot be stopped."""
         if not self._orphans and not self._on_loop:
             return False
         now = time.monotonic()
@@ -171,7 +176,7 @@ class Threads:
         return culprit is None or culprit in hopeless
 
     def start(self, run: Run, mark: Mark) -> None:
-        """Queue a run, and make sure that at least one thread works. ``wait`` starts more threads if handlers wait."""
+        """Queue a run, and make sure that at least one thread works. ``wait`` adds more threads if runs wait for a thread."""
         run.mark = mark
         mark.begin()
         self._ready.append(run)
@@ -184,8 +189,8 @@ class Threads:
         waiting, returned, look = len(self._ready), mark.returned, deadline
         while not mark.wait(self.TICK):
             left, now = len(self._ready), time.monotonic()
-            # Past its patience a step waits only while handlers return. Then no handler is slow, there is only much work, and
-            # waiting rows would be more work. Handlers that wait for the same resource return in waves.
+            # After its patience, a step waits only while handlers return. As long as they return, no handler is slow: there is
+            # only much work, and writing waiting rows would add to it. Handlers that wait for the same resource return in waves.
             if now >= look:
                 if mark.returned == returned or now >= deadline + self.LONGEST:
                     break
@@ -193,15 +198,15 @@ class Threads:
             if left and waiting - left < 4 * self._busy:
                 self._widen(max(1, self._busy))
             waiting = left
-        if self._ready:  # runs of this step or of an earlier one
+        if self._ready:  # runs of this step, or of an earlier step
             self._widen(max(1, self._busy))
             if self._busy >= self._limit:
                 self._bring_to_handlers()
 
     def _bring_to_handlers(self) -> None:
-        """Advance the waiting runs in the step's own thread up to their next handler, because all threads of the pool are busy.
+        """Advance each run that has not begun to its first handler, in the step's own thread: all threads of the pool are busy.
 
-        So work without a handler (acknowledgements, ends, commands) does not wait for a thread. Only ``def`` handlers wait for one.
+        So work without a handler (acknowledgements, ends, commands) does not wait for a thread. Only ``def`` handlers wait for a thread.
         """
         with suppress(IndexError):
             while True:
@@ -302,7 +307,7 @@ class Threads:
             self._finish(run)
 
     def look(self) -> None:
-        """Log an error if a handler blocks the event loop, because all other handlers on the loop wait for it."""
+        """Log an error if a handler blocks the event loop. All other handlers on the loop wait then."""
         watch = self._watch
         if watch is not None and (self._on_loop or watch.blocked):
             watch.look(lambda: self._culprit(watch))
@@ -311,7 +316,7 @@ class Threads:
         task, dialog = watch.running()
         with self._lock:
             for run in self._on_loop:
-                call = run.call  # read once: the run's own thread clears it
+                call = run.call  # read only once, because the run's own thread may clear it meanwhile
                 if run.task is task or (call is not None and call.arguments[-1] is dialog):
                     return run
         return None
@@ -323,9 +328,9 @@ class Threads:
     # -- the end ----------------------------------------------------------------------------------------
 
     def abandon(self, run: Run) -> None:
-        """Refuse later requests of the run's handler. A task on the event loop is cancelled; a thread cannot be stopped."""
+        """Refuse later requests of the run's handler. Cancel the handler if it is on the event loop; a thread cannot be stopped."""
         run.abandoned = True
-        if (call := run.call) is not None:  # read once: the run's own thread clears it
+        if (call := run.call) is not None:  # read only once, because the run's own thread may clear it meanwhile
             call.over()
         if run.mark is not None and not run.done:
             run.done = True
@@ -340,7 +345,10 @@ class Threads:
                 loop.call_soon_threadsafe(task.cancel)
 
     def close(self) -> None:
-        """Let idle threads end. Running handlers run on. A second call does nothing."""
+        """Let idle threads end, and stop the pool's own event loop. A second call does nothing.
+
+        The handlers on the pool's own loop are cancelled. Handlers in threads, or on a loop of the caller, continue.
+        """
         if self._closed:
             return
         self._closed = True
@@ -365,7 +373,7 @@ async def _cancelled(tasks: set[asyncio.Task[Any]]) -> None:
 
 
 class Inline:
-    """Runs every handler at once in the caller's thread, ``async def`` handlers on a ``VirtualLoop``, where waiting takes no time."""
+    """Runs every handler immediately, in the caller's thread. ``async def`` handlers run on a ``VirtualLoop``: their waits take no time."""
 
     exhausted = False
 

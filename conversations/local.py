@@ -21,12 +21,12 @@ from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 
 CLIENT = "local.client"
-"""The service that the client of ``local`` speaks for."""
+"""Name of the service for which the client of ``local`` speaks."""
 START_SECONDS = 60.0
 
 
 class MemoryCommands:
-    """Appends commands of one service to a memory broker."""
+    """A sink that appends the commands of one service to a memory broker."""
 
     def __init__(self, broker: MemoryBroker, service: str) -> None:
         self._broker = broker
@@ -44,7 +44,7 @@ class MemoryCommands:
 
 
 class LocalClient(Client):
-    """A client that writes its commands to ``sink``, if there is one, and otherwise to Kafka."""
+    """A client that writes its commands to ``sink``. Without a sink, it writes them to Kafka."""
 
     def __init__(
         self, service: Service[Any], kafka: Kafka, sink: CommandSink | None, periods: Periods | None = None
@@ -62,13 +62,13 @@ def local(
     name: str = CLIENT,
     settings: WorkerSettings | None = None,
 ) -> Iterator[Client]:
-    """Run services in this process, and yield a client that speaks for the service ``local.client``.
+    """Run services in this process, and yield a client. It speaks for a service of its own, whose name is ``name``.
 
     Without ``kafka`` everything is in memory and gone at the end of the block. With ``kafka`` the services use Kafka's topics;
     missing topics are created.
 
     Args:
-        services: services to run here; with ``kafka`` there may be none.
+        services: services to run here. With ``kafka``, there may be no service.
         kafka: the cluster.
         initiates: contracts of services that run elsewhere, under which the client may begin dialogs too.
         name: name of the client's service. Processes that use ``local`` on one Kafka at the same time need different names.

@@ -1,4 +1,4 @@
-"""Conversation ids for log lines."""
+"""The conversation id in log lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Named(Protocol):
-    """The dialog of a handler, as far as logging needs it."""
+    """The part of a handler's dialog that logging uses."""
 
     @property
     def id(self) -> str: ...
@@ -17,7 +17,7 @@ class Named(Protocol):
 _handled: ContextVar[Named | None] = ContextVar("conversation", default=None)
 
 handling = _handled.set
-"""Set the dialog whose handler runs in this thread or task from now on; None for no handler. It takes about 50 ns, without making a text."""
+"""Set the dialog whose handler runs in this thread or task from now on; None: no handler runs. A call takes 50 ns: it makes no text."""
 
 
 def handled_in(context: Context) -> Named | None:
@@ -26,16 +26,16 @@ def handled_in(context: Context) -> Named | None:
 
 
 def conversation_id() -> str:
-    """Return the id of the conversation whose handler runs in this thread or task, "" outside of handlers."""
+    """Return the id of the conversation whose handler runs in this thread or task; "" outside of handlers."""
     dialog = _handled.get()
     return "" if dialog is None else dialog.id
 
 
 class ConversationFilter(logging.Filter):
-    """Gives each log record an attribute ``conversation``: the id of the conversation being handled, "" outside of handlers.
+    """A filter that gives each log record an attribute ``conversation``: the id of the conversation; "" outside of handlers.
 
     Add the filter to a logging *handler*, and write ``%(conversation)s`` in its format. ``conversations run`` does this for you.
-    Threads that a handler starts do not have the conversation; ``asyncio.to_thread`` and tasks have it.
+    A thread that a handler starts does not have the id. Tasks that a handler starts, and ``asyncio.to_thread``, have it.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

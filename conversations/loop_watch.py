@@ -1,4 +1,4 @@
-"""Detects that an event loop is blocked, and logs the code that blocks it."""
+"""The watch that detects that an event loop is blocked, and logs the code that blocks the loop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Culprit(Protocol):
 
 
 class LoopWatch:
-    """Probes an event loop again and again. One thread sends probes; the thread of the loop answers them."""
+    """A watch that sends probes to an event loop. One thread sends the probes, and the thread of the loop answers them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -46,7 +46,7 @@ class LoopWatch:
         self._thread = threading.get_ident()
 
     def look(self, culprit: Callable[[], Culprit | None]) -> None:
-        """Send a probe, or check whether the last probe was answered. Log once that the loop is blocked, and once that it goes on."""
+        """Send a probe, or check whether the last probe was answered. Log once that the loop is blocked, and once that it runs again."""
         now = time.monotonic()
         silent = now - self._asked_at
         if not self._waiting:
@@ -61,7 +61,7 @@ class LoopWatch:
             self._tell(silent, culprit())
 
     def running(self) -> tuple[asyncio.Task[Any] | None, object]:
-        """Return the task that runs on the loop now, and the dialog it works for. A task that a handler started has the handler's dialog."""
+        """Return the task that runs on the loop now, and its dialog. A task that a handler started has the handler's dialog."""
         task = asyncio.current_task(self._loop)
         # Before Python 3.12 the context of a task cannot be read.
         context_of = getattr(task, "get_context", None)

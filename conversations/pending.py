@@ -16,7 +16,7 @@ from conversations.protocol.identifiers import read_handle
 
 R_co = TypeVar("R_co", covariant=True)
 Append = Callable[[], concurrent.futures.Future[None] | None]
-"""Writes the request to Kafka."""
+"""A function that writes the request to Kafka."""
 
 
 class Pending(Generic[R_co]):
@@ -52,7 +52,7 @@ class Pending(Generic[R_co]):
         return message_type in self._names
 
     def message(self, message_type: str, body: Any) -> None:
-        """Set the result, if the message is the answer. It is committed."""
+        """Set the result, if the message is the answer. The step that handled the message is committed."""
         if self.wants(message_type) and not self._future.done():
             self._future.set_result(body)
 
@@ -61,7 +61,7 @@ class Pending(Generic[R_co]):
         self._acknowledged = True
 
     def over(self, failure: Failure | None) -> None:
-        """Fail if there is no answer yet, because the dialog or the worker has ended."""
+        """Set an error as the result if there is no answer yet. The dialog or the worker has ended."""
         if not self._future.done():
             code, text = failure or (0, "the dialog ended without an answer")
             self._future.set_exception(PeerError(code, text))

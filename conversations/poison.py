@@ -1,8 +1,8 @@
 """Policies for a message whose handler fails, and the pure function that decides what follows a failure.
 
-The default policy tries three times more at once. At the fourth failure it holds the dialog until an operator decides, so nothing is
-lost or skipped. ``PoisonPolicy.service_broker()`` is the policy of Service Broker's sample "Handling Poison Messages": the fourth
-failure ends the dialog with error 500.
+The default policy runs a failed handler again at once, three times. After the fourth failure it holds the dialog until an operator
+decides, so nothing is lost or skipped. ``PoisonPolicy.service_broker()`` is the policy of Service Broker's sample "Handling Poison
+Messages": the fourth failure ends the dialog with error 500.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AT_ONCE = timedelta(0)
 LONGEST = timedelta(days=365)
 """Longest delay between two attempts."""
 DELAYS_LIMIT = 1_000
-"""Most delays of a policy."""
+"""Maximum number of delays of a policy."""
 
 Failing = type[BaseException] | tuple[type[BaseException], ...]
 
@@ -31,25 +31,26 @@ Failing = type[BaseException] | tuple[type[BaseException], ...]
 class Then(Enum):
     """What happens when a policy's delays are used up.
 
-    The message's bytes are kept in each case: as a dead letter, and with ``DISABLE_QUEUE`` in the state of the partition.
+    The bytes of the message are kept in each case. ``DISABLE_QUEUE`` keeps them in the state of the partition, the others keep them in a
+    dead letter.
     """
 
     END_DIALOG = "end-dialog"
-    """The dialog ends with an error, which the peer gets, unless the dialog is over already."""
+    """The dialog ends with an error, and the peer gets this error. A dialog that is over already gets no error."""
     SKIP = "skip"
     """The dialog continues with the next message. An event tells the peer's operators which message was skipped."""
     HOLD = "hold"
     """The dialog waits behind the message until an operator decides, or until its lifetime ends."""
     DISABLE_QUEUE = "disable-queue"
-    """The queue of the message's partition goes off. All messages wait in order until an operator turns it on again."""
+    """The queue is turned off in the partition of the message. All messages there wait in order until an operator turns the queue on."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoisonPolicy:
-    """What to do when a handler fails. At each failure, the first of the service's policies that matches is applied.
+    """A rule for the failures of handlers. At each failure, the first matching policy of the service is applied.
 
-    All failures of a message count, even if different policies matched them. Effects that cannot be committed are failures too. For
-    example, state that is too large fails with ``ValueError``.
+    All failures of a message count, even if different policies matched them. A handler also fails if its effects cannot be committed. For
+    example, state that is too large causes a ``ValueError``.
 
     Raises:
         DeclarationError: a delay, the exception classes, ``then``, or the error of the dialog is not valid.
@@ -62,9 +63,9 @@ class PoisonPolicy:
     contract: Contract | str | None = None
     """Matches only dialogs under this contract; None matches all."""
     delays: Sequence[timedelta] = (AT_ONCE,) * 3
-    """Wait before each further attempt, one entry for each attempt. If it is empty, the message is given up on at its first failure."""
+    """The wait before each further attempt. Without delays, the message is given up on at its first failure."""
     jitter: timedelta = AT_ONCE
-    """Most time that is added to each wait by chance, so that messages that failed together are not tried again together."""
+    """Maximum random time that is added to each delay. With it, messages that failed together are not all tried again together."""
     then: Then = Then.HOLD
     code: int = POISON
     """Only for ``END_DIALOG``: positive code of the error with which the dialog ends."""
@@ -72,7 +73,7 @@ class PoisonPolicy:
     """Only for ``END_DIALOG``: text of the error with which the dialog ends."""
 
     def __post_init__(self) -> None:
-        """Refuse a policy that could not be carried out."""
+        """Refuse a policy that cannot be carried out."""
         object.__setattr__(self, "delays", tuple(self.delays))  # a copy, because the caller's list may change
         given: tuple[object, ...] = (*self.delays, self.jitter)
         for delay in given:
@@ -116,23 +117,23 @@ class PoisonPolicy:
 
     @property
     def message_name(self) -> str | None:
-        """Name of the policy's message type, None for all."""
+        """Name of the policy's message type; None if it matches all messages."""
         if self.message is None or isinstance(self.message, str):
             return self.message
         return as_message_type(self.message).name
 
     @property
     def contract_name(self) -> str | None:
-        """Name of the policy's contract, None for all."""
+        """Name of the policy's contract; None if it matches all contracts."""
         return self.contract.name if isinstance(self.contract, Contract) else self.contract
 
     def concerns(self, subject: Subject) -> bool:
-        """Return True if the policy's message type and contract match this handler. The exception is not compared here."""
+        """Return True if the policy's message type and contract match the handler ``subject``. The exception is not compared here."""
         return self.message_name in (None, subject.message) and self.contract_name in (None, subject.contract)
 
 
 def waits(policies: Sequence[PoisonPolicy]) -> list[timedelta]:
-    """Return the different delays of the policies, without zero, shortest first."""
+    """Return the delays of all policies in ascending order. Zero is left out, and equal delays are returned only once."""
     return sorted({delay for policy in policies for delay in policy.delays if delay})
 
 
@@ -149,9 +150,9 @@ class Retry(NamedTuple):
 
     after: timedelta
     jitter: timedelta = AT_ONCE
-    """Most time that may be added to the wait."""
+    """Maximum random time that is added to the wait."""
     counts: bool = True
-    """True if the run counts as a failed attempt; False after ``RetryLater``."""
+    """True if the failure counts as a failed attempt; False after ``RetryLater``."""
 
 
 class End(NamedTuple):
@@ -167,7 +168,7 @@ def decide(failure: BaseException, attempts: int, policies: Sequence[PoisonPolic
 
     Args:
         failure: the exception that the handler raised.
-        attempts: number of failures of the message, this one included.
+        attempts: number of failures of the message, including this failure.
         policies: the policies of the service; the last one matches everything.
         subject: the handler that failed.
     """
@@ -183,7 +184,7 @@ def decide(failure: BaseException, attempts: int, policies: Sequence[PoisonPolic
 
 
 def last(failure: BaseException, policies: Sequence[PoisonPolicy], subject: Subject) -> End:
-    """Return the decision to give up, when no attempt can follow this failure."""
+    """Return the decision to give up on a message. This is for a failure after which no further attempt is made, whatever the delays."""
     policy = _policy(list(members(failure)), policies, subject)
     return End(policy.then, policy.code, policy.description)
 
@@ -197,8 +198,8 @@ def hidden_by(policy: PoisonPolicy, earlier: Sequence[PoisonPolicy], subjects: I
         subjects: the handlers that may fail.
 
     Returns:
-        None if the policy can be applied. Otherwise the numbers, from 1, of the earlier policies that match everything that it
-        matches. The set is empty if the policy matches no handler.
+        None if the policy can be applied. Otherwise the numbers, from 1, of the earlier policies that are applied instead, because
+        together they match everything that the policy matches. The set is empty if the policy matches no handler.
     """
     numbers: set[int] = set()
     for subject in filter(policy.concerns, subjects):

@@ -1,4 +1,4 @@
-"""Ports: the interfaces of a worker to a transactional log, a state store and a clock.
+"""Ports: the interfaces through which a worker uses a transactional log, a state store and a clock.
 
 Two packages implement them: ``conversations.kafka`` on Apache Kafka, and ``conversations.memory`` in one process. The same contract tests
 (``tests/contracts``) run against both.
@@ -12,15 +12,15 @@ from typing import NamedTuple, Protocol
 
 Headers = list[tuple[str, bytes]]
 Produced = tuple[str, int, bytes | None, bytes | None, Headers | None]
-"""A record to append, as a plain tuple. An ``Out`` is such a tuple, too, but takes longer to make."""
+"""A record to append, as a plain tuple. An ``Out`` may be used, too, but it takes longer to make."""
 
 
 ANY_SIZE = 1 << 62
-"""A size limit for ``poll`` that no records reach."""
+"""A size limit for ``poll`` that is never reached."""
 
 
 class Record(Protocol):
-    """One record as the log delivers it. It has the methods of a confluent-kafka message, so such messages need no wrapper."""
+    """One record that was read from the log. It has the methods of a confluent-kafka message, so such messages need no wrapper."""
 
     def topic(self) -> str: ...
     def partition(self) -> int: ...
@@ -32,7 +32,7 @@ class Record(Protocol):
 
 
 class Out(NamedTuple):
-    """One record to append in the step's transaction, to an explicit partition."""
+    """One record to append to the given partition of a topic, in the step's transaction."""
 
     topic: str
     partition: int
@@ -42,7 +42,7 @@ class Out(NamedTuple):
 
 
 class Positions(NamedTuple):
-    """The offsets of the next records to read from the inputs of a partition; None is the log's start."""
+    """For both inputs of a partition, the offset of the next record to read. None means the start of the log."""
 
     queue: int | None
     commands: int | None
@@ -58,12 +58,12 @@ class Unanswered(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """A part of the rows of a restore, and its progress."""
+    """A part of the rows that a restore reads, and the progress of the restore."""
 
     rows: Sequence[tuple[bytes, bytes | None]]
-    """State rows in log order; a value of None deletes the key."""
+    """State rows in log order; a value of None deletes the row."""
     done: bool
-    """True once everything committed before the assignment has been read."""
+    """True if all rows that were committed before the assignment have been read."""
     next_offset: int
     """Offset up to which the state partition has been read."""
 
@@ -72,11 +72,14 @@ class Restore(Protocol):
     """Reads one state partition, up to the last commit before the partition was assigned."""
 
     committed: int | None
-    """The consumer group's committed offset of the queue partition; None if there is none. Set once ``advance`` returned rows or is done."""
+    """The consumer group's committed offset of the queue partition; None if the group has no such offset.
+
+    It is set before ``advance`` returns the first rows, or returns ``done``.
+    """
     with_row: bool
-    """True if an owner committed that offset, in one transaction with the partition's row. Set at the same time as ``committed``."""
+    """True if an owner committed this offset in one transaction with the row of the partition. Set when ``committed`` is set."""
     from_start: bool
-    """True if reading began at the log's start, so that an older local copy must be thrown away. Set at the same time as ``committed``."""
+    """True if reading began at the log's start, so that an older local copy must be thrown away. Set when ``committed`` is set."""
 
     def advance(self, limit: int) -> Restored:
         """Read and return at most ``limit`` further rows. Wait at most some tens of milliseconds.
@@ -96,30 +99,30 @@ class Listener(Protocol):
 
     def assigned(self, partitions: Sequence[int]) -> None: ...
     def revoked(self, partitions: Sequence[int]) -> None:
-        """Commit for the last time: the connection still owns the partitions while this runs."""
+        """Commit for the last time: the connection still owns the partitions while this method runs."""
 
     def lost(self, partitions: Sequence[int]) -> None:
-        """Discard everything in memory: other members may own the partitions already."""
+        """Discard everything in memory about the partitions: other members may own them already."""
 
 
 class Connection(Protocol):
     """One worker's connection to the topics of its service. Only the thread that called ``join`` may call its methods.
 
-    There are two exceptions: any thread may call ``partitions`` and ``look_at_catalog``. Lanes need these two to send, and to admit dialogs. So
-    they never use the consumer.
+    There are two exceptions: any thread may call ``partitions`` and ``look_at_catalog``. Runs of lanes call these two methods when they
+    send, and when they admit dialogs. So these two methods never use the consumer.
 
     Raises:
-        LogError: the connection is closed, or has not joined. Methods that only ask about topics do not need to join.
+        LogError: the connection is closed, or has not joined. Methods that only ask about topics work before ``join``, too.
         RuntimeError: another thread called the method.
     """
 
     def join(self, listener: Listener) -> None:
-        """Subscribe to the service's queue. The listener gets the partitions; their inputs are paused until ``open``."""
+        """Subscribe to the service's queue. The listener is told which partitions are assigned. Their inputs are paused until ``open``."""
 
     def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
         """Return the records that have arrived, at most ``limit``. If there are none, wait up to ``timeout`` seconds.
 
-        Once the values have ``size`` bytes together, no further records are added.
+        As soon as the values of the records have ``size`` bytes in total, no further records are added.
 
         Raises:
             InputLost: the position of an input is out of range, or its topic was re-created. The error names the partition.
@@ -128,13 +131,13 @@ class Connection(Protocol):
         """
 
     def restore(self, partition: int, since: int | None) -> Restore:
-        """Begin reading the state partition from offset ``since`` (None: its start)."""
+        """Begin to read the state partition at offset ``since``, or at its start if ``since`` is None."""
 
     def open(self, partition: int, positions: Positions) -> None:
         """Start both inputs of an assigned partition, queue and commands, at ``positions``."""
 
     def pause(self, partition: int, *, commands: bool = False) -> None:
-        """Pause the queue of a partition, or its commands. The other input goes on."""
+        """Pause the queue of a partition, or its commands. The other input continues."""
 
     def resume(self, partition: int, *, commands: bool = False) -> None:
         """Resume the queue of a partition, or its commands."""
@@ -145,12 +148,13 @@ class Connection(Protocol):
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
         """Append ``outs`` and the queue offsets of the touched partitions in one transaction.
 
-        ``offsets`` has the queue position of each touched partition, even if the position has not moved: these offsets fence the
-        transaction. Return the next offset of the state topic for each partition with new state records.
+        ``offsets`` has the queue position of each touched partition, even if the position has not moved. Kafka checks these offsets, and
+        refuses the transaction if a partition belongs to another member. Return the next offset of the state topic for each partition
+        with new state records.
 
         Raises:
-            Fenced: this member lost a partition; the transaction was aborted. Poll, so that the listener gets the lost partitions. Then
-                commit the rest.
+            Fenced: this member lost a partition; the transaction was aborted. Poll, so that the listener is told which partitions are
+                lost. Then commit the rest.
             DestinationFailed: the topics or records that the error names cannot be written; the transaction was aborted. Commit without
                 these records.
             Interrupted: the transaction was aborted for a passing reason. Commit again.
@@ -159,7 +163,10 @@ class Connection(Protocol):
         """
 
     def appended_at(self) -> int | None:
-        """Return the log time at which the last state record was appended, in microseconds; None if it is unknown, as with CreateTime."""
+        """Return the log time at which the last state record was appended, in microseconds; None if it is not known.
+
+        For example, it is not known if the topic uses CreateTime.
+        """
 
     def unanswered(self) -> Unanswered | None:
         """Return the call to Kafka that no broker answers; None while calls are answered."""
@@ -175,39 +182,40 @@ class Connection(Protocol):
         """
 
     def topic_ids(self) -> Mapping[str, str]:
-        """Return the ids of the service's own queue, commands and state topics. A topic that is re-created has another id."""
+        """Return the ids of the service's own queue, commands and state topics. A re-created topic has a new id."""
 
     def existing(self, topics: Sequence[str]) -> set[str]:
-        """Return those of ``topics`` that exist and can be written to."""
+        """Return the topics among ``topics`` that exist and can be written to."""
 
     def queue_end(self, partition: int) -> int:
-        """Return the end offset of the queue partition. It counts the records of open transactions."""
+        """Return the end offset of the queue partition. Records of open transactions are before this offset, too."""
 
     def queue_read_to(self, partition: int) -> int:
-        """Return the offset up to which ``poll`` has returned every record of the queue, or passed over a marker or an aborted record.
+        """Return the offset at which ``poll`` last reached the end of the queue partition; 0 if it has not reached the end yet.
 
-        The offset is set when the end was reached, and is 0 before. So use it only to compare it with ``queue_end``.
+        Before this offset, ``poll`` has returned every committed record, and has passed over markers and aborted records. The offset
+        changes only when ``poll`` reaches the end. So use it only to compare it with ``queue_end``.
         """
 
     def commands_end(self, partition: int) -> int:
         """Return the end offset of the commands partition, like ``queue_end``."""
 
     def commands_read_to(self, partition: int) -> int:
-        """Return the offset up to which the commands partition was read, like ``queue_read_to``."""
+        """Return the offset at which ``poll`` last reached the end of the commands partition, like ``queue_read_to``."""
 
     def close(self) -> None:
-        """Call ``revoked`` for the last time, and leave the group. A repeated call has no effect."""
+        """Call the listener's ``revoked`` for the last time, and leave the group. A repeated call has no effect."""
 
 
 class Store(Protocol):
     """The local copy of one partition's state: exactly the rows of the compacted state partition.
 
     Raises:
-        CopyDamaged: the copy differs from what was written. The next ``Stores.open`` returns an empty copy.
+        CopyDamaged: the copy differs from the rows that were written. The next ``Stores.open`` returns an empty copy.
     """
 
     damage: str
-    """Why an earlier copy was thrown away; empty if there was no earlier copy, or if it was not damaged."""
+    """The reason why an earlier copy was thrown away; empty if there was no earlier copy, or if it was not damaged."""
 
     def checkpoint(self) -> int | None:
         """Return the offset of the state partition up to which this copy is complete; None if it must be restored from the start."""

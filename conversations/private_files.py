@@ -14,8 +14,8 @@ _OTHERS = 0o077
 def private_directory(path: Path) -> Path:
     """Make a directory and its missing parents for the owner alone. If the directory exists, other users lose their rights to it.
 
-    Two kinds of existing directories keep their mode. One belongs to another user, as a mounted volume may. The other has the
-    sticky bit, as ``/tmp`` has: it is meant for all users.
+    Two kinds of existing directories keep their mode: a directory that belongs to another user, for example a mounted volume, and a
+    directory with the sticky bit, for example ``/tmp``, which is meant for all users.
 
     Raises:
         OSError: the directory cannot be made.
@@ -27,7 +27,7 @@ def private_directory(path: Path) -> Path:
 
 
 def private_file(path: Path) -> IO[bytes]:
-    """Open a file for reading and writing, for its owner alone; make it if it is missing. So no other user can lock it.
+    """Open a file for reading and writing, for its owner alone; make the file if it is missing. So no other user can lock the file.
 
     Raises:
         OSError: the file cannot be opened.
@@ -38,7 +38,7 @@ def private_file(path: Path) -> IO[bytes]:
 
 
 def _close_to_others(what: Path | int, found: os.stat_result) -> None:
-    """Take all rights of other users away from a path or an open file. Without effect on another owner's, or with the sticky bit."""
+    """Remove the rights of other users to a path or an open file. Do nothing if it belongs to another user, or has the sticky bit."""
     if found.st_uid == os.geteuid() and S_IMODE(found.st_mode) & _OTHERS and not found.st_mode & S_ISVTX:
         with suppress(OSError):  # the file system may be read-only, or have no modes
             os.chmod(what, S_IMODE(found.st_mode) & ~_OTHERS)  # noqa: PTH101 - os.chmod takes an open file, too

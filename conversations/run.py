@@ -1,4 +1,4 @@
-"""Running services in this process until a signal or a failure stops it."""
+"""A function that runs services in this process until a signal or a failure stops them."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def run(
 ) -> None:
     """Run services in this process, one worker thread each, until SIGTERM, SIGINT or a failure.
 
-    At the first signal the workers give running handlers ``settings.revocation`` to finish, commit, and leave their groups. A
-    second signal is handled as before ``run``. Outside the main thread ``run`` does not handle signals: only a failure ends it.
-    ``conversations run`` on the command line does the same in supervised processes.
+    At the first signal, the workers give running handlers the time ``settings.revocation`` to finish. Then the workers commit, and leave
+    their groups. A second signal calls the signal handler that was set before ``run``. Outside the main thread, ``run`` does not handle
+    signals, and only a failure ends it. ``conversations run`` on the command line does the same in supervised processes.
 
     Args:
         services: at least one service; their topics must exist (``conversations apply``).
         kafka: the cluster.
-        concurrency: used instead of ``settings.concurrency``: most handlers of one service that run at the same time.
+        concurrency: used instead of ``settings.concurrency``, the maximum number of handlers of one service that run at the same time.
         settings: settings of the workers.
-        state_dir: directory for the local copies of this process alone. Without it they are in memory, and are restored
-            from the topics at each start.
+        state_dir: directory for the local copies of this process. No other process may use it. Without it, the copies are in memory,
+            and are restored from the topics at each start.
 
     Raises:
-        DeclarationError: a service has no handler for a message type that it may receive. Nothing was connected.
+        DeclarationError: a service has no handler for a message type that it may receive. No worker has connected to Kafka.
         LogError: Kafka cannot be reached, or it failed and trying again does not help.
         StateUpgradeError: stored state has a version that this code does not know.
     """

@@ -1,4 +1,4 @@
-"""A service: the contracts that it accepts and initiates, and a handler for each message type. Declaring does no I/O."""
+"""Services: the contracts that a service accepts and initiates, and its handlers. To declare a service does no I/O."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ DEFAULT_TIME_LIMIT = timedelta(seconds=60)
 
 
 class QueueDisabled(NamedTuple):
-    """The queue of a partition went off. Until ``conversations queue on`` its messages are accepted and parked, not handled."""
+    """The queue of a partition is off. Until ``conversations queue on``, its messages are accepted and parked, but not handled."""
 
     service: str
     partition: int
     cause: str
     """``operator``, ``policy`` or ``rollbacks``."""
     by: str
-    """The operator, the message type whose policy turned it off, or the number of rollbacks."""
+    """The operator, the message type whose policy turned the queue off, or the number of rollbacks."""
     reason: str
     """The operator's reason, or the last failure."""
 
 
 class OnMessage(Protocol[M, S]):
-    """Registers a handler of ``(body, dialog)``."""
+    """A decorator that registers a handler ``(body, dialog)``."""
 
     @overload
     def __call__(self, handler: Callable[[M, Dialog[S]], None], /) -> Callable[[M, Dialog[S]], None]: ...
@@ -51,7 +51,7 @@ class OnMessage(Protocol[M, S]):
 
 
 class OnDialog(Protocol[S]):
-    """Registers a handler of ``(dialog)``."""
+    """A decorator that registers a handler ``(dialog)``."""
 
     @overload
     def __call__(self, handler: Callable[[Dialog[S]], None], /) -> Callable[[Dialog[S]], None]: ...
@@ -69,10 +69,10 @@ class Service(Generic[S]):
         accepts: contracts under which other services may begin dialogs with this one.
         initiates: contracts under which this service begins dialogs.
         state: class of ``group.state``: a Pydantic model, or another class that Pydantic can validate; by default a dict.
-        state_version: version of the state's class, from 1. Raise it if stored state must be upgraded; see ``upgrade_state``.
-        poison: policies for messages whose handler fails; the first that matches is applied. ``PoisonPolicy()`` is always the
-            last: three more attempts at once, then the dialog waits until an operator decides.
-        ignores: message types (class or name) that the service may receive and ignores.
+        state_version: version of the state's class, from 1. Increase it if stored state must be upgraded; see ``upgrade_state``.
+        poison: policies for messages whose handler fails. The first policy that matches is applied. The last policy is always
+            ``PoisonPolicy()``: three more attempts without a delay, then the dialog waits until an operator decides.
+        ignores: message types (class or name) that the service may receive, but does not handle. They need no handler.
 
     Raises:
         DeclarationError: two different contracts have one name, a name is not valid, or a policy names a message type or
@@ -120,9 +120,9 @@ class Service(Generic[S]):
         self.poison = (*poison, PoisonPolicy())
         self._check_policy_names()
         self.temporary = False
-        """True if the contracts differ from run to run. Then an old dialog under an unknown contract breaks, and does not stop the worker."""
+        """True if each run may have other contracts. Then a dialog under an unknown contract breaks, and does not stop the worker."""
         self.queue_disabled: Callable[[QueueDisabled], object] | None = None
-        """Called when the queue of a partition went off; see ``on_queue_disabled``."""
+        """Called after the queue of a partition was turned off; see ``on_queue_disabled``."""
         self._messages: dict[tuple[str | None, str], Handler] = {}
         self._events: dict[tuple[str, str | None], Handler] = {}
 
@@ -151,11 +151,11 @@ class Service(Generic[S]):
 
         Args:
             message: the body's class, or the name of the message type.
-            contract: the handler is only for dialogs under this contract; by default for all contracts.
-            time_limit: a run that takes longer counts as failed, and its requests are refused.
+            contract: the handler is only for dialogs under this contract. By default it is for all contracts.
+            time_limit: maximum time of a run. A longer run counts as failed, and its requests are refused.
 
         Raises:
-            DeclarationError: the type has a handler already, or the service never receives this type.
+            DeclarationError: the type already has a handler, or the service never receives this type.
         """
         name = message if isinstance(message, str) else as_message_type(message).name
 
@@ -201,10 +201,10 @@ class Service(Generic[S]):
         return register
 
     def on_queue_disabled(self, hook: Callable[[QueueDisabled], None]) -> Callable[[QueueDisabled], None]:
-        """Register a function that the worker calls when the queue of a partition went off, to alert an operator. It must be quick.
+        """Register a function that alerts an operator. The worker calls it after a partition's queue was turned off. It must return quickly.
 
         Raises:
-            DeclarationError: the service has such a function already.
+            DeclarationError: the service already has such a function.
         """
         if self.queue_disabled is not None:
             raise DeclarationError(f"service {self.name!r} has an on_queue_disabled already")
@@ -223,17 +223,17 @@ class Service(Generic[S]):
         )
 
     def longest_lifetime(self) -> timedelta:
-        """Return the longest limited lifetime that a contract names, zero if no contract names one."""
+        """Return the longest limited lifetime that a contract sets; zero if no contract sets a limited lifetime."""
         named = {contract.lifetime for contract in (*self.accepts.values(), *self.initiates.values())}
         return max((each for each in named if each is not None and each is not DEFAULT_LIFETIME), default=timedelta(0))
 
     # -- checking -----------------------------------------------------------------------------------
 
     def check(self) -> dict[tuple[str, bool], Side]:
-        """Check that each message type that may arrive has a handler, and that each policy can be applied.
+        """Check that each message type that may arrive has a handler or is ignored, and that each policy can be applied.
 
         Returns:
-            The codecs and handlers of each side, by contract and whether this service is the initiator.
+            The codecs and handlers of each side. The key is the name of the contract, and True for the initiator's side.
 
         Raises:
             DeclarationError: a handler is missing, or a policy is never applied. The message tells how to correct it.
@@ -290,8 +290,8 @@ class Service(Generic[S]):
                     raise DeclarationError(f"{where}{under}: {error}") from error
 
     def _check_policies(self, sides: Iterable[Side]) -> None:
-        # ``Subject("", None)`` stands for future handlers. With it, a policy that names neither message nor contract is not refused
-        # for having no handler yet.
+        # ``Subject("", None)`` stands for future handlers. With it, a policy that names neither a message nor a
+        # contract is not refused only because the service has no handler yet.
         subjects = {Subject("", None), *(subject for side in sides for subject in _subjects(side))}
         for number, policy in enumerate(self.poison[:-1], 1):
             hidden = hidden_by(policy, self.poison[: number - 1], subjects)
@@ -332,9 +332,9 @@ def _behind(numbers: set[int]) -> str:
 
 def _without_handler(policy: PoisonPolicy) -> str:
     under = "" if policy.contract_name is None else f" under contract {policy.contract_name!r}"
-    ignored = f"{policy.message_name!r} has no handler{under}, it is in ignores=[...]"
+    ignored = f"{policy.message_name!r} has no handler{under}, because it is in ignores=[...]"
     why = ignored if policy.message_name is not None else f"there is no handler{under}"
-    return f"{why}; register one with @service.on(...), or leave it out"
+    return f"{why}; register one with @service.on(...), or remove the policy"
 
 
 def _by_name(service: str, contracts: Sequence[Contract]) -> Mapping[str, Contract]:

@@ -1,4 +1,4 @@
-"""Units of time in whole microseconds, the unit of the protocol."""
+"""Lengths of time in microseconds. The protocol has all times in whole microseconds."""
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -7,5 +7,5 @@ DAY = 24 * HOUR
 
 
 def milliseconds(period: int) -> int:
-    """Convert microseconds to milliseconds, the unit of Kafka's settings and timestamps."""
+    """Convert microseconds to whole milliseconds, the unit of Kafka's settings and timestamps."""
     return period // 1_000

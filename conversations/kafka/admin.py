@@ -40,7 +40,7 @@ from conversations.protocol.topics import (
 DEFAULT_PARTITIONS = 12
 """Number of partitions of a new service. It never changes. At most this many workers can share the service."""
 CONTROL_PARTITIONS = 1
-"""Number of partitions of the catalog, the events and the metrics topic. The catalog must have only one, so that its records have one order."""
+"""Number of partitions of the catalog, the events and the metrics topic. With one partition, the catalog's records have one order."""
 APPEAR = 20.0
 """Seconds within which a created topic must be known to the cluster."""
 
@@ -60,9 +60,9 @@ def apply(
     schemas: Mapping[str, str] | None = None,
     periods: Periods | None = None,
 ) -> list[str]:
-    """Create the missing topics of the namespace and of each service, correct the settings of the others, and write the catalog.
+    """Create the missing topics of the namespace and of each service, correct the settings of the existing topics, and write the catalog.
 
-    Returns a line for each creation and each change, so an empty list if there was nothing to do.
+    Return a line for each creation and each change, and a line for each retry topic that is not used any more.
 
     Args:
         kafka: the cluster and the namespace.
@@ -102,7 +102,7 @@ def apply(
 
 
 def create_metrics_topic(kafka: Kafka, replication: int = -1, periods: Periods | None = None) -> str:
-    """Create the namespace's metrics topic if it is missing, else correct its settings. Return its name.
+    """Create the namespace's metrics topic if it is missing, else correct its settings. Return the topic's name.
 
     Raises:
         KafkaUnreachable: no broker answered within 10 s.

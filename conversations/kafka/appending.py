@@ -29,7 +29,7 @@ def append(kafka: Kafka, topic: str, records: Sequence[tuple[bytes, bytes]]) -> 
             producer.produce(topic, value, key, 0, lambda error, _: failed.append(error) if error is not None else None)
         left = producer.flush(REQUEST_TIMEOUT + 1)
     except (KafkaException, SystemError) as failure:
-        # A fatal error of the producer. The client raises KafkaException, or SystemError with KafkaException as its cause.
+        # After a fatal error of the producer, the client raises KafkaException, or SystemError caused by KafkaException.
         found = failure if isinstance(failure, KafkaException) else failure.__cause__
         raise _refusal(kafka, topic, found.args[0] if isinstance(found, KafkaException) else None) from failure
     if failed or left:

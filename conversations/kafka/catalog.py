@@ -77,10 +77,10 @@ def read_catalog(
     known: Catalog | None = None,
     patience: float | None = None,
 ) -> Catalog:
-    """Read the catalog to its end. With ``known``, read only the records after it, and add them to it.
+    """Read the catalog to its end. With ``known``, read only the records that ``known`` does not have, and add them to ``known``.
 
-    ``patience`` is the number of seconds that one request may take, and that the reading may make no progress. Callers that
-    delay other threads set it.
+    A request fails after ``patience`` seconds. The reading fails after ``patience`` seconds without progress. Callers that
+    delay other threads set ``patience``.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -110,7 +110,7 @@ def with_topics(kafka: Kafka, services: Iterable[str]) -> list[str]:
     }
     for name, gone in missing.items():
         log.warning(
-            "service %s is in the catalog and left out, as topics are missing: %s; 'conversations apply' creates them",
+            "service %s is in the catalog and left out, because topics are missing: %s; 'conversations apply' creates them",
             name, ", ".join(gone),
         )  # fmt: skip
     return [name for name in topics if name not in missing]
@@ -119,8 +119,8 @@ def with_topics(kafka: Kafka, services: Iterable[str]) -> list[str]:
 class CatalogReader:
     """The catalog of a worker. It is read again when an unknown service is asked for, but at most once a second.
 
-    The caller holds the lock of its worker. So a reading that fails is short, and the next one begins only after
-    ``FAILED_FOR`` seconds.
+    The caller holds the lock of its worker during a reading. So each request of a repeated reading has the short time limit
+    ``PATIENCE``. After a failed reading, the next reading begins only after ``FAILED_FOR`` seconds.
     """
 
     def __init__(self, kafka: Kafka, admin: Admin) -> None:
@@ -154,8 +154,8 @@ class CatalogReader:
     def read(self) -> Catalog:
         """Read the records after the last reading, and return the catalog. Without new records this costs one request.
 
-        For ``FAILED_FOR`` seconds after a failed reading, this raises the same exception again and asks no broker. The first
-        reading is the exception: it is always tried again.
+        For ``FAILED_FOR`` seconds after a failed reading, this raises the same exception again and asks no broker. But before
+        the first successful reading, every call asks a broker.
 
         Raises:
             KafkaUnreachable: no broker answered.
@@ -177,7 +177,7 @@ class CatalogReader:
         """Return the failure of a reading within the last ``FAILED_FOR`` seconds, else None.
 
         Return None before the first successful reading. That reading is part of a join. A join delays no other thread, so it
-        may try again at once.
+        may read again at once.
         """
         is_past = self._catalog is None or monotonic() - self._failed_at >= FAILED_FOR
         return None if is_past else self._failure
@@ -210,7 +210,7 @@ def _is_delays(value: Any) -> bool:
 
 
 _FIELDS = {"accepts": _is_contracts, "initiates": _is_contracts, "retries": _is_delays}
-"""Optional fields of an entry that are read, and the check of each field's type."""
+"""The optional fields of an entry that this version reads, each with the function that checks its value."""
 
 
 def _set(where: dict[str, Any], name: str, value: object) -> None:

@@ -50,7 +50,7 @@ GROUP_SETTINGS = frozenset(
         "session.timeout.ms",
     }
 )
-"""Settings that a user may give for the consumer group of a service. All other clients are in no group and must not get them."""
+"""Settings that a user may give for the consumer group of a service. All other clients are in no group and must not get these settings."""
 NEVER = frozenset({"group.instance.id"})
 """Settings that are always removed. A restarted static member would be refused until its predecessor's session ends."""
 
@@ -110,7 +110,7 @@ class Admin:
 
     @contextmanager
     def request(self) -> Iterator[AdminClient]:
-        """Return the client for a ``with`` block that waits for its requests. ``KafkaUnreachable`` in the block replaces the client."""
+        """Give the client to a ``with`` block, which must wait for all answers. If the block raises ``KafkaUnreachable``, replace it."""
         try:
             yield self.client
         except KafkaUnreachable:
@@ -135,7 +135,7 @@ def make_consumer(kafka: Kafka, safe: Settings, preferred: Settings | None = Non
 
 
 def make_producer(kafka: Kafka, safe: Settings, preferred: Settings | None = None) -> Producer:
-    """Make an idempotent producer. Its batches are within the limit of the topics even when they are decompressed."""
+    """Make an idempotent producer. Even a decompressed batch is within the limit of the topics."""
     merged = settings(kafka, {"enable.idempotence": True, **safe}, preferred)
     merged["batch.size"] = min(int(merged.get("batch.size", BATCH_BYTES)), BATCH_BYTES)
     return _made(Producer, merged)
@@ -151,7 +151,7 @@ def describe_topics(
 
     Raises:
         KafkaUnreachable: no broker answered.
-        LogError: a topic may not be described.
+        LogError: a topic cannot be described, for example because the right is missing.
     """
     if not names:
         return {}
@@ -207,5 +207,5 @@ def _made(make: Callable[[dict[str, Any]], C], config: dict[str, Any]) -> C:
 
 
 def note_trouble(error: KafkaError) -> None:
-    """Log a connection error of librdkafka. It reconnects by itself, and calls that fail because of the error raise."""
+    """Log a connection error. librdkafka reconnects by itself. A call that fails because of the error raises its own exception."""
     log.debug("librdkafka: %s", describe(error))

@@ -29,7 +29,7 @@ CROWDED = 0.01
 WAITING = 10_000
 """Most commands that may wait for the first connection."""
 ANSWERED_IN = 8_000
-"""Milliseconds that a broker has to confirm a record. Then the producer asks another broker, which may know a new leader."""
+"""Milliseconds within which a broker must confirm a record. Later the producer asks another broker, which may know a new leader."""
 DELIVERY_TIMEOUT = 30_000
 """Milliseconds after which a record that no broker has confirmed is given up on."""
 
@@ -83,7 +83,7 @@ class _Connection:
         self._thread.join(SERVE + timeout)
 
     def abandon(self) -> None:
-        """Never free a producer that a fork copied into this process. Its threads stayed in the parent, so freeing it would hang."""
+        """Keep the producer for ever. A fork copied it, but the producer's threads stayed in the parent, so freeing it would hang."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.producer))
 
     def _produce(self, command: _Command) -> bool:
@@ -109,7 +109,8 @@ class _Connection:
     def _serve(self) -> None:
         """Serve delivery reports, and try again the commands that found no room.
 
-        The thread ends when the connection is closed, or when a lost producer has reported all its records.
+        The thread ends when the connection is closed. It also ends when the producer is lost, has reported all its records, and
+        no command waits for room.
         """
         while not self._stop.is_set() and not (self.lost and not len(self.producer) and not self._crowded):
             try:
@@ -201,7 +202,7 @@ class CommandProducer:
         except Exception as error:  # noqa: BLE001 - every waiting command must fail with it
             failure = error
         with self._lock:
-            wanted = self._connecting is current_thread()  # False if closed meanwhile: no command waits
+            wanted = self._connecting is current_thread()  # False if ``close`` was called meanwhile
             waiting: list[_Command] = []
             if wanted:
                 self._connecting, self._connection = None, connection
@@ -226,7 +227,7 @@ class CommandProducer:
             connection.close(timeout)
 
     def forked(self) -> None:
-        """Forget the connection in a child process. The fork itself calls this."""
+        """Forget the connection in a child process. Python calls this after a fork."""
         # Another thread may have held the lock when the process was copied.
         self._lock = Lock()
         connection, self._connection = self._connection, None

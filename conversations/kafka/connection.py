@@ -30,15 +30,15 @@ LOOK_UP = 2.0
 """Seconds that a commit waits for the metadata of its destinations."""
 
 UP_AND_RIGHT = "Are enough of its brokers up, and are the addresses that they advertise (advertised.listeners) right?"
-"""Question in the error when a broker answers but requests time out. After the first answer a client uses the advertised addresses."""
+"""Question in the error if a broker answers but requests time out. After the first answer a client uses the advertised addresses."""
 
 
 class KafkaConnection:
     """One worker's connection to the topics of its service: a consumer, a transactional producer, an admin client.
 
     Only the thread that joined may poll, open, pause, commit and close. After ``InDoubt``, call ``close``, forget
-    everything in memory, and call ``join`` again. If this object joins again, the broker aborts its open transaction at
-    once.
+    everything in memory, and call ``join`` again. When this object joins again, the broker aborts at once a
+    transaction that the object left open.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class KafkaConnection:
         inputs.subscribe(listener)
 
     def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
-        """Return the records at hand, at most ``limit``. Wait up to ``timeout`` seconds only if there are none.
+        """Return the records that have arrived, at most ``limit``. If there are none, wait up to ``timeout`` seconds.
 
         Raises:
             InputLost: an input's position is out of range or its topic was re-created. The exception names the partition.
@@ -155,7 +155,7 @@ class KafkaConnection:
         self._joined().resume(partition, commands=commands)
 
     def drop(self, partition: int) -> None:
-        """Stop reading both inputs of a partition that stays assigned, because it is set aside for a human."""
+        """Stop reading both inputs of a partition that is set aside for a human. The partition stays assigned."""
         self._joined().drop(partition)
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
@@ -185,7 +185,7 @@ class KafkaConnection:
         return None if self._transactions is None else self._transactions.appended_at
 
     def unanswered(self) -> Unanswered | None:
-        """Return the check of the topics that no broker answers; None while brokers answer."""
+        """Return the check of the topics that no broker has answered; None while brokers answer."""
         return None if self._watch is None else self._watch.unanswered
 
     def partitions(self, service: str) -> int | None:
@@ -227,16 +227,17 @@ class KafkaConnection:
     def queue_read_to(self, partition: int) -> int:
         """Return the offset at which ``poll`` last reached the end of the queue partition.
 
-        ``poll`` has returned every record before this offset. It is 0 until the end is first reached after ``open``.
+        ``poll`` has returned every record before this offset. The offset is 0 until ``poll`` first reaches the end
+        after ``open``.
         """
         return self._joined().read_to(self._queue, partition)
 
     def commands_read_to(self, partition: int) -> int:
-        """Return the offset at which ``poll`` last reached the end of the commands partition, as ``queue_read_to`` does."""
+        """Return the offset at which ``poll`` last reached the end of the commands partition; see ``queue_read_to``."""
         return self._joined().read_to(self._commands, partition)
 
     def close(self) -> None:
-        """Leave the group, after a last call of ``revoked`` (of ``lost`` after ``InDoubt``). Harmless if already closed."""
+        """Call ``revoked`` for the last time (after ``InDoubt``: ``lost``), and leave the group. A repeated call has no effect."""
         inputs, transactions = self._inputs, self._transactions
         if inputs is not None:
             self._check_thread()

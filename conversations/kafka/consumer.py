@@ -21,10 +21,10 @@ PREFERRED = {
     "queued.min.messages": 200_000,
     "fetch.queue.backoff.ms": 10,
 }
-# enable.partition.eof reports the end of a partition. Nothing else tells that only transaction markers follow.
+# enable.partition.eof reports the end of a partition. Nothing else shows that only transaction markers follow the last record.
 SAFE = {"isolation.level": "read_committed", "enable.partition.eof": True}
 PROTOCOLS = {
-    # Only the queue is subscribed. The other topics follow its assignment, so partitions of one number stay together.
+    # Only the queue is subscribed. The commands follow the assignment of the queue, so partitions of one number stay together.
     "consumer": {"group.protocol": "consumer", "group.remote.assignor": "range"},
     # Incremental, like the new protocol, so that the same callbacks work for both protocols.
     "classic": {"group.protocol": "classic", "partition.assignment.strategy": "cooperative-sticky"},
@@ -38,8 +38,8 @@ class Inputs:
     """The inputs of one worker: the queue partitions that its group assigned, and the commands partitions of the same numbers.
 
     When the group assigns a partition, the callback assigns nothing to the consumer, so nothing is fetched. After the
-    state is restored, ``open`` assigns the queue and the commands with explicit offsets. librdkafka counts the partition
-    as owned from the beginning.
+    state is restored, ``open`` assigns the queue and the commands with explicit offsets. For librdkafka, the
+    worker owns the partition from the callback on.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Inputs:
         )
 
     def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
-        """Return at most ``limit`` records, of about ``size`` bytes together. Wait up to ``timeout`` seconds only if there are none.
+        """Return at most ``limit`` records, of about ``size`` bytes together. If there are none, wait up to ``timeout`` seconds.
 
         Raises:
             InputLost: an input's position is out of range, or its topic was re-created.
@@ -132,7 +132,7 @@ class Inputs:
         return cast("list[Record]", batch)
 
     def _more(self, first: Message, limit: int, size: int) -> list[Message]:
-        """Take the records at hand in slices. The size of a slice is known only when its records are in memory, decompressed.
+        """Take the records that have arrived, in slices. The size of a slice is known only when its records are decompressed in memory.
 
         The first slice has ``SLICE`` records. A later slice has as many records as should fit into ``size``, by the average
         size of the records so far, but at least ``SLICE``.

@@ -12,7 +12,7 @@ class Word(Enum):
     """The reaction to an error of a transaction; ``transactions`` carries it out."""
 
     FENCED = "fenced"
-    """Another member owns a partition: abort, poll to learn which, commit the rest."""
+    """Another member owns a partition: abort, poll to learn which partition, commit the rest."""
     RETRIABLE = "retriable"
     """Nothing was decided: call the same method again."""
     ABORTABLE = "abortable"
@@ -181,7 +181,7 @@ def word_for(error: KafkaError) -> Word:
         return Word.IN_DOUBT
     if code in _DESTINATION:
         return Word.DESTINATION
-    # The error has none of librdkafka's flags. Its documentation says to treat such an error as the end of the producer.
+    # The error has none of librdkafka's flags. By librdkafka's documentation, such an error ends the producer.
     return Word.IN_DOUBT
 
 
@@ -216,7 +216,7 @@ def consequence(error: KafkaError) -> bool:
 def producer_forbidden(error: KafkaError) -> bool:
     """Return True if the right to write to a topic is missing.
 
-    A user who may write to no topic gets no producer id, and Kafka reports a missing right on the cluster.
+    A user without the right to write to any topic gets no producer id. Then Kafka reports that a right on the cluster is missing.
     """
     return error.code() in {KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED}
 
@@ -227,7 +227,7 @@ def forbidden(error: KafkaError) -> bool:
 
 
 def too_late(error: KafkaError) -> bool:
-    """Return True if a record cannot be produced because its transaction has failed already: the record is not the cause."""
+    """Return True if a record cannot be produced because its transaction failed before. The record is not the cause."""
     return error.code() == KafkaError._STATE  # noqa: SLF001
 
 
@@ -247,7 +247,7 @@ def out_of_range(error: KafkaError) -> bool:
 
 
 def ignorable(error: KafkaError) -> bool:
-    """Return True if librdkafka recovers from an error of ``poll`` by itself (reconnects, rejoins) and only reports it."""
+    """Return True if ``poll`` only reports an error, and librdkafka recovers from it by itself (reconnects, rejoins)."""
     if error.fatal() or error.code() in _FATAL:
         return False
     passing = {
@@ -266,13 +266,14 @@ def ignorable(error: KafkaError) -> bool:
 def harmless_to_readers(error: KafkaError) -> bool:
     """Return True if a reader that is in no group can ignore an error.
 
-    Such a reader must name a group, so librdkafka looks for that group's coordinator and may lack the right.
+    librdkafka requires a group id even of such a reader, and looks for the coordinator of that group. The right to do this may
+    be missing.
     """
     return ignorable(error) or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
 def unreachable(error: KafkaError) -> bool:
-    """Return True if no broker answered, or only brokers that cannot serve the request. Such an error may pass."""
+    """Return True if no broker answered, or if the brokers that answered cannot serve the request. Such an error may pass."""
     return error.code() in _UNREACHABLE
 
 

@@ -35,7 +35,7 @@ class Follower:
         since: offsets to begin at. Partitions without an offset are read from their start.
 
     Raises:
-        LogError: a topic is missing or may not be read.
+        LogError: a topic is missing, or cannot be described.
     """
 
     def __init__(self, kafka: Kafka, topics: Sequence[str], since: Mapping[Place, int] | None = None) -> None:
@@ -54,7 +54,7 @@ class Follower:
         self.close()
 
     def poll(self, timeout: float, limit: int = 10_000) -> list[Record]:
-        """Return further records, in order within each partition. Wait up to ``timeout`` seconds for the first record.
+        """Return the next records, in order within each partition. Wait up to ``timeout`` seconds for the first record.
 
         Raises:
             LogError: a topic cannot be read any more.
@@ -68,7 +68,7 @@ class Follower:
             if (error := record.error()) is None:
                 self._next[place] = (record.offset() or 0) + 1
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's name
-                # This offset is behind trailing transaction markers, which are not delivered as records.
+                # This offset is after the last transaction markers, which are not delivered as records.
                 self._next[place] = max(self._next[place], record.offset() or 0)
             elif not harmless_to_readers(error):
                 raise LogError(f"{place[0]} partition {place[1]} cannot be read: {describe(error)}")
@@ -78,7 +78,7 @@ class Follower:
         """Read all records that the topics have now. Wait until open transactions are committed or aborted.
 
         Raises:
-            LogError: a topic cannot be read, or not within ``patience`` seconds.
+            LogError: a topic cannot be read, or its end was not reached within ``patience`` seconds.
         """
         return [record for part in self.parts_to_the_end(patience) for record in part]
 
@@ -86,7 +86,7 @@ class Follower:
         """Yield the records of ``to_the_end`` in parts, for topics that are larger than memory.
 
         Raises:
-            LogError: a topic cannot be read, or not within ``patience`` seconds.
+            LogError: a topic cannot be read, or its end was not reached within ``patience`` seconds.
         """
         deadline = monotonic() + patience
         ends = ends_of(self._kafka, self._places)

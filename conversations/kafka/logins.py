@@ -1,4 +1,4 @@
-"""Tells a Kafka that refuses the login from a Kafka that does not answer. librdkafka reports a time-out for both."""
+"""Distinguishes a Kafka that refuses the login from a Kafka that does not answer. librdkafka reports a time-out in both cases."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from confluent_kafka.admin import AdminClient
 from conversations.config import Kafka
 
 PATIENCE = 2.0
-"""Seconds that a broker has to refuse the login."""
+"""Seconds to wait for a broker that refuses the login."""
 AT_ONCE = 1.0
-"""Seconds that a broker has to answer. With the failed request before, less than the 10 s in which a missing Kafka must be reported."""
-_REFUSALS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})  # noqa: SLF001 - its own name
+"""Seconds to wait for an answer. With the failed request before, this is less than the 10 s in which a missing Kafka must be reported."""
+_REFUSALS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})  # noqa: SLF001 - librdkafka's
 
 
 def refused_login(kafka: Kafka) -> str:
     """Return the reason why brokers refuse the login; empty if the settings have no login, or if no broker refuses it now.
 
-    Makes a new request, for at most ``PATIENCE`` seconds. Call this after a request that was not answered.
+    This makes a new request, which takes at most ``PATIENCE`` seconds. Call this after a request that was not answered.
     """
     if not str(kafka.settings.get("security.protocol", "")).upper().startswith("SASL"):
         return ""
@@ -37,7 +37,7 @@ def is_there(kafka: Kafka) -> bool:
 
 
 def _answers(kafka: Kafka, patience: float, hear: Callable[[KafkaError], None]) -> bool:
-    """Return True if a new client gets an answer. Call ``hear`` with each error in the meantime."""
+    """Return True if a new client gets an answer. Call ``hear`` with each error that the client reports until then."""
     ours: dict[str, Any] = {"log_level": 0, "bootstrap.servers": kafka.bootstrap, "error_cb": hear}
     client = AdminClient({**kafka.settings, **ours})
     with suppress(KafkaException):

@@ -1,10 +1,12 @@
 """Asks a cluster for offsets: the first and the end offsets of partitions, and the offsets that consumer groups have committed.
 
-Three kinds of offsets are distinct. The **log end** counts records of open transactions. The **decided** end does not: every record
-before it is committed or aborted, for all readers. The **committed** offset of a group is the position that the group has stored.
+There are three kinds of offsets. The **log end** counts the records of open transactions. The **decided** end does not count them: all
+records at lower offsets are committed or aborted, for all readers. The **committed** offset of a group is the position that
+the group has stored.
 
-A consumer that is no member asks for the offsets of a group. An admin client must not ask: librdkafka 2.16 looks up a coordinator that
-moved by the group id of the client. An admin client has no group id, so the process would end with a segmentation fault.
+For the offsets of a group, this module uses a consumer that is not a member of the group. An admin client must not be used: if the
+coordinator has moved, librdkafka 2.16 looks it up by the group id of the client. An admin client has no group id, so the process would
+end with a segmentation fault.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ LED_WITHIN = 30.0
 """Seconds that jobs and commands wait for the leader of a partition. A busy broker may need many seconds to become the leader."""
 
 WITH_ROW = "with the row"
-"""Metadata of offsets that an owner commits: the partition's row is in the same transaction. Offsets moved by hand lack this text."""
+"""Metadata of the offsets that an owner commits together with the partition's row. Offsets that a person has moved lack this text."""
 
 
 # -- one partition ---------------------------------------------------------------------------------------------------
@@ -53,7 +55,7 @@ def list_offset(
     committed: bool = False,
     timeout: float = REQUEST_TIMEOUT,
 ) -> Future[Any]:
-    """Ask for the first or the end offset of a partition. The end counts records of open transactions unless ``committed``."""
+    """Ask for the first or the end offset of a partition. The end is the log end; with ``committed``, it is the decided end."""
     where = TopicPartition(topic, partition)
     spec = SPEC.earliest() if first else SPEC.latest()
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
@@ -79,14 +81,14 @@ def answered(future: Future[Any], timeout: float | None = None) -> int:
 def ask_offset(
     kafka: Kafka, admin: AdminClient, topic: str, partition: int, *, first: bool = False, timeout: float | None = None
 ) -> int:
-    """Return an offset as ``list_offset`` does. Repeat the request while a broker does not know the offset now.
+    """Ask as ``list_offset`` does, and return the offset. Repeat the request while the broker does not know the offset.
 
     ``timeout`` is the number of seconds for the request. With ``timeout``, a failure is not followed by a check of the
-    login. Callers that delay other threads set it.
+    login. Callers that delay other threads set ``timeout``.
 
     Raises:
         KafkaUnreachable: no broker answered, or the leader of the partition did not answer.
-        LogError: the partition does not exist or may not be described.
+        LogError: the partition does not exist, or a right is missing.
     """
     seconds = REQUEST_TIMEOUT if timeout is None else timeout
     clients = _clients(kafka, admin)
@@ -113,7 +115,7 @@ class Extent(NamedTuple):
     first: int
     """Offset at which the log begins."""
     end: int
-    """The decided end: every record before this offset is committed or aborted."""
+    """The decided end: all records at lower offsets are committed or aborted."""
 
 
 def extents_of(kafka: Kafka, topics: Iterable[str]) -> dict[Place, Extent]:
@@ -121,7 +123,7 @@ def extents_of(kafka: Kafka, topics: Iterable[str]) -> dict[Place, Extent]:
 
     Raises:
         KafkaUnreachable: no broker answered.
-        LogError: a topic is missing, or may not be described.
+        LogError: a topic is missing, or cannot be described.
     """
     ends = Ends(kafka, topics)
     decided = ends.decided()
@@ -135,7 +137,7 @@ class Ends:
 
     Raises:
         KafkaUnreachable: no broker answered.
-        LogError: a topic does not exist, or may not be described.
+        LogError: a topic does not exist, or cannot be described.
     """
 
     def __init__(self, kafka: Kafka, topics: Iterable[str]) -> None:
@@ -155,13 +157,13 @@ class Ends:
         return self._ask(_Question(SPEC.earliest()))
 
     def since(self, millis: int) -> Offsets:
-        """Return the offset of the first record of each partition at this time or later; the decided end if there is no such record."""
+        """Return the offset of each partition's first record at this time or later; the decided end if there is no such record."""
         found = self._ask(_Question(SPEC.for_timestamp(millis), least=-1))
         ends = self.decided() if min(found.values(), default=0) < 0 else found
         return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
 
     def decided(self) -> Offsets:
-        """Return the decided end of each partition: every transaction before it is committed or aborted, for all readers."""
+        """Return the decided end of each partition: all records at lower offsets are committed or aborted, for all readers."""
         return self._ask(_Question(SPEC.latest(), IsolationLevel.READ_COMMITTED))
 
     def decided_by_now(self) -> Offsets:
@@ -211,13 +213,13 @@ def ends_of(kafka: Kafka, places: Sequence[Place]) -> dict[Place, int]:
 
     Raises:
         KafkaUnreachable: no broker answered.
-        LogError: a partition may not be described.
+        LogError: a partition does not exist, or a right is missing.
     """
     return _ask_offsets(kafka, make_admin(kafka), places, _Question(SPEC.latest()))
 
 
 class _Question(NamedTuple):
-    """The offset that is asked for, the same for each partition."""
+    """The kind of offset that is asked for, the same for each partition."""
 
     spec: Any
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
@@ -226,12 +228,12 @@ class _Question(NamedTuple):
 
 
 def _ask_offsets(kafka: Kafka, admin: AdminClient, places: Sequence[Place], question: _Question) -> Offsets:
-    """Return the offsets of partitions. Repeat the request while a broker does not know an offset now.
+    """Return the offsets of partitions. Repeat the request while a broker does not know an offset.
 
     Raises:
         KafkaUnreachable: no broker answered.
         KafkaNotReady: partitions had no leader for ``LED_WITHIN`` seconds.
-        LogError: a partition may not be described.
+        LogError: a partition does not exist, or a right is missing.
     """
     asked = {TopicPartition(*place): question.spec for place in places}
     clients = _clients(kafka, admin)
@@ -291,7 +293,7 @@ def ask_committed(kafka: Kafka, group: str, places: Sequence[Place]) -> Future[l
 
 
 def positions_of(kafka: Kafka, service: str) -> Mapping[Place, int]:
-    """Return the committed position of a service in each partition of its queue; 0 before its first step there.
+    """Return the committed position of a service in each partition of its queue. The position is 0 before the first commit.
 
     Raises:
         KafkaUnreachable: no broker answered.

@@ -80,7 +80,7 @@ class BoundedReader:
         """Return at most ``limit`` further rows. Wait up to ``timeout`` seconds for the first row.
 
         Raises:
-            StandsStill: there was no progress for two minutes, or for the reader's ``patience``.
+            StandsStill: there was no progress for two minutes, or for ``patience`` seconds if that was given.
             StaleAnswer: the broker that answered does not know the newest records, or records were lost.
             LogError: the partition cannot be read.
         """
@@ -115,7 +115,7 @@ class BoundedReader:
         error = event.error()
         assert error is not None
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's name
-            # The event's offset is behind trailing transaction markers, which are not delivered as messages. While a
+            # The event's offset is after the last transaction markers, which are not delivered as messages. While a
             # transaction is open, the event has the last stable offset, which is before the end. Another such event
             # follows when the transaction is over.
             self._moved(event, 0)
@@ -264,8 +264,8 @@ def read_all(
 ) -> tuple[Rows, int]:
     """Read partition 0 of a small topic from offset ``start`` to its end. Return its rows and the next offset.
 
-    ``patience`` is the number of seconds that one request may take, and that the reading may make no progress. Callers that
-    delay other threads set it.
+    A request fails after ``patience`` seconds. The reading fails after ``patience`` seconds without progress. Callers that
+    delay other threads set ``patience``.
 
     Raises:
         KafkaUnreachable: no broker answered.

@@ -1,4 +1,4 @@
-"""Repeats calls of Kafka until a deadline, with tenacity. ``failures`` decides which errors pass; the caller decides how long to wait.
+"""Repeats calls to Kafka until a deadline, with tenacity. ``failures`` decides which errors may pass with time.
 
 Two loops in ``transactions`` do not use this module: the commit and the abort of a transaction. There, each attempt depends on the
 result of the attempt before.
@@ -33,16 +33,16 @@ def is_unsure(error: KafkaError) -> bool:
 def patiently(
     call: Callable[[], T], seconds: float, *, again: Callable[[KafkaError], bool] = is_retriable, pause: float = 0.0
 ) -> T:
-    """Make a call. Repeat it while it fails with an error that passes.
+    """Make a call. Repeat the call while it fails with an error that may pass.
 
     Args:
         call: function that raises ``KafkaException`` when it fails.
         seconds: time after which the last failure is raised.
-        again: function that returns True for errors that pass.
+        again: function that returns True for errors that may pass.
         pause: seconds between two calls.
 
     Raises:
-        KafkaException: the call failed with an error that does not pass, or still failed at the deadline.
+        KafkaException: the call failed with an error that cannot pass, or still failed at the deadline.
     """
 
     def passes(failure: BaseException) -> bool:
@@ -63,7 +63,7 @@ def patiently(
 
 
 def looked_for(look: Callable[[], T], is_there: Callable[[T], bool], seconds: float, *, pause: float = AGAIN) -> T:
-    """Call ``look`` until ``is_there`` accepts its result, or until the time is over. Return the last result."""
+    """Call ``look`` until ``is_there`` accepts its result, or until ``seconds`` have passed. Return the last result."""
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_result(lambda found: not is_there(found)),
         stop=tenacity.stop_after_delay(seconds),

@@ -1,4 +1,4 @@
-"""Rights that a worker needs on its service's topics and ids. Errors about a missing right name it."""
+"""Rights that a worker needs on its service's topics, its group and its transactional id. Errors name a missing right."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def missing(topics: Mapping[str, Topic]) -> list[str]:
 
 
 def told(error: KafkaError, *, topic: str = "", group: str = "", transactional_id: str = "") -> str:
-    """Return the end of an error message that names the missing right. It is empty if no right is missing."""
+    """Return the text that names the missing right, to put into an error message; empty if no right is missing."""
     code = error.code()
     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED and topic:
         return f": READ on topic {topic} is missing"

@@ -14,8 +14,8 @@ class Search:
     At first all records are one piece. In the second attempt that piece is divided into groups. In the third attempt the
     group that failed is divided into single records.
 
-    A piece is acknowledged before the next piece is sent. So the piece under way is the piece that failed. Three attempts
-    find one bad record among any number of records. They find no record if the records are too large only together.
+    A piece is acknowledged before the next piece is sent. So after a failure, the piece under way is the piece that failed.
+    Three attempts find one bad record among any number of records. They find no record if the records are too large only together.
     """
 
     def __init__(self, count: int) -> None:
@@ -45,7 +45,7 @@ class Search:
         return first if stop - first == 1 and (self.rounds or self._certain) else None
 
     def narrow(self) -> bool:
-        """Divide the piece that failed. Return False if it is a single record, or if it was divided twice already."""
+        """Divide the piece that failed. Return False if the piece is a single record, or if pieces were divided twice already."""
         first, stop = self.under_way
         self.rounds += 1
         if stop - first <= 1 or self.rounds > 2:

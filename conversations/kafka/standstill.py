@@ -2,7 +2,8 @@
 
 A consumer asks a connected broker for the leader of a partition. Its only connection may be to a leader that was cut off from its
 cluster and still answers. Such a broker always answers that it is the leader and that there are no new records. So this module asks for
-the ends of the inputs with a new client each time. A new client chooses its broker anew, and so it reaches a broker that knows better.
+the ends of the inputs with a new client each time. A new client chooses its broker anew. So it can reach a broker that knows the new
+leader.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from conversations.kafka.clients import make_admin
 from conversations.kafka.offsets import Place, answered, list_offset
 
 LOOKED_AT = 10.0
-"""Seconds between two looks. An input stands still if Kafka has more records, but its position is the same at the look after the answer."""
+"""Seconds between two looks. An input stands still if Kafka has more records, and its position has not changed at the next look."""
 
 
 class Standstill:
@@ -41,7 +42,7 @@ class Standstill:
         return bool(self._asked) or monotonic() >= self._due_at
 
     def look(self, positions: Mapping[Place, int]) -> list[Place]:
-        """Return the inputs that stand still. Call this when the consumer has no records at hand.
+        """Return the inputs that stand still. Call this when ``poll`` has returned no records.
 
         Args:
             positions: next offset of each input that is not paused.

@@ -23,7 +23,7 @@ from conversations.kafka.transactions import PREFERRED, SAFE, TRANSACTION_TIMEOU
 PART_RECORDS, PART_BYTES = 1_000, 4_000_000
 """A part ends when it has this many records or bytes. Parts are small because readers wait for the end of a transaction."""
 PATIENCE = 30.0
-"""Seconds for which a call of Kafka is repeated."""
+"""Seconds for which a call to Kafka is repeated."""
 
 Appended = tuple[int, bytes, bytes]
 """Partition, key and value."""

@@ -25,7 +25,7 @@ MICROSECOND = timedelta(microseconds=1)
 LARGEST_RECORD = 2 * 1024 * 1024
 """``max.message.bytes`` of every topic: the largest record that ``protocol.limits`` allows, and room for Kafka's own fields."""
 # Every topic sets these settings explicitly, because a cluster may have other defaults. With LogAppendTime the broker dates
-# all records. With CreateTime it would refuse records that a worker dates far ahead, and no reader needs a writer's time.
+# all records. With CreateTime a broker would refuse records that a worker dates far ahead. No reader needs a writer's time.
 _EVERY: Mapping[str, object] = {
     "message.timestamp.type": "LogAppendTime",
     "max.message.bytes": LARGEST_RECORD,
@@ -104,7 +104,7 @@ def wanted(kind: str, lifetime: timedelta = timedelta(0), periods: Periods | Non
     periods = periods or Periods()
     times = {name: milliseconds(getattr(periods, period)) for name, period in TIMES[kind].items()}
     if kind in {QUEUE, COMMANDS}:
-        spare = milliseconds(periods.grace)  # more than ``needed`` requires of a worker's topics
+        spare = milliseconds(periods.grace)  # ``needed`` does not require this part
         times["retention.ms"] = max(times["retention.ms"], _remembered(lifetime, periods) + spare)
     return {name: str(value) for name, value in {**SETTINGS[kind], **times}.items()}
 
@@ -129,7 +129,7 @@ def _remembered(lifetime: timedelta, periods: Periods) -> int:
 
 
 def deviations(topic: str, found: Mapping[str, str], wanted: Mapping[str, str]) -> list[Deviation]:
-    """Return the settings that differ from the wanted ones. A larger value is no deviation where larger is safe."""
+    """Return the settings that differ from the wanted ones. A larger value is no deviation if a larger value is safe."""
     return [
         Deviation(topic, name, found.get(name, ""), value)
         for name, value in wanted.items()
@@ -217,7 +217,7 @@ def verify(admin: AdminClient, kafka: Kafka, topics: Mapping[str, Asked]) -> dic
 
     Raises:
         KafkaUnreachable: no broker answered.
-        LogError: a setting is unsafe. The message names the topic, the setting, its value, the needed value and the cure.
+        LogError: a setting is unsafe. The message names the topic, the setting, its value, the needed value and the command that sets it.
     """
     serious: list[Deviation] = []
     deletes: dict[str, int] = {}

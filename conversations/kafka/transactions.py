@@ -30,11 +30,11 @@ from conversations.kafka.writable_topics import Lookup, WritableTopics
 from conversations.ports import Produced
 
 TRANSACTION_TIMEOUT = 10.0
-"""Seconds after which the broker aborts a transaction. For this long, a crashed owner may hide records of *other* senders."""
+"""Seconds after which the broker aborts a transaction. For this time, a crashed owner may hide records of *other* senders from readers."""
 COMMIT_PATIENCE = 60.0
 """Seconds for which a commit is repeated before it counts as in doubt."""
 OFFSETS_PATIENCE = 5.0
-"""Seconds that the group's coordinator has to accept the offsets. After that a new producer looks for the coordinator again."""
+"""Seconds within which the group's coordinator must accept the offsets. Later a new producer looks for the coordinator again."""
 STALL = 1.0
 """Seconds that a flush may take before the destinations are looked up again."""
 BATCH = 1_000_000
@@ -53,7 +53,7 @@ PREFERRED = {
     "retry.backoff.ms": 5,
     # A missing topic is reported after this time instead of 30 s, so before the transaction times out.
     "topic.metadata.propagation.max.ms": 1000,
-    "linger.ms": 5,  # flush() ends this wait at once, so it only groups records that are produced before
+    "linger.ms": 5,  # flush() ends this wait at once: it only groups records that are produced before
     "compression.type": "lz4",
     "message.max.bytes": 2_000_000,  # the topic's own limit decides
     "queue.buffering.max.messages": 1_000_000,
@@ -75,7 +75,7 @@ class Transactions:
         self._delivered: set[str] = set()
         self._report_all = False
         self.appended_at: int | None = None
-        """LogAppendTime of a state record of the last commit, in microseconds. None without such a record, or if the topic uses CreateTime."""
+        """LogAppendTime of a state record of the last commit, in microseconds. None without such a record, or with CreateTime."""
 
     def start(self) -> None:
         """Connect, and abort a transaction that an earlier process of the same slot left open.
@@ -98,9 +98,10 @@ class Transactions:
         self._writable.forget()
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> dict[int, int]:
-        """Append ``outs`` and the queue offsets in one transaction, as ``ports.Connection.commit`` explains."""
+        """Append ``outs`` and the queue offsets in one transaction; see ``ports.Connection.commit``."""
         if not offsets:
-            # Without an offset, no broker checks who owns the partition. Then a former owner could commit a step of timers.
+            # Brokers check the owner of a partition only if the transaction has its offset. Without an offset, a former owner
+            # could still commit a step, for example a step that only ran timers.
             raise ValueError("a transaction needs the queue offset of every partition it touches")
         self._writable.check(outs)
         search = Search(len(outs))
@@ -113,10 +114,10 @@ class Transactions:
         return self._ends
 
     def _filled(self, outs: Sequence[Produced], offsets: Mapping[int, int], search: Search) -> bool:
-        """Do everything of a transaction except the commit.
+        """Do all parts of a transaction except the commit.
 
-        Return False if a record made the transaction fail and is not found yet. The next call appends smaller pieces or
-        smaller batches.
+        Return False if a record made the transaction fail, and it is not known yet which record. The next call appends
+        smaller pieces or smaller batches.
         """
         self._ends, self._refused, self._delivered, self.appended_at = {}, {}, set(), None
         try:
@@ -163,8 +164,8 @@ class Transactions:
                     raise
                 producer.flush(STALL)  # serves the delivery reports, which tell the cause
                 raise KafkaException(self._cause(producer, offsets, failure.args[0])) from failure
-            # All records must be acknowledged first: offsets sent while the coordinator still adds partitions are
-            # refused with CONCURRENT_TRANSACTIONS and retried, which costs 100 ms per transaction.
+            # All records must be acknowledged before the offsets are sent. While the coordinator still adds partitions, it
+            # refuses offsets with CONCURRENT_TRANSACTIONS. The repetition would cost 100 ms per transaction.
             self._flush(producer, outs, offsets)
             if self._refused:
                 raise KafkaException(self._cause(producer, offsets, next(iter(self._refused.values()))))
@@ -211,8 +212,9 @@ class Transactions:
                     produce(topic, value, key, partition, report, None, 0, headers)
                     at += 1
             except BufferError:
-                poll(0.1)  # the local queue is full: the record at ``at`` is produced again
+                poll(0.1)  # the local queue is full: wait for room, then produce the record at index ``at`` again
             except KafkaException as failure:
+                # If the transaction failed before, this record is not to blame.
                 if not too_late(failure.args[0]):
                     self._refused[outs[at][0]] = failure.args[0]
                     search.blame(at)
@@ -223,10 +225,10 @@ class Transactions:
     def _flush(self, producer: Producer, outs: Sequence[Produced], offsets: Mapping[int, int]) -> None:
         if producer.flush(STALL):
             if self._writable.look_again(outs)[0]:
-                # A topic was deleted. Its records would time out only after the transaction.
+                # A topic was deleted. Without this error, its records would time out only after the transaction.
                 raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
-            # This call raises if the transaction has failed already. Without it, librdkafka would repeat the batches after a
-            # refused batch until the transaction times out.
+            # This call raises if the transaction has failed already. Without this call, librdkafka would
+            # repeat the batches that follow a refused batch until the transaction times out.
             self._send_offsets(producer, offsets)
         # message.timeout.ms bounds this wait: records that are not acknowledged by then fail and leave the queue.
         producer.flush(TRANSACTION_TIMEOUT + STALL)
@@ -255,7 +257,7 @@ class Transactions:
             raise KafkaException(silent) from failure
 
     def _decide(self, outs: Sequence[Produced]) -> None:
-        """Commit. After the first attempt, only the commit is repeated, because it may have taken effect."""
+        """Commit the transaction. After a failed attempt, only the commit may be repeated, because it may have taken effect."""
         producer = self._alive()
         deadline = monotonic() + COMMIT_PATIENCE
         asked_before = False
@@ -319,8 +321,8 @@ class Transactions:
     def _replaced(self) -> bool:
         """Take a new producer with the same id. The broker aborts the old producer's open transaction before it answers.
 
-        Return False if no new producer could be started. A new producer is needed, for example, when the coordinator never
-        heard of the transaction, because its first records went to a deleted topic. Then librdkafka treats the refused abort
+        Return False if no new producer could be started. A new producer is needed, for example, when the coordinator does
+        not know the transaction, because the first records went to a deleted topic. Then librdkafka treats the refused abort
         as fatal.
         """
         self._producer = None
@@ -375,7 +377,7 @@ def _error_of(failure: KafkaException | SystemError) -> KafkaError:
 
 
 class Group:
-    """The names and the metadata of the consumer group whose offsets a transaction carries."""
+    """The consumer group whose offsets a transaction carries: its name, its metadata, and the topics of its service."""
 
     def __init__(
         self, name: str, queue: str, state: str, metadata: Callable[[], Any], own: Collection[str] = ()

@@ -1,4 +1,4 @@
-"""Notices changes to the topics of a running service, and calls that no broker answers."""
+"""Checks the topics of a running service from time to time. A check finds changed topics, or finds that no broker answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AWAY = 2.0
 
 
 class Watch:
-    """Compares the topics of a service with the topics at the start of the worker. It never waits for an answer."""
+    """Compares the present topics of a service with its topics at the start of the worker. It never waits for an answer."""
 
     def __init__(self, kafka: Kafka, admin: Admin, topics: Mapping[str, Topic], every: float) -> None:
         self._kafka, self._admin, self._topics, self._every = kafka, admin, dict(topics), every
@@ -29,7 +29,7 @@ class Watch:
         self._asked_at = 0.0
         self._due_at = monotonic() + every
         self.unanswered: Unanswered | None = None
-        """The check that no broker answers, and the time since when; None while brokers answer."""
+        """The failed check and the time of the first such check, if no broker answers; None while brokers answer."""
 
     def hurry(self) -> None:
         """Check at once, because a client has lost all its brokers."""
@@ -40,9 +40,9 @@ class Watch:
         return self._asked is not None or monotonic() >= self._due_at
 
     def look(self, open_partitions: Iterable[int]) -> list[LogError] | None:
-        """Begin a check, or return the result of the check under way: the errors since the start of the worker.
+        """Begin a check, or return the result of the check under way: an error for each change after which work must stop.
 
-        Return None if there is no result yet. If the check itself failed, return no errors and try again later.
+        Return None if there is no result yet. If the check itself failed, return an empty list. The next check follows later.
         """
         if self._asked is None:
             self._client, self._asked_at = self._admin.client, monotonic()
@@ -65,7 +65,7 @@ class Watch:
     def _fail(self, failure: LogError) -> None:
         self._admin.renew()
         away = isinstance(failure, KafkaUnreachable)
-        if not away:
+        if not away:  # a broker answered, for example that a right is missing
             self.unanswered = None  # that it may not look is an answer
         else:
             since = self._asked_at if self.unanswered is None else self.unanswered.since

@@ -1,4 +1,4 @@
-"""Checks that topics can be written to before a transaction, and names the topics that made a transaction fail."""
+"""Checks before a transaction that its topics can be written to. After a failure, names the topics that caused it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class WritableTopics:
         return DestinationFailed(failed, forbidden=refused) if failed else None
 
     def look_again(self, outs: Sequence[Produced]) -> tuple[dict[str, str], set[str]]:
-        """Look all topics up again. Return the topics that cannot be written to, with reasons, and the topics without the right WRITE."""
+        """Look all topics up again. Return the topics that cannot be written to, with reasons, and the topics on which WRITE is missing."""
         highest: dict[str, int] = {}
         for out in outs:
             topic, partition = out[0], out[1]

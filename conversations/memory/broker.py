@@ -2,7 +2,7 @@
 
 As on Kafka, a transaction's records get their offsets when they are produced. No reader of committed records reads past the
 first record of an open transaction (the last stable offset). A marker follows when the transaction is decided. The
-offsets of a transaction fence it: they are refused if the member's epoch is not the epoch that the group has for it.
+offsets of a transaction fence the transaction: they are refused if the member's epoch is not the epoch that the group gave to it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _check(out: Produced) -> None:
     """Raise for a record that the client for Kafka would refuse, misunderstand or crash on.
 
     Raises:
-        TypeError, ValueError: a field has a wrong type, a partition number is impossible, or a name cannot be UTF-8.
+        TypeError, ValueError: a field has a wrong type, a partition number is impossible, or a name cannot be encoded as UTF-8.
     """
     topic, partition, *rest, headers = out
     for what in rest:
@@ -119,7 +119,7 @@ class MemoryBroker:
         return missing | {out[0]: f"WRITE on topic {out[0]} is missing" for out in outs if out[0] in self.forbidden}
 
     def refused(self, outs: Sequence[Produced]) -> dict[int, RefusedRecord]:
-        """Return the first record that is too large for its topic. Kafka, too, reports one record at a time."""
+        """Return the first record that is too large for its topic, by its index. Kafka, too, reports one record at a time."""
         for at, out in enumerate(outs):
             if _size(out) > self.limits.get(out[0], RECORD_BYTES):
                 return {at: RefusedRecord(out[0], "the record is too large", too_large=True)}
@@ -164,7 +164,7 @@ class MemoryBroker:
                 group.pending.setdefault(partition, []).append(transaction)
 
     def finish(self, transaction: Transaction, *, commit: bool) -> dict[int, int]:
-        """Commit or abort a transaction. Return the next offset of each partition of the state topic that it wrote to."""
+        """Commit or abort a transaction. Return the next offset of each state partition that the transaction wrote to."""
         with self.changed:
             group = self.groups[transaction.service]
             for partition, offset in transaction.offsets.items():

@@ -17,11 +17,11 @@ LOOKED_AFTER = SECOND
 
 
 class MemoryRestore:
-    """Reads one state partition up to its last commit before it was assigned, in the same three steps as on Kafka.
+    """Reads one state partition up to the last commit before the partition was assigned, in the same three steps as on Kafka.
 
     First it gets the group's offset, which is not known while an undecided transaction carries an offset of the partition.
     Then it gets the end of the state partition, counting records of open transactions. Then it reads the rows up to that
-    end, but only as far as open transactions allow.
+    end, but not past the first record of an open transaction.
     """
 
     def __init__(self, broker: MemoryBroker, service: str, partition: int, since: int | None) -> None:
@@ -86,7 +86,7 @@ class _Input:
 
 
 class MemoryConnection:
-    """One worker's connection to the topics of its service, as strict as the one to Kafka.
+    """One worker's connection to the topics of its service, as strict as the connection to Kafka.
 
     Only the thread that joined may poll, open, pause, commit and close. No thread may do so before ``join`` or after
     ``close``.
@@ -98,7 +98,7 @@ class MemoryConnection:
         self.owned: set[int] = set()
         self.epoch = 0
         self.broken = False
-        """True when it cannot commit any more. Then every partition that is taken away is lost, not revoked."""
+        """True when this connection cannot commit any more. Then every partition that is taken away is lost, not revoked."""
         self._inputs: dict[tuple[int, str], _Input] = {}
         self._listener: Listener | None = None
         self._appended_at: int | None = None
@@ -135,7 +135,7 @@ class MemoryConnection:
         return listener
 
     def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
-        """Tell the listener about changes of ownership, then return the records at hand. Wait only if there are none."""
+        """Tell the listener about changes of ownership, then return the records that have arrived. Wait only if there are none."""
         self._rebalance(self._joined())
         with self.broker.changed:
             records = self._take(limit, size)
@@ -161,7 +161,7 @@ class MemoryConnection:
             listener.lost(gone)
             self._forget(gone)
         with self.broker.changed:
-            if self not in group.epochs:  # removed from the group: it lost everything, and joins again
+            if self not in group.epochs:  # removed from the group: this member lost all partitions, and joins again
                 group.join(self)
             self.epoch = group.epochs[self]
         revoked = group.to_revoke(self)
@@ -231,7 +231,7 @@ class MemoryConnection:
         self._inputs.pop((partition, COMMANDS), None)
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
-        """Append records and commit offsets in one transaction, as ``ports.Connection`` explains."""
+        """Append records and commit offsets in one transaction; see ``ports.Connection.commit``."""
         self._joined()
         done = self.broker.commit(self.service, self, outs, offsets)
         self._appended_at = self.broker.clock.now()
@@ -295,7 +295,7 @@ class MemoryConnection:
         return len(partitions[partition])
 
     def close(self) -> None:
-        """Leave the group, after a last call of ``revoked`` (of ``lost`` if ``broken``). Harmless if already closed."""
+        """Call ``revoked`` for the last time (if ``broken``: ``lost``), and leave the group. A repeated call has no effect."""
         if self._listener is None:
             return
         self._joined()

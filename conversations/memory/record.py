@@ -67,7 +67,7 @@ class MemoryRecord:
         return MemoryRecord(self._topic, self._partition, self._offset, self._at, out, self.visible)
 
     def timestamp(self) -> tuple[int, int]:
-        """Return 2, which means LogAppendTime, and that time in milliseconds."""
+        """Return 2, the code of LogAppendTime, and the log time of the record in milliseconds."""
         return 2, self._at // 1_000
 
 

@@ -14,13 +14,13 @@ class Transaction:
         self.service = service
         self.records: list[MemoryRecord] = []
         self.first: dict[tuple[str, int], int] = {}
-        """Offset of its first record in each partition. No reader reads past it while the transaction is open."""
+        """Offset of the transaction's first record in each partition. No reader reads past this offset while the transaction is open."""
         self.offsets: dict[int, int] = {}
         """Queue positions of the service's group, by partition."""
 
 
 class OpenTransactions:
-    """The undecided transactions, and the offsets at which they hold readers back."""
+    """The undecided transactions, and their first offsets, which no reader reads past."""
 
     def __init__(self) -> None:
         self._by_partition: dict[tuple[str, int], list[Transaction]] = {}

@@ -22,10 +22,10 @@ NEVER = (1 << 62) - 1
 SECOND = 1_000_000
 
 OVER = frozenset({State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED})
-"""States in which no further message of the peer reaches a handler."""
+"""States in which the messages of the peer are not given to handlers any more."""
 
 
-# ``TRANSITIONS`` as tuples, indexed by state and trigger: a fast look-up, because every message needs it.
+# ``TRANSITIONS`` as tuples, with the state and the trigger as indexes. Every message needs a look-up, so it must be fast.
 _NEXT = tuple(tuple(TRANSITIONS.get((state, trigger)) for trigger in Trigger) for state in State)
 
 

@@ -168,7 +168,7 @@ class QueueEnabled(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class QueuePaused(WorkerEvent):
-    """The partition stopped reading its queue, because there are too many bytes in waiting rows, or in parked rows that wait only for their turn."""
+    """The partition stopped reading its queue: waiting rows, or rows parked for the queue or the brake, have too many bytes."""
 
     NAME = "QUEUE_PAUSED"
     waiting_bytes: int

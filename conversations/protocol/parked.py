@@ -1,4 +1,8 @@
-"""Messages and handlers that failed and wait, for another attempt or for an operator, as the rows of a state topic show them."""
+"""Parked messages and handlers, read from the rows of a state topic.
+
+They wait for another attempt, for an operator, for their queue to be on, or for the brake to be off. Most of them have failed. A message
+that waits for its queue may not have been tried yet.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ NEEDED = (rows.ENDPOINT, rows.PARK, rows.PARKED, rows.RETRY)
 
 
 class Parked(NamedTuple):
-    """A failed message for which its dialog waits, or a failed handler without a message."""
+    """The head of a parked dialog, or a parked handler without a message."""
 
     letter: str
     """Name for operators: the service and the source of the record; without a record, the service, the handler and the dialog."""
@@ -30,7 +34,7 @@ class Parked(NamedTuple):
     contract: str
     peer: str
     handler: Failed
-    """Kind of the handler that failed."""
+    """Kind of the handler that runs again when the wait is over."""
     number: int
     """Sequence number of the message; -1 if there is no message."""
     what: str
@@ -39,17 +43,17 @@ class Parked(NamedTuple):
     attempts: int
     """Number of failed attempts."""
     since: int
-    """Time of the first failure, in microseconds since 1970."""
+    """Time of the first failure, or of the first wait for the queue, in microseconds since 1970."""
     due: int | None
-    """Time of the next attempt; None if it waits for an operator, its queue or the brake."""
+    """Time of the next attempt; None if it waits for an operator, for its queue or for the brake."""
     behind: int
-    """Number of records that wait behind the failed message."""
+    """Number of records that wait behind the head."""
     size: int
-    """Bytes of the failed message and the records behind it."""
+    """Bytes of the head and the records behind it."""
     failure: str
-    """The last exception of the handler."""
+    """The last exception of the handler; empty if the handler has not been tried."""
     ticket: int
-    """The ticket of its present state. Each time it is parked it gets a new ticket."""
+    """The ticket of its present state. It gets a new ticket each time it is parked."""
     queue_off: bool = False
     """True if it waits for its queue to be on again, or for the brake to be off."""
     returns: int = 0
@@ -72,7 +76,7 @@ def parked(
     partition: int,
     left_out: Callable[[bytes, Exception], None] | None = None,
 ) -> list[Parked]:
-    """Return the failed messages and handlers that wait in a partition, the longest waiting first. ``table`` has the rows of its state topic.
+    """Return the parked messages and handlers of a partition. The longest wait comes first. ``table`` has the rows of its state topic.
 
     If a row cannot be decoded, ``left_out`` is called with the row's key and the error. Without ``left_out`` the error is raised.
 
@@ -122,7 +126,7 @@ def _parked(table: Mapping[bytes, bytes], key: bytes, data: bytes, where: tuple[
 
 
 class Decision(NamedTuple):
-    """An operator's decision about a failed message or handler."""
+    """An operator's decision about a parked message or handler."""
 
     action: Action
     by: str

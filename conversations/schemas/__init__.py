@@ -1,4 +1,4 @@
-"""Avro schemas of the records in topics, by name and version, with examples."""
+"""The Avro schemas of the records in topics, by name and version, and examples of records."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def newest(name: str) -> int:
 def examples(name: str, version: int) -> dict[str, Any]:
     """Return the examples of one schema version: the content of each file, by file name.
 
-    A file name begins with ``good-`` if the record must encode, and decode to itself. It begins with ``bad-`` if the record must be refused.
+    The name of a file begins with ``good-`` if its record must encode, and decode to itself. It begins with ``bad-`` if its record must be refused.
     The README of this package describes the format.
     """
     folder = files(__name__).joinpath("examples", name, str(version))

@@ -25,7 +25,7 @@ class MemoryStore:
         return self._rows.get(key)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Return the rows whose key starts with ``prefix``, in key order, as of the call."""
+        """Return the rows whose key starts with ``prefix``, in key order, as they are at the time of the call."""
         if self._keys is None:
             self._keys = sorted(self._rows)
         keys = self._keys
@@ -61,7 +61,7 @@ class MemoryStore:
         self._keys = self._checkpoint = None
 
     def close(self) -> None:
-        """Forget everything for good. Later reads fail, as with a closed store on the disk."""
+        """Forget everything. Later reads fail, like reads of a closed store on the disk."""
         self._rows = self._keys = None  # type: ignore[assignment]  # a late read must fail, not find an empty store
 
 
@@ -70,5 +70,5 @@ class MemoryStores:
 
     def open(self, partition: int, state_topic_id: str) -> MemoryStore:
         """Return an empty store."""
-        del partition, state_topic_id  # no earlier store survives, so they decide nothing
+        del partition, state_topic_id  # no earlier store survives, so there is none to find
         return MemoryStore()

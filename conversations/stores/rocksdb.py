@@ -32,7 +32,7 @@ from conversations.units import SECOND
 log = logging.getLogger("conversations.stores")
 
 CACHE = 64 * 1024 * 1024
-"""Bytes of blocks kept in memory, shared by all partitions of a process."""
+"""Bytes of the blocks that all partitions of a process keep in memory together."""
 WRITE_BUFFER = 8 * 1024 * 1024
 """Bytes of writes that one partition keeps in memory before it writes them to a file."""
 WRITE_BUFFERS = 64 * 1024 * 1024
@@ -44,7 +44,7 @@ _CHECKPOINT, _SAVED_AT, _TOPIC = b"\x00checkpoint", b"\x00saved-at", b"\x00topic
 _FIRST_ROW = b"\x01"
 _LOCKED = re.compile(r"While lock file|lock hold by current process")
 _NO_ROOM = re.compile(r"No space left|Read-only file system|Permission denied|Disk quota|Too many open files")
-"""Texts of failures that are the machine's, not the copy's."""
+"""Texts of failures that the machine causes: the copy is not damaged."""
 
 
 class StoreInUse(LogError):
@@ -80,7 +80,7 @@ class RocksStore:
         """Reason why the earlier copy was thrown away; empty if it was not thrown away."""
         self._db = self._opened(memory)
         # RocksDB's write-ahead log would write every row a third time, so it is off. Memory is flushed in the order of
-        # writing. So after a crash, the copy has a state that it had before.
+        # writing. So after a crash, the copy has all rows up to some checkpoint, and none after it.
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[assignment,method-assign]  # a property; its stub says method
 
@@ -97,7 +97,7 @@ class RocksStore:
         return found
 
     def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
-        """Return the rows whose key starts with ``prefix``, in key order, as of the call."""
+        """Return the rows whose key starts with ``prefix``, in key order, as they are at the time of the call."""
         # A RocksDB iterator sees the rows as of its creation. So it is made here, and not when the first row is asked for.
         # Its upper bound is not used, because rocksdict 0.3.29 frees the bound while the iterator still reads it.
         try:
@@ -159,6 +159,7 @@ class RocksStore:
 
     def close(self) -> None:
         """Release the directory, as soon as no scan is open any more. Harmless if already closed."""
+        # A failure here does no harm: the checkpoint on the disk says which rows are there. rocksdict raises plain ``Exception``.
         for end in (self._db.flush, self._db.close):
             try:
                 end()
@@ -224,7 +225,7 @@ class RocksStores:
         """Open the local copy. A copy that is damaged, too old to trust, or of another topic or partition is emptied.
 
         Raises:
-            StoreInUse: another process has it open.
+            StoreInUse: another process has the copy open.
             LogError: the directory cannot be used.
         """
         path = self._directory / str(partition)

@@ -1,6 +1,6 @@
 """Tests of whole services in milliseconds, without Kafka, Java, threads or waiting.
 
-``Simulation`` runs the worker, codec and lanes of production on a log in memory and a clock that the test moves.
+``Simulation`` runs the same worker and codecs as production, on a log in memory and with a clock that the test moves.
 ``Faults`` duplicates and re-orders records, crashes workers, aborts transactions and takes partitions away.
 """
 

@@ -11,11 +11,11 @@ from conversations.worker.partition import Partition
 from conversations.worker.waiting import Kept
 
 SPARE = 64
-"""Deadlines that a partition may have in addition to two per endpoint in memory and two per endpoint row. Old deadlines stay until they are due."""
+"""Deadlines allowed in addition to two per endpoint in memory and two per endpoint row. Old deadlines stay until they are due."""
 
 
 def check(worker: Worker) -> None:
-    """Check what must hold after every step.
+    """Check the limits that must hold after every step.
 
     Raises:
         AssertionError: a limit is exceeded, or the count of waiting bytes is wrong.
@@ -36,7 +36,7 @@ def check(worker: Worker) -> None:
 
 
 def check_at_rest(worker: Worker) -> None:
-    """Check what must hold when no step and no handler is under way.
+    """Check the limits and counts that must be right when no step and no handler is under way.
 
     Raises:
         AssertionError: a limit is exceeded, or memory differs from the rows.
@@ -63,7 +63,7 @@ def check_at_rest(worker: Worker) -> None:
 
 
 def _check_kept(partition: Partition, kind: bytes, kept: Kept) -> None:
-    """Check that the counted bytes of held or delayed rows are those of the rows."""
+    """Check that the counted bytes of held or delayed rows are equal to the bytes in the rows."""
     found: dict[bytes, int] = {}
     for key, row in partition.outbox.scan(kind):
         found[key[1:18]] = found.get(key[1:18], 0) + len(row)
@@ -97,7 +97,7 @@ def _check_endpoints(partition: Partition, where: str) -> None:
     if not waiting <= found:
         raise AssertionError(f"invariant 7 (no silent end): {where} waits for dialogs that are over: {waiting - found}")
     for own in found:
-        active = partition.actives.get(rows.other_side(own))  # partition.find would load it, and so change memory
+        active = partition.actives.get(rows.other_side(own))  # partition.find would change memory
         if active is None:
             continue
         endpoint = active.endpoint
@@ -126,7 +126,7 @@ def check_forgotten(worker: Worker) -> None:
     """
     for partition in worker.partitions.values():
         kept: dict[str, Sized] = {
-            # A tick makes an entry for its conversation id, of which no dialog exists.
+            # A tick makes an entry for its conversation id, although no dialog has this id.
             "endpoints": [active for active in partition.actives.values() if active.exists or active.tombstone],
             "lanes": [lane for lane in partition.work.lanes.values() if lane.items or lane.run is not None],
             "deadlines": partition.schedule.deadlines,

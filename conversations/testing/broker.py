@@ -16,11 +16,11 @@ from conversations.testing.faults import Chance
 from conversations.testing.ledger import Handled, Ledger
 
 DECIDED = 0.2
-"""Chance per round that a hanging transaction is decided, and that the session of a dead member times out."""
+"""Chance, in each round, that a hanging transaction is decided. Also the chance that the session of a dead member times out."""
 
 
 class StepTransaction(Transaction):
-    """A worker's transaction, with the facts that the ledger gets when it is committed."""
+    """A worker's transaction, with the facts that the ledger gets when the transaction is committed."""
 
     __slots__ = ("commit", "handled", "late", "member", "sent", "slot")
 
@@ -34,7 +34,7 @@ class StepTransaction(Transaction):
         self.sent: Sequence[Produced] = ()
         """All records of this transaction, in the order in which the worker sent them."""
         self.commit = False
-        """True if it will commit in case it hangs, because the commit has reached the coordinator; otherwise it will abort."""
+        """The outcome if this transaction hangs: True commits it, because its commit has reached the coordinator; False aborts it."""
 
 
 class FaultyBroker(MemoryBroker):
@@ -58,7 +58,7 @@ class FaultyBroker(MemoryBroker):
         self.dead: list[tuple[str, Member]] = []
         """Members whose process died and whose session has not timed out yet."""
         self.opened: dict[tuple[str, int], Member] = {}
-        """The member that took up each partition last, by service and partition. Only this member may write its state."""
+        """The last member that opened each partition, by service and partition. Only this member may write the partition's state."""
         self.noise: Counter[str] = Counter()
         """Number of unusable records that were sent to each service."""
         self.noisy: set[tuple[str, int, int]] = set()
@@ -67,7 +67,7 @@ class FaultyBroker(MemoryBroker):
     # -- the wire -----------------------------------------------------------------------------------------------
 
     def scatter(self, outs: Sequence[Produced]) -> tuple[list[Produced], list[Out]]:
-        """Divide the records of a transaction into those that arrive with it and those that arrive later."""
+        """Divide the records of a transaction. Return the records that arrive with it, and the records that arrive later."""
         queues = {service_topic(self.namespace, service, QUEUE) for service in self.services}
         now: list[Produced] = []
         late: list[Out] = []
@@ -124,7 +124,7 @@ class FaultyBroker(MemoryBroker):
         sent = {id(record.headers()) for record in records}
         for out in transaction.late:
             headers = dict(out.headers or ())
-            if id(out.headers) not in sent and HEADER_NAME in headers:  # no duplicate of a record that was in time
+            if id(out.headers) not in sent and HEADER_NAME in headers:  # not a second copy of a record that has arrived
                 self.ledger.say(headers[HEADER_NAME])
         self.late += transaction.late
         return ends

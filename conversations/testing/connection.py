@@ -14,7 +14,7 @@ from conversations.testing.faults import Chance, Crash
 from conversations.testing.ledger import Page
 
 RELEASED = 0.3
-"""Chance that a late record arrives after the next transaction of any worker."""
+"""Chance, after each transaction of any worker, that a late record arrives."""
 
 
 class SlowRestore(MemoryRestore):
@@ -35,7 +35,8 @@ class FaultyConnection(MemoryConnection):
     Args:
         broker: the broker of the simulation.
         service: the worker's service.
-        slot: names the worker across restarts. The next connection of the slot may end the transactions that this one left open.
+        slot: name of the worker, the same after a restart. The next connection of the slot may end transactions that this connection
+            left open.
         meanwhile: called while this worker stands still; lets the other workers do steps.
         lanes: called while a transaction is under way; lets handlers of this worker return.
     """
@@ -59,13 +60,13 @@ class FaultyConnection(MemoryConnection):
     # -- partitions move ------------------------------------------------------------------------------------------
 
     def join(self, listener: Listener) -> None:
-        """Enter the group. Open transactions of the slot may be decided first, as ``init_transactions`` does."""
-        if self._faulty.hanging and self._chance.random.random() < 0.5:  # else as on a new host, with another id
+        """Join the group. By chance, decide the open transactions of the slot first, as ``init_transactions`` does on Kafka."""
+        if self._faulty.hanging and self._chance.random.random() < 0.5:  # otherwise as on a new host, with another id
             self._faulty.end_of(self._slot)
         super().join(listener)
 
     def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
-        """Change owners of partitions by chance, serve these changes, and return the records at hand."""
+        """Change owners of partitions by chance. Then tell the listener about the changes, and return the records that have arrived."""
         if self.owned and self._chance.happens(self._chance.faults.revoke):
             partition = self._chance.random.choice(sorted(self.owned))
             if self._chance.random.random() < 0.5:
@@ -77,7 +78,7 @@ class FaultyConnection(MemoryConnection):
         return super().poll(timeout, limit, size)
 
     def _seize(self, partition: int) -> None:
-        """Take a partition away from this member, which does not learn it."""
+        """Take a partition away from this member. The listener is not told now."""
         if self._group.owners.get(partition) is self:
             del self._group.owners[partition]
             self._group.new_epoch(self)
@@ -111,9 +112,9 @@ class FaultyConnection(MemoryConnection):
         return restore
 
     def open(self, partition: int, positions: Positions) -> None:
-        """Begin to read queue and commands of a partition. From now on only this member may write its state."""
+        """Begin to read the queue and the commands of a partition. From now on only this member may write the partition's state."""
         super().open(partition, positions)
-        if self._group.owners.get(partition) is self:  # otherwise this is a zombie, which has lost the partition
+        if self._group.owners.get(partition) is self:  # False if this member has lost the partition
             self._faulty.opened[self.service, partition] = self
 
     # -- transactions ---------------------------------------------------------------------------------------------
@@ -161,7 +162,7 @@ class FaultyConnection(MemoryConnection):
         broker = self._faulty
         transaction = StepTransaction(self.service, self, self._slot)
         transaction.sent = outs
-        # If the transaction must fail, all records stay in it: no late record may arrive.
+        # If the transaction must fail, all records stay in it, because then no late record may arrive.
         passes = self._group.knows(self) and not broker.missing(outs) and not broker.refused(outs)
         now, transaction.late = broker.scatter(outs) if passes else (list(outs), [])
         broker.produce(transaction, now)

@@ -1,4 +1,4 @@
-"""All envelopes of a simulation, and where each message is now, read from the topics."""
+"""Reads the topics of a simulation: all its envelopes, and the place where each message is now."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Facts:
         self.broker = broker
         self.sides = sides
         self.ends: dict[tuple[bytes, bool], tuple[str, Endpoint | rows.Tombstone]] = {}
-        """Service and endpoint (or tombstone), by conversation and True for the initiator's side."""
+        """Service and endpoint (or tombstone), by conversation id and side. The side is True for the initiator, False for the target."""
         self.sent: dict[Direction, dict[int, Sent]] = defaultdict(dict)
         self.values: dict[tuple[bytes, bool, int], bytes] = {}
         """Bytes of each numbered envelope, by direction and number."""
         self.flying: set[Direction] = set()
-        """Directions with records that were not read yet, that are delayed, or that wait in a row before they are accepted."""
+        """Directions with records that are not read yet, that are delayed, or that are in a row and not accepted yet."""
         self.under_way: dict[Direction, set[int]] = defaultdict(set)
         """Numbers that are not accepted yet: late, unread in the queue, delayed, or held behind a gap."""
         self.kept: dict[Direction, Counter[int]] = defaultdict(Counter)
@@ -65,7 +65,7 @@ class Facts:
         self.waiting: dict[Direction, Counter[int]] = defaultdict(Counter)
         """Rows of messages that are accepted and not settled, by direction and number."""
         self.parked: set[tuple[bytes, bool]] = set()
-        """Parked endpoints, by conversation and True for the initiator's side."""
+        """Parked endpoints: conversation id and side, as in ``ends``."""
         self.set_aside: Counter[str] = Counter()
         self.unread: set[str] = set()
         """Services whose queue has records that its worker has not read."""
@@ -137,7 +137,7 @@ class Facts:
         elif key.startswith(rows.HELD):
             self.under_way[direction].add(envelope.seq)
         elif not row.accepted or envelope.kind is not Kind.MESSAGE:
-            self.flying.add(direction)  # this record still gets its turn, though it may be a duplicate
+            self.flying.add(direction)  # the worker will still process this record, though it may be a duplicate
             self.under_way[direction].add(envelope.seq)
         else:
             self.waiting[direction][envelope.seq] += 1
@@ -150,7 +150,7 @@ class Facts:
         if reason in {letters.SET_ASIDE, letters.COMMAND_REFUSED} or letters.SEQUENCE not in headers:
             return
         if letters.HELD in headers:
-            return  # a copy of a held message, which is not settled: it is the head of its dialog
+            return  # the letter is a copy. Its message is held, not settled: it is the head of its dialog
         envelope = decode(record.value() or b"")
         if envelope.kind is Kind.MESSAGE:
             self.kept[_direction(envelope)][envelope.seq] += 1

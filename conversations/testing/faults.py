@@ -6,24 +6,24 @@ from dataclasses import dataclass
 from random import Random
 
 AT_MOST = 200
-"""Most faults in one ``run``. After them no fault happens, so that every run comes to rest."""
+"""Largest number of faults in one ``run``. Then no further fault happens, so that every run comes to rest."""
 LATER = 30
-"""Most faults after each move of the clock in ``advance``."""
+"""Largest number of faults between two moves of the clock in ``advance``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Faults:
     """The faults of a simulation, each with its probability per opportunity. The same seed gives the same run.
 
-    ``duplicate``, per record for a queue: the record arrives twice. ``reorder``, per record for a queue: it arrives late.
-    ``abort``, per transaction: it is aborted, or the answer to its commit is lost.
+    ``duplicate``, per record for a queue: the record arrives twice. ``reorder``, per record for a queue: the record arrives late.
+    ``abort``, per transaction: the transaction is aborted, or the answer to its commit is lost.
     ``crash``, per transaction and per step: the process dies.
     ``revoke``, per poll and per transaction: the worker loses a partition.
     ``slow``, per handler call: the handler returns in a later step.
 
-    ``move``, per poll: the group assigns partitions anew, or removes a member, which learns it later.
+    ``move``, per poll: the group assigns partitions anew, or removes a member. The member learns it later.
     ``stall``, per phase of a transaction and per step: the process stands still while others do steps, and may be declared dead.
-    ``hang``, per transaction: it stays open when its producer dies, or it is decided only after its worker gave up waiting.
+    ``hang``, per transaction: it stays open when its producer dies, or it is decided only after its worker has stopped waiting.
     ``hang``, per crash: the group notices the dead member late.
     ``survive``, per crash: the local copies of state survive.
     ``noise``, per transaction: an unusable record is written. ``refuse``, per transaction: another service's queue accepts no records.

@@ -1,12 +1,12 @@
-"""The invariants of services, checked on their topics. The numbers are those of the design's invariants.
+"""Checks the invariants of services by reading the topics. The invariants have the same numbers as in the design.
 
-1. One writer: only the member that took up a partition last commits its state (``broker`` checks each commit), and the numbers
-   in its rows never decrease.
+1. One writer: only the last member that opened a partition commits its state (``broker`` checks each commit), and the numbers in
+   the rows never decrease.
 2. One step: the group's offsets and the partition's row agree.
 3. In order: messages are handled in the order of their numbers.
 4. Once: no message is handled twice, and no number is given to two messages or transmitted by two transactions.
 5. Nothing lost: every number that was sent is in exactly one place.
-6. Poison is local: a message is only given up on as failed if a handler of its own dialog failed.
+6. Poison is local: a letter with the reason "handler-failed" exists only if a handler of the same dialog failed.
 7. No silent end: when one side is closed, the other side learns it.
 8. Bounded: held records stay within their limit (``bounds`` checks memory).
 """
@@ -31,7 +31,7 @@ __all__ = ["Invariants", "name_of"]
 
 
 class Invariants:
-    """Checks every invariant that the topics show. ``check`` may be called as often as needed.
+    """Checks every invariant that can be read from the topics. ``check`` may be called as often as needed.
 
     Args:
         broker: the broker of the simulation.
@@ -47,7 +47,7 @@ class Invariants:
         """Check all invariants now. Some hold only ``at_rest``, when no step or handler is under way.
 
         Raises:
-            AssertionError: an invariant does not hold; the first one found.
+            AssertionError: an invariant does not hold. The message names the first such invariant.
         """
         for service in self._broker.services:
             topic = service_topic(self._broker.namespace, service, STATE)
@@ -87,7 +87,7 @@ class _History:
         self._read = 0
 
     def read(self, records: Sequence[MemoryRecord], end: int) -> None:
-        """Read on up to the first record of an undecided transaction."""
+        """Read the new records, up to the first record of an undecided transaction."""
         for record in records[self._read : end]:
             if record.visible:
                 self.take(record.key() or b"", record.value())
@@ -152,7 +152,7 @@ def _check_forgotten(service: str, identity: bytes, row: bytes, queue_time: int)
     if not rows.is_tombstone(row):
         raise AssertionError(f"invariant 4 (once): {what} was forgotten without a tombstone")
     if rows.decode_tombstone(row).forget_at > queue_time:
-        raise AssertionError(f"invariant 4 (once): {what} lost its tombstone before its log time")
+        raise AssertionError(f"invariant 4 (once): {what} lost its tombstone before log time reached its end")
 
 
 def _one_step(broker: FaultyBroker) -> None:
@@ -163,8 +163,8 @@ def _one_step(broker: FaultyBroker) -> None:
             position = partition_row(row).queue if row is not None else None
             if position != offsets.get(partition):
                 raise AssertionError(
-                    f"invariant 2 (one step): {service} has read partition {partition} to {position} by its row, to "
-                    f"{offsets.get(partition)} by its group"
+                    f"invariant 2 (one step): {service}: partition {partition} has position {position} in its row, and "
+                    f"{offsets.get(partition)} in the consumer group"
                 )
 
 
@@ -210,11 +210,11 @@ def _acknowledged(facts: Facts) -> None:
             continue
         what = f"{service}: {name_of(conversation)}"
         if found.acked >= found.next_out:
-            raise AssertionError(f"invariant 5 (nothing lost): {what} has acknowledgements of what it never sent")
+            raise AssertionError(f"invariant 5 (nothing lost): {what} has acknowledgements of unsent numbers")
         other = facts.ends.get((conversation, not initiator))
         if other is not None and found.acked > (accepted := _accepted(other[1])):
             raise AssertionError(
-                f"invariant 5 (nothing lost): {what} believes {found.acked} accepted, the peer accepted {accepted}"
+                f"invariant 5 (nothing lost): {what} has acknowledgements up to {found.acked}, but the peer accepted up to {accepted}"
             )
 
 
@@ -238,18 +238,18 @@ def _accounted(facts: Facts) -> None:
 
 
 def _check_handled(facts: Facts, service: str, found: Endpoint, finished: int) -> None:
-    """Check that a receiver's row counts as handled what its handlers finished, plus at most the messages that it ignores."""
+    """Check the count of handled messages in a receiver's row: the finished handlers, plus at most the messages that it ignores."""
     direction = found.conversation, found.initiator
     ignored = sum(facts.ignored(sent, found.initiator) for sent in facts.sent.get(direction, {}).values())
     if not finished <= found.handled <= finished + ignored:
         raise AssertionError(
             f"invariant 5 (nothing lost): {service} counts {found.handled} messages of {name_of(found.conversation)} as "
-            f"handled, {finished} handlers finished, {ignored} messages need none"
+            f"handled, {finished} handlers finished, {ignored} messages need no handler"
         )
 
 
 def _check_sum(facts: Facts, service: str, direction: Direction, found: Endpoint | rows.Tombstone) -> None:
-    """Check that every message that a sender counts as sent was found, or was discarded by the sender itself."""
+    """Check that each message that a sender counts was found, or discarded by the sender. No other message may be found."""
     count = found.transmitted + 1 if isinstance(found, rows.Tombstone) else found.next_out
     there = {number for number in facts.sent.get(direction, ()) if number < count}
     if len(there) < count - found.discarded:
@@ -280,7 +280,7 @@ def _problem(facts: Facts, direction: Direction, number: int, message: Sent) -> 
 
 
 def _set_aside(facts: Facts) -> None:
-    """Check that each unusable record was set aside exactly once, or at most once if a service has unread records."""
+    """Check that each unusable record was set aside exactly once; at most once while its service has unread records."""
     for service, noise in facts.broker.noise.items():
         found = facts.set_aside[service]
         if found > noise or (found < noise and service not in facts.unread and not _hidden(facts.broker, service)):

@@ -1,4 +1,4 @@
-"""Records of the effects of committed transactions: handled messages, dead letters and sent numbers."""
+"""A ledger of the effects of committed transactions: handled messages, dead letters and sent numbers."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Ledger:
         self.handled: list[Handled] = []
         self.steps: list[Step] = []
         self.said: Counter[tuple[bytes, bool, int]] = Counter()
-        """Number of committed transactions that sent a number, by conversation, True if from the initiator, and number."""
+        """Count of committed transactions by the envelope that they sent: conversation id, True if the initiator sent it, and number."""
         self._spoken: dict[tuple[bytes, bool], int] = {}
         """Highest number of each direction that a committed transaction sent."""
         self.failed: set[tuple[str, bytes]] = set()
-        """Services and conversations of which a handler raised an exception."""
+        """Pairs of a service and a conversation id for which a handler raised an exception."""
 
     def commit(self, service: str, handled: Sequence[Handled], records: Sequence[MemoryRecord]) -> None:
         """Note the effects of a transaction. ``records`` are its records for queues and dead-letter topics."""
@@ -112,7 +112,7 @@ class Page:
     def __init__(self) -> None:
         self._pending: dict[int, list[Handled]] = {}
         self._flying: set[int] = set()
-        """Partitions of the transaction under way. Messages of them that are handled now belong to the next transaction."""
+        """Partitions of the transaction under way. If a message of such a partition is handled now, it belongs to the next transaction."""
         self._later: dict[int, list[Handled]] = {}
 
     def flies(self, partitions: Iterable[int]) -> None:

@@ -18,7 +18,8 @@ def make(broker: FaultyBroker) -> None:
     random = broker.chance.random
     service = random.choice(sorted(broker.services))
     queue = service_topic(broker.namespace, service, QUEUE)
-    # If a service has forgotten a dialog, it cannot tell that a record of the dialog is in the wrong partition. So use recent ones.
+    # If a service has forgotten a dialog, it cannot tell that a record of the dialog is in the wrong partition. So only recent
+    # records are used.
     recent = milliseconds(broker.clock.now() - broker.periods.start_within // 2)
     known = [
         record
@@ -35,7 +36,7 @@ def make(broker: FaultyBroker) -> None:
     else:
         kind, record = random.choice(_KINDS), random.choice(known)
         if not _is_remembered(record, broker):
-            return  # its service can no longer tell to which partition it belongs
+            return  # the service can no longer tell to which partition the record belongs
         out = kind(record, random)
         if out.partition >= broker.services[service]:
             return  # a service with one partition has no wrong partition

@@ -25,7 +25,7 @@ from conversations.testing.faults import Chance
 
 M = TypeVar("M")
 Entry = dict[str, Any]
-"""Data of one dialog of a peer. It is in the state of the group, so it is committed exactly once with the handler's effects."""
+"""Data of one dialog of a peer. It is part of the group's state, so it is committed exactly once, with the handler's effects."""
 
 
 class World(Protocol):
@@ -69,7 +69,7 @@ class PeerDialog:
 
         Raises:
             DialogEnded: this side is over (8429).
-            NotInContract, WrongDirection, InvalidBody: the contract does not let this side send it.
+            NotInContract, WrongDirection, InvalidBody: the contract does not let this side send the body.
         """
         self._check_open(codes.SEND_REFUSED)
         declared = self._contract.outgoing(body, type, self._initiator)
@@ -213,7 +213,7 @@ class Peer:
         return dialog
 
     def dialogs(self) -> list[PeerDialog]:
-        """Return the dialogs that this peer began, and those of which something was handled here, in the order of these events."""
+        """Return the dialogs that this peer began, and the dialogs with a handled message or event, in the order in which they appeared."""
         self._catch_up()
         return list(self._dialogs.values())
 

@@ -94,7 +94,7 @@ class Runner:
         finally:
             self.stepping = False
         bounds.check(self.worker)
-        # A worker that has connected again reads everything again, so that counts as progress.
+        # A new connection counts as progress, because the worker then reads everything again.
         return read + self.worker.counts.commits - before + (self.connection is not connection)
 
     def _sleeps(self) -> bool:

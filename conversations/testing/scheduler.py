@@ -45,7 +45,7 @@ class SeededLanes(Inline):
         self._open.append((run, run.advance(None)))
 
     def wait(self, mark: Mark, patience: float) -> None:
-        """Drive the open runs, each time one call of a run chosen by chance. Runs with a slow handler stay for a later step."""
+        """Do the calls of the open runs, one at a time, each from a run drawn by chance. Runs with a slow handler stay for a later step."""
         del mark, patience  # no other thread runs handlers, so there is nothing to wait for
         slow: list[tuple[Run, Call | None]] = []
         while self._open:
@@ -60,7 +60,7 @@ class SeededLanes(Inline):
         self._open = slow
 
     def go_on(self) -> None:
-        """Let some handlers return, and the next ones of their lanes begin, while the step's transaction is under way."""
+        """Let some handlers return, and let the next handlers of their lanes begin, while the step's transaction is under way."""
         for _ in range(self._chance.random.randrange(1, OVERLAP)):
             if not self._open:
                 return

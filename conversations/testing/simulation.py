@@ -30,11 +30,11 @@ PARTITIONS = 3
 ANY = 1_000_000
 """Setting ``deaths`` of simulated workers: no message is given up on, because simulated deaths are not caused by messages."""
 ENDLESS = 100_000
-"""Rounds after which a run fails that has not come to rest."""
+"""Number of rounds after which a run fails if it has not come to rest."""
 GLANCE = 100
-"""Number of rounds from one check of the invariants during a run to the next."""
+"""Number of rounds between two checks of the invariants during a run."""
 DEEPEST = 2
-"""Most workers that stand still at the same time, each within a step of the one before."""
+"""Most workers that may stand still at the same time. A second worker stands still in a step that it does while the first waits."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -112,7 +112,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         return peer
 
     def worker(self, service: str, number: int = 0) -> Worker:
-        """Return a worker of the service as it runs now, for its counts.
+        """Return a present worker of the service, for example to read its counts.
 
         Raises:
             KeyError: there is no such service.
@@ -156,7 +156,7 @@ class Simulation(AbstractContextManager["Simulation"]):
                 moved += 1
             moved += runner.step()
         now = self.clock.now()
-        # Ask only after all have stepped, because one worker may have given up a partition that another takes up next.
+        # Ask only after all workers have done a step, because one worker may have given up a partition that another takes up next.
         moved += sum(runner.busy() or runner.next_deadline() <= now for runner in runners)
         if self.broker.hanging or self.broker.dead:
             moved += self.broker.pass_time_limits(DECIDED)
@@ -231,7 +231,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         return reading.dead_letters(self.broker, self._runners[service][0].service.name)
 
     def parked(self, service: str) -> list[Parked]:
-        """Return the failed messages of a service that wait for their next attempt or for a decision, and such handlers without a message."""
+        """Return the failed messages, and the failed handlers without a message, that wait for an attempt or for a decision."""
         tables = reading.state_of(self.broker, service)
         return [it for number, table in enumerate(tables) for it in parked(table, service, number)]
 

@@ -34,7 +34,7 @@ class OpenCopy:
         return self._open().get(key)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Return the rows whose key starts with ``prefix``, in key order, as of the call."""
+        """Return the rows whose key starts with ``prefix``, in key order, as they are at the time of the call."""
         return self._open().scan(prefix)
 
     def apply(self, rows: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:

@@ -53,12 +53,12 @@ from conversations.worker.schedule import Schedule
 log = logging.getLogger("conversations.worker")
 
 HEADERS_LIMIT = 16_384
-"""Maximum number of bytes of the record's own headers that its letter repeats."""
+"""Maximum number of bytes of headers that a letter copies from its record."""
 PART_BYTES = 1_000_000
-"""Size of each part, in bytes, if a letter is too large for its topic and is divided."""
+"""Size of a part, in bytes. A letter that is too large for its topic is divided into parts."""
 
 KEPT_BYTES = 256_000_000
-"""Maximum number of bytes kept of one record: more would not fit into a transaction. The header ``dl.size`` has the full size."""
+"""Maximum number of bytes that are kept of a value: more would not fit into a transaction. The header ``dl.size`` has the full size."""
 
 
 class Leftover(NamedTuple):
@@ -95,7 +95,7 @@ class Letters:
         code: int = 0,
         held: bool = False,
     ) -> None:
-        """Write the dead letter of a record with the next transaction. ``held`` is True if the record stays the head of its parked dialog."""
+        """Write the dead letter of a record with the next transaction. If ``held``, the record stays the head of its parked dialog."""
         self._context.counts.count_dead_letter()
         headers = self._source(item.topic, item.offset, reason)
         headers += _conversation(item)
@@ -112,7 +112,7 @@ class Letters:
             self._open(item.topic, item.offset)
 
     def retry_headers(self, item: Arrival, row: ParkRow) -> Headers:
-        """Return the headers with which a retry topic shows a parked message: its source, its due time and its failure."""
+        """Return the headers of the record that shows a parked message on a retry topic: its source, its due time and its failure."""
         return [
             *self._source(item.topic, item.offset, WAITS),
             *_conversation(item),
@@ -153,7 +153,7 @@ class Letters:
             self._outbox.dead_letter((key or b"")[:KEY_BYTES], part, headers + place)
 
     def event(self, event: WorkerEvent) -> None:
-        """Write an event with the next transaction; while the events topic refuses records, only log the event."""
+        """Write an event with the next transaction. While the events topic refuses records, the event is only logged."""
         record = self.event_record(event)
         if self._context.topics.events in self._context.destinations.blocked:
             log.warning("an event could not be published: %s", (record[3] or b"").decode())
@@ -177,7 +177,7 @@ class Letters:
 
 
 def _original(headers: Headers) -> Headers:
-    """Return a record's own headers, with ``ORIGINAL`` put before each name, as many as ``HEADERS_LIMIT`` allows."""
+    """Return a record's own headers, with ``ORIGINAL`` in front of each name. Headers beyond ``HEADERS_LIMIT`` are left out."""
     found: Headers = []
     room = HEADERS_LIMIT
     for name, content in headers:

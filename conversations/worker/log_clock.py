@@ -8,7 +8,10 @@ from conversations.ports import Clock
 from conversations.protocol.envelope import encode_long
 
 LEEWAY = 100_000
-"""Microseconds that the worker's time may be ahead of the log before it is set back: brokers' clocks differ, and the time must not jump to and fro."""
+"""Maximum number of microseconds by which the worker's time may be ahead of the log. If it is further ahead, it is set back.
+
+Brokers' clocks differ a little, and without this leeway the time would jump to and fro.
+"""
 RESOLUTION = 1_000
 """Microseconds by which a LogAppendTime may be too early: Kafka gives whole milliseconds, rounded down."""
 
@@ -16,8 +19,8 @@ RESOLUTION = 1_000
 class LogClock:
     """The worker's time, in microseconds since the epoch.
 
-    The time begins as the time of the machine's clock. Records that are read move the time forward. Commits move it back if it is ahead
-    of the log. After the start, the machine's clock is only compared with this time, to warn if the machine's clock is off.
+    At first, the time is taken from the machine's clock. Records that are read move the time forward. Commits move the time back if it is
+    ahead of the log. After the start, the machine's clock is only compared with this time, to warn if the machine's clock is wrong.
 
     Args:
         machine: the machine's clocks.
@@ -36,7 +39,7 @@ class LogClock:
         """``step_time``, encoded as in envelopes."""
 
     def begin_step(self) -> int:
-        """Set the time of a new step. Return by how many microseconds it is earlier than the last step's time; 0 if it is not earlier."""
+        """Set the time of a new step. Return by how many microseconds it is earlier than the time of the last step; 0 if it is not."""
         before, self.step_time = self.step_time, self.now()
         self.stamp = encode_long(self.step_time)
         return max(0, before - self.step_time)
@@ -50,7 +53,7 @@ class LogClock:
         return self._machine.steady()
 
     def heard(self, log_time: int) -> None:
-        """Move the time forward to ``log_time``, the append time of a record that was read. If the time is later already, it stays."""
+        """Move the time forward to ``log_time``, the append time of a record that was read. A later time stays as it is."""
         if log_time > self._machine.steady() + self._ahead:
             self._ahead = log_time - self._machine.steady()
 
@@ -74,7 +77,7 @@ class LogClock:
         return self._machine.now() - self.now()
 
     def warns(self) -> bool:
-        """Return True if the machine's clock is off by more than the tolerance, and was right at the last call."""
+        """Return True if the machine's clock is wrong by more than the tolerance, and was not wrong at the last call."""
         off = abs(self.off) > self._tolerance
         told, self._told = self._told, off
         return off and not told

@@ -11,24 +11,27 @@ OUTAGE = (0.25, 8.0)
 
 
 class Phase(Enum):
-    """The current work of the polling thread. It decides whether partitions that Kafka takes away get a last commit."""
+    """The current work of the polling thread. The phase decides whether partitions that Kafka takes away get a last commit."""
 
     STEPPING = "stepping"
     COMMITTING = "committing"
     """A step is being committed: no other commit may begin meanwhile."""
     GIVING_BACK = "giving back"
-    """The last commit of revoked partitions is under way, in a callback of ``poll``. Meanwhile neither ``poll`` nor another last commit may run."""
+    """Revoked partitions get their last commit, in a callback of the connection. In the callback, ``poll`` must not be called again.
+
+    No other last commit may begin before this phase ends.
+    """
     FAILED = "failed"
     """The worker failed in the middle of a step: its state in memory may be half changed, and is not committed."""
 
 
 class Membership:
-    """Tells whether a worker is a member of its group, and when it tries again to join."""
+    """The membership of a worker in its group, and the waits between attempts to join."""
 
     def __init__(self) -> None:
         self.joined = False
         self.was_joined = False
-        """True once the worker has been a member. Then the address of Kafka is known to be right."""
+        """True after the worker has been a member. Then the address of Kafka is known to be right."""
         self._outage = Backoff(*OUTAGE)
 
     def enter(self) -> None:

@@ -41,7 +41,7 @@ from conversations.worker.records import arrival_of
 
 
 def apply(partition: Partition, draft: Draft) -> None:
-    """Carry out a handler's requests in order. The draft has checked them, so no request is refused here."""
+    """Carry out a handler's requests in order. The draft has checked the requests, so none is refused here."""
     apart: dict[bytes, tuple[Active, list[Operation]]] = {}
     for party, verb, at in draft.asks:
         if not isinstance(party, Active):
@@ -100,7 +100,7 @@ def end(partition: Partition, active: Active) -> None:
 
 
 def end_with_error(partition: Partition, active: Active, code: int, description: str) -> None:
-    """End this side with an error of the application; the delayed envelopes of the dialog are dropped."""
+    """End this side with an error of the application, and drop the delayed envelopes of the dialog."""
     endpoint = active.endpoint
     for _ in range(partition.transmission.forget(active.identity)):
         endpoint.drop()
@@ -164,13 +164,13 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
 
 
 def conclude(partition: Partition, active: Active, *, told: bool = True) -> None:
-    """Finish a dialog that has ended or broken: its parked messages become dead letters, and a closed endpoint gets a tombstone."""
+    """Finish a dialog that has ended or is broken: its parked messages become dead letters, and a closed endpoint gets a tombstone."""
     partition.parking.close(active)
     remember(partition, active, told=told)
 
 
 def remember(partition: Partition, active: Active, *, told: bool = True) -> None:
-    """Write a tombstone if the endpoint is closed, and notify the client that waits for the end of the dialog, if any."""
+    """Write a tombstone if the endpoint is closed. If a client waits for the end of the dialog, notify the client."""
     endpoint = active.endpoint
     partition.touch(active)
     if endpoint.state is State.CLOSED and active.tombstone is None:
@@ -202,7 +202,7 @@ def finish_end(partition: Partition, active: Active) -> None:
 
 
 def close(partition: Partition, active: Active) -> None:
-    """Process the held envelopes of an endpoint that is over as if they arrived now: messages become dead letters, an END is accepted."""
+    """Process the held envelopes of an endpoint after its end, as if they arrived now: messages become dead letters, an END is accepted."""
     endpoint = active.endpoint
     limit = partition.context.settings.limits.held_messages
     held = endpoint.release_held()
@@ -234,7 +234,7 @@ def _command(partition: Partition, active: Active, operations: list[Operation]) 
     if count is None:
         raise LookupError(f"the topics of service {context.name} exist, but the catalog has no entry for it")
     key = endpoint.key.encode()
-    for at in range(0, len(operations), OPERATIONS):  # a command has a limit; all commands are in one transaction
+    for at in range(0, len(operations), OPERATIONS):  # several commands, in one transaction: a command has a limit
         command = Command(
             context.new_conversation(), own[:16], True, endpoint.key, "", context.name, context.now,
             tuple(operations[at : at + OPERATIONS]),

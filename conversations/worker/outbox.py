@@ -12,10 +12,10 @@ This module enforces three rules:
 
 * A read sees rows that are not committed yet. It looks into the flight being filled, then into the flight under way, then into the
   store. The store has only committed rows. So nothing remains of a flight that is thrown away.
-* Every flight that departs has the partition's own row. So the positions, and the results of the records before them, are in one
-  transaction.
+* Every flight that departs has the partition's own row. So the positions, and the results of the records before these positions, are
+  in one transaction.
 * A topic may refuse a record of a flight. ``withdraw`` takes the record out of the flight under way. Later records of its dialog
-  must not overtake it, so they are taken out of both flights. The row that replaces a record is in the same flight as the record was.
+  must not overtake it, so they are taken out of both flights. Each record is replaced by a row in the same flight.
 
 All access is under ``Context.lock``.
 """
@@ -87,14 +87,14 @@ class Outbox:
     # -- reading ------------------------------------------------------------------------------------------
 
     def read(self, key: bytes) -> bytes | None:
-        """Return a row as it will be once both flights are committed; None if there is no such row."""
+        """Return a row as it will be after the commit of both flights; None if there is no such row."""
         for flight in (self.filling, self.flying):
             if flight is not None and key in flight.rows:
                 return flight.rows[key]
         return self.store.get(key)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Return the rows whose keys start with ``prefix``, in key order, as they will be once both flights are committed."""
+        """Return the rows whose keys start with ``prefix``, in key order, as they will be after the commit of both flights."""
         found = dict(self.store.scan(prefix))
         for flight in (self.flying, self.filling):
             if flight is not None:
@@ -131,7 +131,7 @@ class Outbox:
         return self.filling.last
 
     def begin(self, item: Item) -> None:
-        """Note the item that is worked on now: it may be the cause if closing the step fails."""
+        """Note the item that is worked on now. If closing the step fails, this item may be the cause."""
         self.filling.begin(item)
 
     def write(self, key: bytes, value: bytes | None) -> None:
@@ -154,7 +154,7 @@ class Outbox:
         self._budget.spend(len(record[3] or b""))
 
     def notify(self, notice: Callable[[], None]) -> None:
-        """Call ``notice`` once the next transaction is committed."""
+        """Call ``notice`` after the next transaction is committed."""
         self.filling.notices.append(notice)
 
     def dead_letter(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
@@ -164,7 +164,7 @@ class Outbox:
     # -- a flight under way -------------------------------------------------------------------------------
 
     def depart(self, partition_row: bytes, queue: int) -> None:
-        """Close the flight being filled; add the partition's row and the queue offset to commit."""
+        """Close the flight being filled, with the partition's row and the queue offset to commit. The flight is under way now."""
         flight = self.filling
         flight.depart(partition_row, queue, self._state_topic, self._number)
         self.flying = flight
@@ -184,7 +184,7 @@ class Outbox:
         return flight.notices
 
     def withdraw(self, take_out: Callable[[list[Any]], None]) -> None:
-        """Let ``take_out`` remove records from the flight under way and from the flight being filled. It may write rows in their place."""
+        """Call ``take_out`` to remove records from both flights. ``take_out`` may write rows that replace these records."""
         flight, later = self.flying, self.filling
         if flight is not None:
             self.flying, self.filling = None, flight
@@ -192,5 +192,5 @@ class Outbox:
             take_out(flight.outs)
             flight.add_rows(before, self._state_topic, self._number)
             self.flying, self.filling = flight, later
-        # Handlers continued while the commit failed: later envelopes of the same dialogs are taken out as well.
+        # Handlers continued while the commit failed. So this flight may have later envelopes of the same dialogs.
         take_out(later.outs)

@@ -2,13 +2,13 @@
 
 The rows are the truth. A failed message, the **head**, is tried again in its place, as an item of its lane. As long as a dialog has parked
 rows, everything that arrives for it is added behind them: these records are the **followers**. So the order of a dialog does not change,
-not even under another owner. A handler without a message (of a timer or of an error) waits in a row of its own, and nothing waits behind it.
+not even under another owner. A handler without a message (of a timer or of an error) waits in its own row, and nothing waits behind it.
 
 Each wait is a ``Park``. The field ``due`` of its row says what the park waits for:
 
-* a time: the head is tried again once this time has come;
-* ``QUEUE_ON``: the queue is off, or the brake is on for the peer. The head is tried once the queue is on and the brake is off, or when
-  the brake lets this one message through (``probes``);
+* a time: the head is tried again as soon as this time has come;
+* ``QUEUE_ON``: the queue is off, or the brake is on for the peer. The head is tried as soon as the queue is on and the brake is off, or
+  when the brake lets this one message through (``probes``);
 * ``NEVER``: an operator decides about the head.
 
 When a park is due, it is **taken**: its head is put into the lane of the dialog. When the head is finished, its row is deleted. The next
@@ -26,11 +26,12 @@ that has the record's result. If a process dies in between, the row remains, and
 decision is a command, and takes effect in one transaction with the rows that it changes. Each wait gets a larger **ticket** than the wait
 before. A decision may name the ticket that the operator saw. Then the decision is refused if the head has been tried since.
 
-**Suspicion.** A record that was parked before an unclean start may have killed the last process, but only if it was in its lane at that time. A park
-that waits for a time or for an operator is not suspect, because the failure of its head was committed. A park that only waits for its turn is suspect.
+**Suspicion.** A record that was parked before an unclean start may have killed the last process, but only if the record was in its lane
+when the process died. A park that waits for a time or for an operator is not suspect, because the failure of its head was committed. A
+park that only waits for its turn is suspect.
 
-Parked bytes are counted three times. ``bytes`` counts all parked records. ``counted_bytes`` counts the records behind a failure, because they
-have a limit. ``braked_bytes`` counts the records that wait for the brake.
+There are three counts of parked bytes. ``bytes`` is the size of all parked records. ``counted_bytes`` is the size of the records behind a
+failure, because these records have a limit. ``braked_bytes`` is the size of the records that wait for the brake.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ from conversations.worker.work import Work
 SLICE = 1_000
 """Maximum number of parked records that one step of a partition takes up."""
 HANDLED, FAILED, ENDED, DECIDED = Outcome
-"""Outcomes of a message that an operator gave back to its handler. ENDED: its dialog ended first. DECIDED: an operator decided anew."""
+"""Outcomes of a message that an operator gave back to its handler. ENDED: its dialog ended first. DECIDED: an operator decided again."""
 FAILURE_LIMIT = 200
-"""Maximum number of characters of an exception's text in a park's row: the texts of all parks are in memory."""
+"""Maximum number of characters of an exception's text in a park's row. It is small, because the texts of all parks are in memory."""
 
 
 class Parking:
@@ -117,7 +118,7 @@ class Parking:
     def restore(self) -> None:
         """Rebuild the parks from their rows.
 
-        Only the parks come into memory, not the records behind them: a failure with thousands of records behind it needs one object.
+        Only the parks come into memory, not their parked records: a failure with thousands of records behind it needs only one object.
         """
         for kind, parks in ((rows.PARK, self.parks), (rows.RETRY, self.retries)):
             for key, row in self._outbox.store.scan(kind):
@@ -148,9 +149,9 @@ class Parking:
             self._schedule.enter(active, deadline)
 
     def release(self, now: int) -> None:
-        """Make due now every park that waits for the queue, or for a brake that is off again.
+        """Make parks due now: all parks that wait for the queue, or for a brake that is off again.
 
-        The schedule takes up a limited number of parks in each step. So even after weeks with the queue off, no transaction is too large.
+        In each step the schedule takes up a limited number of parks. So no transaction is too large, even after weeks with the queue off.
         """
         braked = self._context.brakes.peers
         for parks in (self.parks, self.retries):
@@ -277,9 +278,9 @@ class Parking:
     def is_full(self, found: Park) -> bool:
         """Return True if too much is parked: in this dialog, or in the whole partition.
 
-        Records that wait, or waited, for a queue that is off have no limit here, because the queue's input pauses for them. The input also
-        pauses for records that wait for the brake, but not while messages of other peers are handled. In that case the braked records of
-        the partition have a limit.
+        Records that wait for the queue or the brake, or for their turn after such a wait, have no limit here, because the queue's input
+        pauses for them. There is one exception. While messages of other peers are handled, the input does not pause for records that wait
+        for the brake. Then ``braked_bytes`` has a limit.
         """
         brakes = self._context.brakes
         if found.peer in brakes.peers and not self._progress.row.off and brakes.others_go_on:
@@ -292,9 +293,10 @@ class Parking:
     def in_the_way(self, *, is_paused: bool) -> int:
         """Return the parked bytes for which the queue's input may have to pause; also count ``braked_bytes`` anew.
 
-        These are the bytes of parks that only wait for their turn. Parks behind a failure are left out: each dialog has its own limit, and
-        may wait for weeks. Parks that wait for the brake are left out while messages of other peers are handled: the pause would stop these
-        peers as well. Such parks have a limit of their own (``is_full``). As long as little is parked, the parks are not counted one by one.
+        These are the bytes of parks that only wait for their turn. Parks whose head has failed are left out: each of them has its own
+        limit, and may wait for weeks. Parks that wait for the brake are left out while messages of other peers are handled: the pause would
+        stop these peers as well. Such parks have a limit of their own (``is_full``). As long as little is parked, the parks are not counted
+        one by one.
         """
         limit, brakes = self._context.settings.limits.parked_bytes, self._context.brakes
         self.braked_bytes = 0
@@ -325,7 +327,7 @@ class Parking:
     # -- its turn -----------------------------------------------------------------------------------------------------------
 
     def drain(self, find: Callable[[bytes, str, str], Active]) -> None:
-        """Begin the slice of a new step with the parked dialogs that the last step put off."""
+        """Take up the parked dialogs that the last step put off. They are the first of the new step's ``SLICE``."""
         self._slice_left = SLICE
         draining, self._draining = self._draining, []
         for own, found in draining:
@@ -357,7 +359,7 @@ class Parking:
             return
         self._slice_left -= 1
         item = self.head(active, found)
-        self._context.budget.spend(len(item.value))  # it is in memory now, and is written again if it fails
+        self._context.budget.spend(len(item.value))  # the record is in memory now, and is written again if it fails
         item.take_up(found)
         self._work.suspect(item)
         self._work.follow(active.lane, item)
@@ -396,9 +398,9 @@ class Parking:
         self._changed.add(rows.PARK + own)
 
     def keep(self, item: Item) -> None:
-        """Write the row of a head again, if its handler began or failed since the row was written.
+        """Write the row of a head again if the head has changed since the row was written.
 
-        This is for a step that is closed while the head is still in its lane. If the process dies, the head's attempts must not be forgotten.
+        This is for a step that is closed while the head is still in its lane. The number of attempts must survive the process.
         """
         found = item.park
         if found is None or not isinstance(item, Arrival) or self.is_stale(item) or not item.is_changed:
@@ -441,7 +443,7 @@ class Parking:
             self.try_now(active, found, rows.PARK + active.identity)
 
     def returned(self, found: Park, outcome: str) -> None:
-        """Report, once, the outcome of a message that an operator gave back to its handler."""
+        """Report the outcome of a message that an operator gave back to its handler. It is reported only once."""
         if command := found.take_returned():
             self._letters.event(Returned(command, outcome))
 
@@ -470,14 +472,14 @@ class Parking:
     def _settle(self, item: Arrival) -> None:
         """Settle a parked record of a dialog that is over: a message becomes a dead letter, and the peer's END is accepted.
 
-        The number of a message is accepted, so the peer does not send it again. These bytes are the only copy.
+        The number of the message is accepted already, so the peer does not send the message again. The parked bytes are its only copy.
         """
         endpoint, envelope = item.active.endpoint, item.envelope
         if envelope.kind is Kind.MESSAGE:
             self._letters.dead_letter(item, letters.PARKED_AT_END)
             endpoint.gave_up_on()
         elif not item.accepted:
-            # This is the peer's END, whose turn never came. This side is over as well, and accepts the END now.
+            # The record is the peer's END, and its turn never came. This side is over as well, so it accepts the END now.
             endpoint.receive(envelope, self._context.now, self._context.settings.limits.held_messages)
 
     def forget_retry(self, active: Active, handler: bytes, outcome: str) -> None:
@@ -488,7 +490,7 @@ class Parking:
             self._drop(self.retries, rows.RETRY, active.identity + handler)
 
     def _drop(self, parks: dict[bytes, Park], kind: bytes, name: bytes) -> None:
-        """Delete a park and its row, and subtract its records from those that count towards the limit."""
+        """Delete a park and its row, and subtract its records from the counts for the limit."""
         found = parks.pop(name)
         self._count(found, -found.row.counted, -found.row.counted_size)
         self._changed.discard(kind + name)

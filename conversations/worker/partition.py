@@ -3,8 +3,8 @@
 A partition that comes back to a worker is a new object, made from its rows. The old object is **gone**: nothing of it is committed any
 more, and results of handlers that still run for it are refused. So no generation numbers are needed: an old object is never used again.
 
-``find`` looks for an endpoint in memory, then in its row, and keeps in memory the endpoint that it found. If there are too many endpoints in
-memory, whole groups leave memory. If only a part of a group left, the group could get a second lane, and two of its handlers could run at
+``find`` looks for an endpoint in memory, then in its row, and then keeps the endpoint in memory. If there are too many endpoints in memory,
+whole groups leave memory. If only a part of a group left memory, the group could get a second lane, and two of its handlers could run at
 the same time.
 
 All access is under ``Context.lock``: by the polling thread, and by runs between two handlers.
@@ -70,8 +70,8 @@ class Partition:
 
         Args:
             peer_identity: conversation id and the *peer's* side.
-            key: this side's key, for an endpoint that does not exist yet.
-            origin: for such an endpoint, the origin of its group: the peer service that began the dialog, or "" for this service.
+            key: this side's key. It is used if the endpoint does not exist yet.
+            origin: origin of the endpoint's group: the peer service that began the dialog, or "" for this service. It is used like ``key``.
         """
         active = self.actives.get(peer_identity)
         if active is not None and (not key or active.lane.name == (origin, key) or not active.is_hollow):
@@ -193,11 +193,12 @@ class Partition:
         """Open the partition after its rows are restored; return the positions to read from.
 
         Args:
-            committed: the consumer group's queue offset. It is not a position to read from. It only shows that the partition must have a row.
+            committed: the consumer group's queue offset. It is no position to read from. It only shows that the partition must have a row.
 
         Raises:
             InputLost: a topic was re-created, the partition's row is missing, or rows are damaged. A human must look.
             StateUpgradeError: a newer version of the service's code wrote state of this partition.
+            DeclarationError: the service has open dialogs under a contract that it does not declare any more.
         """
         ids = self.context.connection.topic_ids()
         queue_id, commands_id = ids[self.context.topics.queue], ids[self.context.topics.commands]
@@ -248,7 +249,7 @@ class Partition:
             )
 
     def _rebuild(self) -> None:
-        """Rebuild the schedule and the counts from the rows; no endpoint is decoded, because there may be a million endpoints."""
+        """Rebuild the schedule and the counts from the rows. Endpoints are not decoded here, because there may be a million of them."""
         declared: set[tuple[bytes, int]] = set()
         for key, row in self.outbox.store.scan(rows.ENDPOINT):
             wake = rows.wake_of(row)

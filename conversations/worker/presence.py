@@ -24,11 +24,11 @@ class Presence:
         arrive(self._address, self._context.name, self)
 
     def depart(self) -> None:
-        """End the presence: clients can make no new requests, and requests that wait time out."""
+        """End the presence: clients can make no new requests, and a waiting request fails at its time-out."""
         depart(self._address, self._context.name, self)
 
     def abort(self, error: BaseException) -> None:
-        """End all waiting requests with an error: the worker died."""
+        """End all waiting requests with an error, because the worker died."""
         for watcher in list(self._context.watchers.values()):
             watcher.over(Failure(0, f"the worker stopped: {error!r}"))
 

@@ -26,7 +26,7 @@ class Probe(NamedTuple):
 
 
 def wake(brakes: Brakes, partitions: Collection[Partition], now: int) -> None:
-    """Try the next message of each peer when it is time. Release all messages of a peer once the brake is off for the peer."""
+    """Try the next message of each braked peer if it is time. If the brake is off again for a peer, release all messages of the peer."""
     brakes.look(now)
     if brakes.take_released():
         for partition in partitions:
@@ -37,9 +37,9 @@ def wake(brakes: Brakes, partitions: Collection[Partition], now: int) -> None:
 
 
 def _try_next(brakes: Brakes, partitions: list[Partition], now: int) -> None:
-    """For each peer of which no message is being tried, choose the next message to try.
+    """Choose the next message to try for each braked peer that has no message being tried.
 
-    Each search begins in another partition. In a partition, the search prefers the message that was tried the longest time ago.
+    Each search begins in another partition. In a partition, the search prefers the message whose last try is the longest time ago.
     """
     missing = brakes.missing(now)
     for partition, parks in _in_turn(partitions, brakes.take_turn()):
@@ -57,7 +57,10 @@ def _try_next(brakes: Brakes, partitions: list[Partition], now: int) -> None:
 
 
 def _in_turn(partitions: list[Partition], turn: int) -> Iterator[tuple[Partition, dict[bytes, Park]]]:
-    """Yield the parks of each partition. Each turn begins with another partition. After each round, dialogs and handlers swap their order."""
+    """Yield the parks of each partition: those of handlers without a message, and those of dialogs.
+
+    Each turn begins with another partition. After each round of the partitions, the two kinds of parks change their order.
+    """
     for step in range(len(partitions)):
         partition = partitions[(turn + step) % len(partitions)]
         both = partition.parking.parks, partition.parking.retries

@@ -1,4 +1,4 @@
-"""The progress of a partition: its row with the positions and counts, and the bounds between older records and those after the start.
+"""The progress of a partition: its row with the positions and counts, and the bounds between records from before and after the start.
 
 Only the row decides about positions. Every record before a position has taken effect in a committed transaction, or is kept as a row. The
 consumer group's offset is only the fence: with it Kafka refuses commits of a former owner. The row also has the values that must survive a
@@ -6,7 +6,7 @@ process: the number of unclean starts, the number of rollbacks in a row, and the
 
 A start is **unclean** if the row does not say that the last owner gave the partition back cleanly. The **bounds** are the end offsets of
 the queue and of the commands at the start. After an unclean start, a record before the bounds may have killed the last process
-(``suspicion``). Once all these records are settled, the unclean start no longer counts.
+(``suspicion``). When all these records are settled, the unclean start no longer counts.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Progress:
         self.row.queue_id, self.row.commands_id, self.row.state_id = queue_id, commands_id, state_id
 
     def heard(self, now: int) -> None:
-        """Set ``opened_at`` back to ``now`` if it is later than ``now``: the machine's clock may have been ahead when the partition was opened."""
+        """Set ``opened_at`` back to ``now`` if it is later. The machine's clock may have been ahead when the partition was opened."""
         self.opened_at = min(self.opened_at, now)
 
     def trust(self) -> None:

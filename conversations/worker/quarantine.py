@@ -1,9 +1,9 @@
 """Quarantine: if our own code fails around a handler, the partition is built anew, and the record that was being processed is given up on.
 
 The step that failed exists only in memory, and is not repaired. The partition is restored from its committed rows, and its records are
-read again. The record that was being processed is **condemned**: when it comes again, its policy is applied without a call of its handler, or it
-becomes a dead letter. If the failure came while a step was closed, the record is not known. Then the partition handles one item in each
-step, until the failure comes again and names the record.
+read again. The record that was being processed is **condemned**: when it comes again, its policy is applied without a call of its handler,
+or it becomes a dead letter. If our code failed while a step was being closed, it is not known which record is to blame. Then the partition
+handles only one item in each step, until the failure comes again: its record is the one that the step handled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from conversations.worker.partition import Partition
 log = logging.getLogger("conversations.worker")
 
 NOT_A_RECORDS = (LogError, StateUpgradeError, DeclarationError)
-"""Failures that no record causes: Kafka failed, state is damaged, or the service's code does not fit the stored state or the open dialogs."""
+"""Failures that no record causes: Kafka failed, state is damaged, or the service's code does not fit the stored state or open dialogs."""
 
 
 def failed(partition: Partition, item: Item | None, failure: BaseException) -> None:

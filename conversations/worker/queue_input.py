@@ -8,7 +8,10 @@ from conversations.ports import Record
 
 
 class QueueInput:
-    """The records of a queue partition that were read but not routed (not put into lanes or set aside) yet, in the order of offsets."""
+    """The records of a queue partition that were read but not routed yet, in the order of offsets.
+
+    A record is routed when it is put into a lane, or set aside.
+    """
 
     __slots__ = ("is_behind", "paused", "unread")
 
@@ -17,14 +20,14 @@ class QueueInput:
         self.paused = False
         """True while too many bytes wait in rows: no more records of the queue are routed."""
         self.is_behind = False
-        """True if records were read but not routed yet: they are here, or in the worker's backlog. So the position is less than the offset read."""
+        """True if some records were read but not routed yet. They are here, or in the worker's backlog; the position is before them."""
 
     def pause(self) -> None:
         """Route no more records of the queue."""
         self.paused = True
 
     def resume(self) -> None:
-        """Let the input flow again."""
+        """Route records of the queue again."""
         self.paused = False
 
     def leave(self) -> None:
@@ -32,7 +35,7 @@ class QueueInput:
         self.is_behind = True
 
     def keep(self, record: Record) -> None:
-        """Keep a record until the input flows again."""
+        """Keep a record until the pause is over."""
         self.unread.append(record)
         self.is_behind = True
 

@@ -8,7 +8,7 @@ from conversations.worker.active import Active, Lane
 
 
 class Residents(dict[bytes, Active]):
-    """Endpoints in memory. The key of each is the slice ``IDENTITY`` of the peer's envelopes: conversation id and the sender's side."""
+    """Endpoints in memory. The key of an endpoint is the slice ``IDENTITY`` of the peer's envelopes: conversation id and sender's side."""
 
     __slots__ = ("_left",)
 
@@ -22,8 +22,9 @@ class Residents(dict[bytes, Active]):
 
         A group leaves as a whole. Otherwise it could get a second lane, and two of its handlers could run at the same time.
 
-        A step that committed nothing may have loaded endpoints from their rows, for example to try a destination that is still blocked. After
-        such a step, room is made only if there are more endpoints than stayed last time: those could not leave then, and cannot leave now.
+        A step that committed nothing may have loaded endpoints from their rows, for example to try a destination that is still blocked.
+        After such a step, room is made only if more endpoints are in memory than stayed last time. The endpoints that stayed could not
+        leave then, and they cannot leave now.
         """
         self._left = min(self._left, len(self))
         if len(self) <= limit or (not committed and len(self) == self._left):

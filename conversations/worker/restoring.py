@@ -24,7 +24,7 @@ SLICE = 5_000
 
 
 class Restoring:
-    """A partition whose state is being copied. The copying begins again if Kafka could not be reached."""
+    """A partition whose state is being copied. If Kafka cannot be reached, the copying begins again later."""
 
     def __init__(self, number: int, context: Context, stores: Stores, scheduler: Scheduler) -> None:
         self._number, self._context, self._stores, self._scheduler = number, context, stores, scheduler
@@ -37,14 +37,14 @@ class Restoring:
         self._not_before = 0.0
         self._stale_since = 0.0
         self.positions = Positions(None, None)
-        """Positions to read from, once the partition is open."""
+        """Positions to read from when the partition is open."""
         self.committed = 0
         """The consumer group's queue offset."""
         self.rows = 0
         """Number of rows that were copied."""
 
     def advance(self) -> Partition | None:
-        """Copy some rows; return the partition once all rows are copied and it is open, else None.
+        """Copy some rows. Return the partition if all its rows are copied and it is open now, else None.
 
         Raises:
             KafkaUnreachable, StaleAnswer: no broker answered, or the answer lacks committed rows. The caller must call ``begin_again``.
@@ -101,7 +101,7 @@ class Restoring:
     def _note_stale(self, error: StaleAnswer) -> None:
         """Raise ``InputLost`` if all answers have been stale for ``Periods.stale_after``.
 
-        Clients leave a leader that is cut off from its cluster within a minute. So answers that stay stale have another cause: rows are lost.
+        Within a minute, clients leave a leader that is cut off from its cluster. So answers that stay stale have another cause: lost rows.
         """
         now = time.monotonic()
         self._stale_since = self._stale_since or now

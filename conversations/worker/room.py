@@ -33,7 +33,7 @@ class Room:
         return self._partition.context.periods.lifetime
 
     def new_party(self, opener: Party, to: str, contract: Contract, expires_at: int, related: bool) -> Active:
-        """Make the initiator endpoint of a new dialog. Only the draft knows the endpoint until the draft is applied."""
+        """Make the initiator endpoint of a new dialog. Until the draft is applied, only the draft has this endpoint."""
         context = self._partition.context
         with context.lock:
             conversation = context.new_conversation()
@@ -59,7 +59,7 @@ class Room:
         return active
 
     def is_clogged(self, party: Party) -> bool:
-        """Return True if too many bytes wait for the destination of a party. Then messages to it are refused until it takes records again."""
+        """Return True if too many bytes wait for a party's destination. Then messages to it are refused until it takes records again."""
         partition, own = self._partition, party.identity
         context, delayed = partition.context, partition.waiting.delayed
         if delayed.of.get(own, 0) >= context.settings.limits.dialog_bytes:

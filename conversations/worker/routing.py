@@ -52,7 +52,7 @@ def route(
 
 
 def _give(partition: Partition, record: Record) -> bool:
-    """Put a record into a lane, set it aside, or let it wait. Return False if the record is left, because too many records wait already."""
+    """Put a record into a lane, set it aside, or let it wait. Return False if too many records wait already."""
     suspicion = partition.work.suspicion
     if suspicion is not None and _is_suspect(partition, suspicion, record):
         if partition.input.unread if record.topic() == partition.context.topics.queue else suspicion.taking.commands:
@@ -100,7 +100,7 @@ def _let_wait(partition: Partition, suspicion: Suspicion, record: Record) -> boo
 
 
 def _look_at_waiting(partition: Partition, suspicion: Suspicion) -> None:
-    """Ask for the announcement of the oldest waiting records. While records wait, pause their input: later records stay in Kafka."""
+    """Ask for the announcement of the oldest waiting records. While records wait, their input is paused, so later records stay in Kafka."""
     taking, flows, log = suspicion.taking, not partition.input.paused, partition.context.connection
     suspicion.invite_records(partition.input.unread if flows else (), taking.commands)
     holds = bool(partition.input.unread) and flows

@@ -19,7 +19,7 @@ from conversations.worker.deadlines import Deadlines
 
 
 class Schedule:
-    """Deadlines of a partition's endpoints, and rows to be forgotten once log time has passed.
+    """Deadlines of a partition's endpoints, and rows to be forgotten when their log time has passed.
 
     Args:
         step: length of an interval, in microseconds.
@@ -30,7 +30,7 @@ class Schedule:
     def __init__(self, step: int) -> None:
         self.deadlines = Deadlines(step)
         self.tombstones, self.commands, self.letters = Buckets(step), Buckets(step), Buckets(step)
-        """Rows to be forgotten: of closed dialogs, of commands that took effect, of open letters."""
+        """Rows to be forgotten: the rows of closed dialogs, of commands that took effect, and of open letters."""
         self._heard = 0
         """Log time of a tick that has arrived and has not taken effect yet, else 0."""
         self._asked = 0

@@ -14,14 +14,14 @@ class Suspect(Protocol):
     """A partition under suspicion."""
 
     alone: bool
-    """True while the announced record has its turn alone."""
+    """True while the announced record runs alone."""
 
     @property
     def busy(self) -> bool:
-        """True if something is announced, or about to be."""
+        """True if something is announced, or is about to be announced."""
 
     def go_alone(self) -> None:
-        """Give the next announced record its turn alone in the process."""
+        """Let the next announced record run alone in the process."""
 
 
 class Stage:
@@ -52,7 +52,10 @@ class Stage:
                 self._asked = None
 
     def admits(self, suspect: Suspect, *, alone: bool) -> bool:
-        """Return True if a partition may announce now. A partition that must wait to run a record alone keeps others from announcing."""
+        """Return True if a partition may announce now. ``alone`` is True if the announced record must run alone.
+
+        While a partition waits to run a record alone, the other partitions may not announce anything.
+        """
         with self.lock:
             if self._asked not in (None, suspect) or any(other.alone for other in self._suspects):
                 return False

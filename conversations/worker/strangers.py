@@ -15,7 +15,10 @@ from conversations.worker.active import Active, Arrival
 from conversations.worker.partition import Partition
 
 BEFORE_THE_FIRST = 16
-"""Half the maximum number of missing messages noted for a dialog that never began here. A message number beyond that is not believed."""
+"""Limit for a dialog that never began here: its tombstone notes at most twice this number of messages as missing.
+
+A message number that is so large that more messages would be missing is not noted in the tombstone.
+"""
 
 
 def admit(partition: Partition, item: Arrival) -> bool:
@@ -35,7 +38,7 @@ def admit(partition: Partition, item: Arrival) -> bool:
         _refuse(partition, item, codes.NOT_CONVERSING)
         return False
     if 0 <= prefix.expires_at <= partition.context.now:
-        # The sender's side has expired as well, or learns from this answer that it has.
+        # The sender's side has expired as well. If the sender does not know this yet, the answer tells it.
         _refuse(partition, item, codes.LIFETIME)
         return False
     if side is None:
@@ -88,7 +91,7 @@ def _refuse(partition: Partition, item: Arrival, code: Code) -> None:
 
 
 def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int, *, dead_lettered: int = 0) -> None:
-    """Write a tombstone for a dialog that does not exist here; it stays as long as the first message could still begin the dialog."""
+    """Write a tombstone for a dialog that does not exist here. It stays as long as the first message could still begin the dialog."""
     context = partition.context
     forget_at = (
         max(envelope.prefix.accept_until, partition.progress.row.queue_time, context.now) + context.periods.grace
@@ -106,7 +109,10 @@ def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int,
 
 
 def late(partition: Partition, item: Arrival) -> None:
-    """Process a record of a closed dialog: a message becomes one dead letter. If the peer was not told of the end, send it an ERROR."""
+    """Process a record that arrives for a closed dialog.
+
+    A message becomes a dead letter when it arrives for the first time. If the peer was not told that the dialog is over, it gets an ERROR.
+    """
     active, envelope = item.active, item.envelope
     tombstone = active.tombstone
     if tombstone is None or envelope.kind not in (Kind.MESSAGE, Kind.END):
@@ -126,7 +132,7 @@ def late(partition: Partition, item: Arrival) -> None:
 
 
 def left_behind(partition: Partition, item: Arrival) -> None:
-    """Write a dead letter for a message from a waiting row: its dialog was closed before the message had its turn."""
+    """Write the dead letter of a message that was kept in a row, and whose dialog was closed before the message had its turn."""
     active, envelope = item.active, item.envelope
     if envelope.kind is not Kind.MESSAGE:
         return

@@ -40,7 +40,7 @@ class Suspicion:
         self.left = 0
         """Number of suspects that have not had their turn."""
         self.alone = False
-        """True while the announced record has its turn alone."""
+        """True while the announced record runs alone."""
         self.taking = Taking()
         self.unspilled: set[Lane] = set()
         """Waiting lanes that got an item after their items were last kept as rows."""
@@ -62,7 +62,7 @@ class Suspicion:
 
     @property
     def busy(self) -> bool:
-        """True if something is announced, or about to be."""
+        """True if something is announced, or is about to be announced."""
         return bool(self._allowed or self._wanted or self._flying or self.taking.busy)
 
     @property
@@ -71,7 +71,7 @@ class Suspicion:
         return bool(self._wanted or self._coming or self._waiting or self.taking.busy or self.taking.commands)
 
     def go_alone(self) -> None:
-        """Give the next announced record its turn alone in the process."""
+        """Let the next announced record run alone in the process."""
         self.alone = True
 
     def mark(self, item: Item) -> None:
@@ -91,7 +91,7 @@ class Suspicion:
         return name_of_untaken(record) in self.taking.allowed
 
     def killed_untaken(self, record: Record) -> str:
-        """Return why a record must not be decoded, if too many processes died of it; an empty text for all other records."""
+        """Return why a record must not be decoded: too many processes died while they took it. Return "" for all other records."""
         deaths = self._row.deaths.get(name_of_untaken(record), 0)
         return f"{deaths} processes died while it was taken, and nothing else" if deaths >= self._limit else ""
 
@@ -115,7 +115,10 @@ class Suspicion:
             self.taking.want(set(names))
 
     def _has_loner(self) -> bool:
-        """Return True if the lane that has waited longest must run alone. Then no records are announced. Otherwise this lane would never have its turn."""
+        """Return True if the lane that has waited longest must run alone.
+
+        In this case no records are announced to be decoded: while anything is announced, the lane cannot run alone.
+        """
         return bool(self._waiting) and self._waiting[0].items[0].name in self._row.deaths
 
     # -- a step --------------------------------------------------------------------------------------------------------
@@ -135,10 +138,10 @@ class Suspicion:
         return free + coming
 
     def _goes_on(self, lane: Lane) -> bool:
-        """If the record of a lane's head is announced, announce the head in its place; return False if the record is not announced.
+        """Announce the head of a lane in place of its record. Return False if the record is not announced.
 
-        An item has another name than its record if it calls another handler, such as ``on_error``. Such an item keeps the turn of its record,
-        and does not wait for another turn.
+        An item has another name than its record if it calls another handler, such as ``on_error``. Such an item keeps the turn of its
+        record, and does not wait for another turn.
         """
         item = lane.items[0]
         record = item.record
@@ -197,18 +200,18 @@ class Suspicion:
         return item.suspect and self._row.deaths.get(item.name, 0) > self._limit
 
     def doom(self, item: Item) -> ProcessDied | None:
-        """Return the failure of an item that too many processes died of; None for all other items."""
+        """Return the failure that is applied to an item if too many processes died while only this item ran; None for all other items."""
         deaths = self._row.deaths.get(item.name, 0) if item.suspect else 0
         if deaths < self._limit:
             return None
         return ProcessDied(f"{deaths} processes died while only its handler ran")
 
     def finished(self, item: Item, *, tried: bool = True) -> None:
-        """Note that an item had its turn and the process lives. If the item was not tried, its deaths still count."""
+        """Note that an item had its turn and did not kill the process. If the item was not tried, its earlier deaths still count."""
         if not item.suspect:
             return
         self.left -= 1
-        for name in {item.name, item.record}:  # both names, because they may differ
+        for name in {item.name, item.record}:  # an item and its record may have different names (``_goes_on``)
             self._allowed.discard(name)
             if tried:
                 self._row.deaths.pop(name, None)

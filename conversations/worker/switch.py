@@ -21,7 +21,7 @@ OPERATOR, POLICY, ROLLBACKS = "operator", "policy", "rollbacks"
 
 
 def turn_off(partition: Partition, cause: str, by: str, reason: str, command: str | None = None) -> None:
-    """Turn the queue off with the next transaction. If it is off already, the first cause stays."""
+    """Turn the queue off with the next transaction. If the queue is off already, the first cause stays."""
     row = partition.progress.row
     if not row.off:
         note(partition, cause, by, reason)

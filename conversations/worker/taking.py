@@ -15,7 +15,7 @@ from conversations.protocol.partition_row import record_name
 
 @dataclass
 class Taking:
-    """The records of one partition that wait to be announced, and the announced ones."""
+    """The records of one partition that wait to be announced, and the names of the announced records."""
 
     commands: list[Record] = field(default_factory=list)
     """Commands that wait. Waiting records of the queue are in ``QueueInput.unread``."""
@@ -28,7 +28,7 @@ class Taking:
     flying: set[str] = field(default_factory=set)
     """Names announced by the commit under way."""
     allowed: set[str] = field(default_factory=set)
-    """Names that are announced, of records that are not decoded yet."""
+    """Names of announced records that are not decoded yet."""
 
     def hold_queue(self, *, holds: bool) -> bool:
         """Note whether the queue is held back; return True if this has changed."""
@@ -51,7 +51,7 @@ class Taking:
 
     @property
     def busy(self) -> bool:
-        """True if something is announced, or about to be."""
+        """True if something is announced, or is about to be announced."""
         return bool(self.wanted or self.flying or self.allowed)
 
     def announced(self) -> set[str]:
@@ -72,7 +72,13 @@ def name_of(record: Record) -> str:
 
 
 def first_of(waiting: Sequence[Sequence[Record]], deaths: Mapping[str, int], most: int) -> tuple[list[str], bool]:
-    """Choose waiting records (a sequence for each topic) to announce: return several names and False, or one that must run alone and True."""
+    """Choose the waiting records to announce next. Return their names, and True if the record must run alone.
+
+    Args:
+        waiting: a sequence of waiting records for each topic.
+        deaths: number of deaths by the name of a record. A record in ``deaths`` must run alone.
+        most: maximum number of records from each topic.
+    """
     together: list[str] = []
     for records in waiting:
         for record in records[:most]:

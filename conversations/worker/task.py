@@ -1,4 +1,4 @@
-"""The task of an item: a handler to call, and the function to call once the handler has finished."""
+"""The task of an item: a handler to call, and the function to call after the handler has finished."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Finish = Callable[[Partition, Active], None]
 
 
 class Task(NamedTuple):
-    """A handler to run for an item, and what to do once it has finished."""
+    """A handler to run for an item, and the function to call after the handler has finished."""
 
     active: Active
     handler: Handler
     codec: BodyCodec | None = None
-    """Decodes the body for each run. If it is None, the handler gets ``error`` and the dialog, or only the dialog."""
+    """Decodes the body of the message for each call. Without a codec, the handler gets ``error`` and the dialog, or only the dialog."""
     error: Failure | None = None
     finish: Finish | None = None
     without: bytes = b""

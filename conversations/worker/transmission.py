@@ -11,8 +11,8 @@ overtake it.
 If a destination refuses one record for good, the dialog of this record is given up on. The dialog is in ``refused`` until its lane has
 its turn (``undelivered``). Its delayed rows are not released any more.
 
-A delayed envelope gets a new prefix when it is released. The prefix has the deadline for the first message to begin the dialog. This
-period counts from the real transmission.
+A delayed envelope gets a new prefix when it is released. The prefix has the deadline before which the first message must begin the dialog.
+The period up to this deadline begins when the envelope is released.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Refusal(NamedTuple):
     code: Code
     why: str
     asked: bool = False
-    """True once the dialog's lane has an item for the refusal."""
+    """True if the dialog's lane already has an item for the refusal."""
 
 
 class Transmission:
@@ -56,7 +56,10 @@ class Transmission:
         """Dialogs that must be broken because an envelope is refused for good; their envelopes are delayed rows."""
 
     def begin(self, active: Active) -> None:
-        """Set the deadline of a dialog's first message, which is transmitted now. After the deadline it cannot begin the peer's endpoint."""
+        """Set the deadline of a dialog's first message, because the message is transmitted now.
+
+        A first message that arrives after its deadline does not create an endpoint at the peer.
+        """
         endpoint, now = active.endpoint, self._context.now
         endpoint.may_start_until(now + min(self._context.periods.start_within, endpoint.expires_at - now))
         active.forget_encoded()
@@ -120,7 +123,7 @@ class Transmission:
             while waiting and topic not in blocked and not self._context.budget.is_read():
                 own = next(iter(waiting))
                 del waiting[own]
-                if own in delayed.of and own not in self.refused:  # a refused dialog has its turn in its lane
+                if own in delayed.of and own not in self.refused:  # a refused dialog is broken in its lane
                     self._release_dialog(own)
             for own in waiting:
                 delayed.wait(own, topic)

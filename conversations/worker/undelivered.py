@@ -35,7 +35,7 @@ class Failed:
 
 
 def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
-    """Turn refused records into rows, letters or log lines; the rest of ``outs`` stays."""
+    """Turn refused records into rows, letters or log lines; the other records stay in ``outs``."""
     kept, context = [], partition.context
     for out in outs:
         topic, _, key, value, _ = out

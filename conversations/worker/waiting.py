@@ -6,7 +6,8 @@ There are three kinds of rows:
 * **Waiting rows** keep records whose turn has not come, or whose handler has not finished. The rows have numbers, and a restart puts the
   records back into their lanes in the order of these numbers. New rows go behind all others, with one exception: a held record that
   comes to the head of its lane, because the gap before it has closed, goes in front.
-* **Held rows** keep messages that arrived early, because a message before them is missing. Their keys have the dialog and the sequence number.
+* **Held rows** keep messages that arrived early, because a message before them is missing. Their keys have the dialog and the sequence
+  number.
 * **Delayed rows** keep envelopes of this side that their destination cannot take now. Their numbers are from the same sequence as those of
   waiting rows. Letters of records that never had an offset also get numbers from this sequence.
 
@@ -56,7 +57,7 @@ class Delayed(Kept):
     def __init__(self) -> None:
         super().__init__()
         self.to: dict[str, dict[bytes, None]] = {}
-        """For each topic, the endpoints with delayed envelopes for it. The envelopes of an endpoint in this list may have been released since."""
+        """For each topic, the endpoints with delayed envelopes for it. Perhaps the envelopes of an endpoint have been released already."""
 
     def add(self, own: bytes, topic: str, size: int) -> None:
         """Account for a row that was written."""

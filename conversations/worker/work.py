@@ -6,7 +6,7 @@ run continues after its step is **slow**. When a step is closed, the items of sl
 
     put --> ready --start--> running --the step is closed--> slow
               ^                 |                              |
-              '-----------------'------------------------------'   the run ends with items left; a lane without items rests
+              '-----------------'------------------------------'   the run ends with items left; a lane without items is idle
 
 After an unclean start a **suspicion** comes between ready and running: a lane whose head is suspect waits until the head is announced.
 """
@@ -48,7 +48,7 @@ class Work:
         self._stage = stage
         self._scheduler = scheduler
         self.itself = Active(identity(NO_CONVERSATION, True), Lane(("", "")))
-        """Stands in for an endpoint in commands about the partition. The key of its lane is empty, and no group has an empty key."""
+        """Takes the place of an endpoint in commands about the partition. The key of its lane is empty, which is the key of no group."""
         self.lanes: dict[tuple[str, str], Lane] = {}
         self.ready: list[Lane] = []
         """Lanes with something to do and no run yet."""
@@ -84,7 +84,7 @@ class Work:
             self.ready.append(lane)
 
     def fall_due(self, active: Active, handler: bytes = b"") -> None:
-        """Put an item for an endpoint into its lane: a deadline has passed, or the dialog must be broken."""
+        """Put an item without a record into the lane of an endpoint. The endpoint's deadline has passed, or its dialog must be broken."""
         item = Deadline(active, handler=handler)
         self.suspect(item)
         self.enqueue(active.lane, item)
@@ -136,7 +136,7 @@ class Work:
         self.ready.append(lane)
 
     def resume(self, lane: Lane) -> None:
-        """Make ready a lane whose run was abandoned, if the lane has items and is not ready already."""
+        """Make a lane ready after its run was abandoned. If the lane has no items or is ready already, do nothing."""
         if lane.items and lane not in self.ready:
             self.ready.append(lane)
 

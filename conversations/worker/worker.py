@@ -1,7 +1,8 @@
 """The worker runs in steps. Each step is one Kafka transaction.
 
-**Threads.** One thread polls: it alone talks to Kafka, opens partitions and closes steps. Handlers run on other threads (``Threads``). Their
-requests are carried out under ``context.lock``, between two handlers of a lane. Any thread may use ``stop``, ``ready`` and ``counts``.
+**Threads.** One thread polls: it alone talks to Kafka, opens partitions and closes steps. Handlers run on other threads (``Threads``).
+Their requests are carried out under ``context.lock``, between two handlers of a lane. Any thread may use ``stop``, ``ready`` and
+``counts``.
 
 **A step** is the method ``step``; read it from top to bottom. Two of its rules are easy to break:
 
@@ -14,7 +15,7 @@ requests are carried out under ``context.lock``, between two handlers of a lane.
 
 ==================  ===================================================================================================
 success             the rows go into the local copies, and notices are called (``departure.landed``)
-``Fenced``          another worker owns some of the partitions now: poll to learn which, and commit the rest again
+``Fenced``          another worker owns some of the partitions now: poll to learn which partitions, and commit the rest again
 DestinationFailed   a topic refuses records: they are taken out, and become rows; commit again (``refusals``)
 ``Interrupted``     the transaction was aborted, and has no effect: commit again
 ``InDoubt``         it is unknown if the commit took effect: forget everything, and join again over a new connection
@@ -90,14 +91,17 @@ LEAVING = 10.0
 FENCES_AT_ONCE = 3
 """Number of fenced commits in a row that are repeated without a wait."""
 FENCED_PAUSE = 0.1
-"""Wait of a poll, in seconds, after further fenced commits, to learn which partitions were lost. A rejoin of the group may take several such waits."""
+"""Maximum wait, in seconds, of the poll after each further fenced commit.
+
+The worker learns in these polls which partitions were lost. This may take several polls, because the members of the group join again.
+"""
 
 
 class Worker:
     """Owns partitions of one service's queue and handles what arrives in them.
 
     Several workers of one service share its partitions, in one process or in many. Kafka's consumer group assigns the partitions. A worker
-    that stops gives its partitions back. A worker that dies loses them, and their next owner finds everything in rows.
+    that stops gives its partitions back. A worker that dies loses its partitions. In both cases the next owner finds everything in rows.
 
     Args:
         service: the service to run; its declarations are checked at once.
@@ -161,7 +165,7 @@ class Worker:
         return self._membership.joined
 
     def condition(self) -> dict[str, Any]:
-        """Return how the worker is doing, as plain data for the health page; may be called from any thread."""
+        """Return the condition of the worker, as plain data for the health page. Any thread may call this method."""
         alive = {"joined": self.joined, "stopping": self.stopping.is_set(), "restoring": self.assignment.restoring}
         return {**alive, **condition_of(self.context, self.partitions, self.readiness)}
 
@@ -184,7 +188,7 @@ class Worker:
             self.close()
 
     def stop(self) -> None:
-        """Ask ``run`` to end; may be called from any thread and from signal handlers.
+        """Ask ``run`` to end. Any thread, and any signal handler, may call this method.
 
         The current step is finished, handlers get ``settings.revocation``, and the last commit is tried for at most ``LEAVING`` seconds.
         """
@@ -192,7 +196,7 @@ class Worker:
         self.stopping.set()
 
     def close(self) -> None:
-        """Give the partitions back cleanly. It is harmless to call it again."""
+        """Give the partitions back cleanly. A repeated call does nothing."""
         self.context.connection.close()
         self.scheduler.close()
 
@@ -215,7 +219,7 @@ class Worker:
                 # Route: everything in this step has the same time, and the step's budget limits how much is routed.
                 self.context.begin_step()
                 if self.context.budget.begin() and any(partition.work.ready for partition in self.partitions.values()):
-                    self._put_back(records)  # items that the last step routed but did not reach go first
+                    self._put_back(records)  # items that the last step routed and did not handle go first
                 else:
                     self._put_back(routing.route(self.context, self.partitions, records, self._set_damaged_aside))
                     self._wake()
@@ -231,7 +235,7 @@ class Worker:
             return 0
         except StateDamaged as error:
             self._set_damaged_aside(error)
-        if self.scheduler.exhausted:  # only after the commit: the failed attempts count in the next process
+        if self.scheduler.exhausted:  # not before the commit: the next process must know the failed attempts
             raise LogError(
                 "too many handlers are past their time limit and cannot be stopped: the worker must be replaced"
             )
@@ -240,8 +244,8 @@ class Worker:
     def _join(self) -> bool:
         """Join the group; return False if Kafka cannot be reached now, so that the next step tries again.
 
-        Before the first join an unreachable Kafka is an error, because its address may be wrong. Later it is an outage, and the worker waits for
-        its end. The worker also waits while Kafka answers that it is not ready.
+        Before the first join an unreachable Kafka is an error, because its address may be wrong. Later it is an outage, and the worker
+        waits for its end. The worker also waits while Kafka answers that it is not ready.
         """
         self.context.begin_step()
         began = time.monotonic()
@@ -283,21 +287,25 @@ class Worker:
         timeout = max(0.0, min(timeout, (soonest - self.context.clock.now()) / 1_000_000))
         try:
             read = self.context.hear(self.context.connection.poll(timeout, limit, self.settings.limits.step_bytes))
-            self.assignment.keep(read)  # poll first: it may take partitions and their records out of the backlog
+            self.assignment.keep(read)  # after the poll, because the poll may remove records from the backlog
         except InputLost as error:
             self._set_partition_aside(error.partition, error.why)
         self.readiness.hear(self.context.connection.unanswered())
         return self.assignment.take_backlog()
 
     def _put_back(self, records: Sequence[Record]) -> None:
-        """Keep the records that this step has not routed; the next step gets them. Those of gone partitions are dropped: the owner reads them."""
+        """Put the records that this step has not routed into the backlog. The next step gets them from there.
+
+        Records of gone partitions are dropped, because the new owners of these partitions read them.
+        """
         self.assignment.put_back(records)
         routing.leave(self.partitions, records)
 
     def _wake(self) -> None:
-        """Give a turn to everything that waits for a time: blocked destinations, brakes, deadlines, parked messages and paused queues.
+        """Handle everything whose time has come: blocked destinations, brakes, deadlines, parked messages and paused queues.
 
-        The pauses of destinations end first, so that delayed envelopes are transmitted before the envelopes of this step's handlers.
+        Blocked destinations are tried again before the handlers of this step run. So delayed envelopes are transmitted before the envelopes
+        of these handlers.
         """
         context = self.context
         context.destinations.try_again(context.now)
@@ -312,14 +320,14 @@ class Worker:
                 partition.transmission.release()
 
     def _start(self) -> Mark:
-        """Start a run for each lane that has items; return the mark that is reached when all these runs have ended."""
+        """Start a run for each lane that has items. Return the mark that counts these runs."""
         mark = Mark()
         for partition in self.partitions.values():
             dispatch.start_ready(partition, mark)
         return mark
 
     def _check_time_limits(self) -> None:
-        """Give up on handlers that are past their time limit. Their threads are lost until they return, and other threads replace them."""
+        """Give up on handlers that are past their time limit. Another thread replaces the thread of such a handler until it returns."""
         for partition in self.partitions.values():
             if partition.work.slow:
                 dispatch.check_time_limits(partition)
@@ -355,8 +363,8 @@ class Worker:
     def _commit_flying(self, flying: list[Partition]) -> None:
         """Commit the flights that have departed, land them, and call their notices without the lock.
 
-        Handlers continue during the commit, and their requests fill the next flights. A notice may call the application, and the application may
-        wait for a handler, whose run needs the lock. So no notice is called with the lock held.
+        Handlers continue during the commit, and their requests fill the next flights. A notice may call the application, and the
+        application may wait for a handler, whose run needs the lock. So no notice is called with the lock held.
         """
         before = self._phase
         if before is Phase.STEPPING:
@@ -376,7 +384,7 @@ class Worker:
             notice()
 
     def _build_anew(self) -> None:
-        """Restore the partitions in which our own code failed, from their committed rows; nothing of their step was committed.
+        """Restore the partitions in which our own code failed, from their committed rows. Nothing of the failed step was committed.
 
         ``context.breakdowns`` remembers the record that is to blame. It is given up on when it comes again (``quarantine``).
         """
@@ -404,7 +412,7 @@ class Worker:
                 self.context.counts.count_fenced()
                 fences += 1
                 read = self.context.connection.poll(FENCED_PAUSE if fences > FENCES_AT_ONCE else 0, 1)
-                self.assignment.keep(read)  # poll first: it may take partitions and their records out of the backlog
+                self.assignment.keep(read)  # after the poll, because the poll may remove records from the backlog
             except DestinationFailed as error:
                 for number, why in refusals.take_out(self.context, list(self.partitions.values()), outs, error).items():
                     self.context.connection.drop(number)
@@ -425,7 +433,10 @@ class Worker:
         self.readiness.look(works=False)
 
     def revoked(self, partitions: Sequence[int]) -> None:
-        """Give partitions back: wait for running handlers, commit their results, and mark the rows clean. Messages that are not finished stay rows."""
+        """Give partitions back: wait for running handlers, commit their results, and mark the partitions' rows as clean.
+
+        A message whose handler has not finished is kept as a row.
+        """
         owned = self.assignment.owned(partitions)
         if self._phase is Phase.STEPPING and self.context.breakdowns.failure is None:
             deadline = time.monotonic() + self.settings.revocation.total_seconds()
@@ -443,7 +454,7 @@ class Worker:
         self.lost(partitions)
 
     def lost(self, partitions: Sequence[int]) -> None:
-        """Forget partitions that belong to another worker; nothing of them is committed, and later results of their handlers are refused."""
+        """Forget partitions that belong to another worker. Nothing of them is committed, and their handlers' later results are refused."""
         with self.context.lock:
             self.context.breakdowns.forget(list(partitions))
         self.assignment.forget(partitions)

@@ -124,7 +124,7 @@ def test_a_service_without_topics_is_named_and_left_out(planted: Planted, caplog
     where = ["--bootstrap", planted.kafka.bootstrap, "--namespace", planted.kafka.namespace]
     result = CliRunner().invoke(app, ["queue", "show", "--json", *where])
     assert {it["service"] for it in json.loads(result.stdout)["queues"]} == {"desk", "clerk"}
-    assert "service ghost is in the catalog and left out, as topics are missing: " in caplog.text
+    assert "service ghost is in the catalog and left out, because topics are missing: " in caplog.text
     result = CliRunner().invoke(app, ["queue", "show", "ghost", "--json", *where])
     assert result.exit_code == 1
     assert "ghost.state" in json.loads(result.stdout)["error"]

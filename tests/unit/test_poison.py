@@ -231,11 +231,11 @@ ALL_OF_VALUES, ALL_OF_KEYS = PoisonPolicy(exception=ValueError, delays=[]), Pois
     [
         (
             [PoisonPolicy(message=Note)],
-            "policy 1 is never applied: 'Note' has no handler, it is in ignores=[...]; register one with @service.on(...), or leave",
+            "policy 1 is never applied: 'Note' has no handler, because it is in ignores=[...]; register one with @service.on(...), or remove",
         ),
         (
             [GONE, PoisonPolicy(message=Note, contract=OTHER)],
-            "policy 2 is never applied: 'Note' has no handler under contract 'Other', it is in ignores=[...]; register one",
+            "policy 2 is never applied: 'Note' has no handler under contract 'Other', because it is in ignores=[...]; register one",
         ),
         (
             [PoisonPolicy(contract=OTHER)],
