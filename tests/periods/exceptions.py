@@ -47,7 +47,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         "FARTHEST",
     ): "how far the clock of a simulated process may be wrong; not a period",
     ("conversations/worker/departure.py", "SECOND"): UNIT,
-    ("conversations/worker/log_clock.py", "LEEWAY"): "a tenth of a second, in microseconds",
     ("conversations/worker/log_clock.py", "RESOLUTION"): "a millisecond, in microseconds",
     ("conversations/worker/destinations.py", "REMEMBERED"): UNIT,
     ("ops/conversations_ops/cli/dead_letters.py", "wait"): f"{OPTION} `--wait`; {MACHINE}",
