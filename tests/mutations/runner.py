@@ -194,4 +194,6 @@ def once_more(copy: Path, found: Failures, own: str, bootstrap: str) -> tuple[Fa
 
 
 def _environment(copy: Path, bootstrap: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(copy), "KAFKA_BOOTSTRAP": bootstrap}
+    # Both roots of our packages: processes that a test starts must not import the installed ones.
+    path = os.pathsep.join([str(copy), str(copy / "ops")])
+    return {**os.environ, "PYTHONPATH": path, "KAFKA_BOOTSTRAP": bootstrap}
