@@ -33,6 +33,7 @@ from conversations.ports import CommandSink
 from conversations.protocol import codes
 from conversations.protocol.admission import (
     body_too_large,
+    check_contract,
     check_error,
     check_key,
     check_service,
@@ -230,6 +231,9 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         kafka: the cluster.
         timeout: how long a block waits for Kafka's confirmation.
         periods: the periods of the namespace. The workers must have the same periods.
+
+    Raises:
+        LocalError: ``kafka`` is no ``Kafka``, or ``timeout`` is no timedelta.
     """
 
     def __init__(
@@ -240,6 +244,9 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         timeout: timedelta = DEFAULT_TIMEOUT,
         periods: Periods | None = None,
     ) -> None:
+        if not isinstance(kafka, Kafka):
+            raise LocalError(f"a client takes its cluster as Kafka('host:9092'), not as {kafka!r:.80}")
+        micros(timeout, "timeout")
         self._service = service if isinstance(service, Service) else None
         self.service_name = service.name if isinstance(service, Service) else service
         self.timeout = timeout
@@ -249,6 +256,9 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         self._sinks: dict[str, CommandSink] = {}
         self._used: dict[str, Contract] = {}
 
+    def check_usable(self) -> None:
+        """Check that the client can be used now; a client on Kafka always can. ``begin_dialog``, ``dialog``, ``request`` and blocks ask."""
+
     @property
     def address(self) -> str:
         """Bootstrap address and namespace; the key by which the client finds a worker in its process."""
@@ -256,6 +266,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
 
     def sink(self) -> CommandSink:
         """Return the connection for commands; connect on first use."""
+        self.check_usable()
         sink = self._sinks.get(self.service_name)
         if sink is None:
             from conversations.kafka.commands import CommandProducer
@@ -308,9 +319,12 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
 
         Raises:
             UnknownContract: the service does not initiate the contract (8425).
-            LocalError: the id is not a UUIDv7, the lifetime is not positive, or ``to`` or ``group`` is not a valid name or key.
+            LocalError: the id is not a UUIDv7, the lifetime is not positive, ``to`` or ``group`` is not a valid name or key, or
+                ``contract`` is no ``Contract``.
         """
+        self.check_usable()
         check_service(to)
+        check_contract(contract)
         if group is not None:
             check_key(group)
         if self._service is not None and self._service.initiates.get(contract.name) is not contract:
@@ -330,6 +344,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         Raises:
             LocalError: ``id`` is not the id of a dialog (8426).
         """
+        self.check_usable()
         conversation, key = read_handle(id)
         check_key(key)
         return ClientDialog(self, conversation, key, None)
@@ -362,6 +377,8 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             NoWorkerHere: no worker of this client's service runs in this process.
             LocalError: as for ``begin_dialog`` and ``send``; or the target may not send a message type of ``reply``.
         """
+        self.check_usable()
+        check_contract(contract)
         host = find(self.address, self.service_name)
         if host is None:
             raise NoWorkerHere(

@@ -302,8 +302,9 @@ class Dialog(Generic[S]):
         """Facts about the message being handled."""
         return MessageInfo(self._draft, self._envelope, self.attempt, self._edited)
 
+    @property
     def now(self) -> datetime:
-        """Return the log time at which this step began. Use it instead of the machine's clock, which may be wrong."""
+        """Log time at which this step began. Use it instead of the machine's clock, which may be wrong."""
         return moment(self._draft.room.now)
 
     def send(self, body: object, /, *, type: str | None = None) -> None:  # noqa: A002 - the field's own word
@@ -428,11 +429,13 @@ class Group(Generic[S]):
 
         Raises:
             UnknownContract: the service does not declare that it initiates this contract (8425).
-            LocalError: the lifetime is not positive (8411), ``to`` is not a valid name (8490), or the group is full.
+            LocalError: the lifetime is not positive (8411), ``to`` is not a valid name (8490), ``contract`` is no ``Contract`` (8425), or the
+                group is full.
         """
         self._draft.check_open()
         room = self._draft.room
         admission.check_service(to)
+        admission.check_contract(contract)
         if not room.initiates(contract):
             raise admission.not_initiated(self._party.endpoint.service, contract.name, "add it to initiates=[...]")
         now = room.now

@@ -39,7 +39,13 @@ class StateCodec:
         self._validate = adapter.validator.validate_python
 
     def upgrade(self, version: int) -> Callable[[Upgrade], Upgrade]:
-        """Return a decorator. It registers the function that upgrades state from ``version`` to the next version."""
+        """Return a decorator. It registers the function that upgrades state from ``version`` to the next version.
+
+        Raises:
+            DeclarationError: ``version`` is not a number.
+        """
+        if not isinstance(version, int):
+            raise DeclarationError("upgrade_state takes the version that it upgrades: @service.upgrade_state(1)")
 
         def register(function: Upgrade) -> Upgrade:
             self._upgrades[version] = function
@@ -104,5 +110,14 @@ class StateCodec:
         except (ValidationError, ValueError, KeyError, TypeError) as error:
             raise StateUpgradeError(
                 f"service {self._service!r}: stored state of version {version} does not load as version {self.version}: "
-                f"{describe(error)}"
+                f"{describe(error)}{self._fix(version)}"
             ) from error
+
+    def _fix(self, version: int) -> str:
+        """Return how to correct a class that no longer fits the state it stored; "" if the fault is in an upgrade."""
+        if version < self.version:
+            return ""
+        return (
+            f"; if the class has changed, make the service with state_version={version + 1} "
+            f"and turn old state into new in a function @service.upgrade_state({version})"
+        )

@@ -10,13 +10,14 @@ from typing import Any
 from conversations.client import Client
 from conversations.config import Kafka, Periods, WorkerSettings
 from conversations.crew import Crew
+from conversations.errors import LocalError
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.connection import MemoryConnection
 from conversations.ports import CommandSink, Connection
-from conversations.protocol.contract import Contract
+from conversations.protocol.contract import Contract, as_contracts
 from conversations.protocol.topics import COMMANDS
-from conversations.service import Service
+from conversations.service import Service, as_services
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 
@@ -52,6 +53,23 @@ class LocalClient(Client):
         super().__init__(service, kafka, periods=periods)
         if sink is not None:
             self._sinks[self.service_name] = sink
+        self._is_over = False
+
+    def check_usable(self) -> None:
+        """Check that the block of ``local`` is not over.
+
+        Raises:
+            LocalError: it is over, and the services have stopped with it.
+        """
+        if self._is_over:
+            raise LocalError(
+                "the block `with local(...) as client:` is over, and its services have stopped: write inside the block"
+            )
+
+    def close(self) -> None:
+        """Close the connection for good."""
+        self._is_over = True
+        super().close()
 
 
 @contextmanager
@@ -76,10 +94,10 @@ def local(
         settings: settings of the workers.
 
     Raises:
-        DeclarationError: a service has no handler for a message type that it may receive.
+        DeclarationError: a service has no handler for a message type that it may receive, or an argument has a wrong type.
         LogError: Kafka cannot be reached.
     """
-    client_service = _client_service(services, initiates, name)
+    client_service = _client_service(as_services("local", services), initiates, name)
     everyone = (*services, client_service)
     settings = settings or WorkerSettings()
     if kafka is None:
@@ -100,8 +118,8 @@ def local(
             yield client
 
 
-def _client_service(services: tuple[Service[Any], ...], initiates: Sequence[Contract], name: str) -> Service[Any]:
-    contracts = {contract.name: contract for contract in initiates}
+def _client_service(services: Sequence[Service[Any]], initiates: Sequence[Contract], name: str) -> Service[Any]:
+    contracts = {contract.name: contract for contract in as_contracts("initiates", initiates)}
     contracts |= {contract.name: contract for service in services for contract in service.accepts.values()}
     service: Service[Any] = Service(
         name,

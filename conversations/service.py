@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from types import FunctionType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
 
 from typing_extensions import TypeVar as DefaultTypeVar
@@ -15,7 +16,14 @@ from conversations.errors import DeclarationError, PeerError
 from conversations.group_state import StateCodec, Upgrade
 from conversations.handlers import Handler, Side
 from conversations.poison import PoisonPolicy, Subject, hidden_by, waits
-from conversations.protocol.contract import DEFAULT_LIFETIME, Contract, MessageType, as_message_type
+from conversations.protocol.contract import (
+    DEFAULT_LIFETIME,
+    Contract,
+    MessageType,
+    as_contracts,
+    as_message_type,
+    listed,
+)
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import check_name, delay_name
 
@@ -75,8 +83,8 @@ class Service(Generic[S]):
         ignores: message types (class or name) that the service may receive, but does not handle. They need no handler.
 
     Raises:
-        DeclarationError: two different contracts have one name, a name is not valid, or a policy names a message type or
-            contract that the service never receives.
+        DeclarationError: two different contracts have one name, a name is not valid, a policy names a message type or
+            contract that the service never receives, or an argument has a wrong type.
     """
 
     @overload
@@ -113,11 +121,12 @@ class Service(Generic[S]):
         ignores: Sequence[type | str] = (),
     ) -> None:
         self.name = check_name("service", name)
-        self.accepts = _by_name(name, accepts)
-        self.initiates = _by_name(name, initiates)
-        self.ignores = frozenset(t if isinstance(t, str) else as_message_type(t).name for t in ignores)
+        self.accepts = _by_name(name, as_contracts("accepts", accepts))
+        self.initiates = _by_name(name, as_contracts("initiates", initiates))
+        ignored = listed("ignores", ignores, "message types")
+        self.ignores = frozenset(t if isinstance(t, str) else as_message_type(t).name for t in ignored)
         self.state = StateCodec(name, state, state_version)
-        self.poison = (*poison, PoisonPolicy())
+        self.poison = (*listed("poison", poison, "policies"), PoisonPolicy())
         self._check_policy_names()
         self.temporary = False
         """True if each run may have other contracts. Then a dialog under an unknown contract breaks, and does not stop the worker."""
@@ -155,9 +164,16 @@ class Service(Generic[S]):
             time_limit: maximum time of a run. A longer run counts as failed, and its requests are refused.
 
         Raises:
-            DeclarationError: the type already has a handler, or the service never receives this type.
+            DeclarationError: the type already has a handler, the service never receives this type, or an argument has a
+                wrong type.
         """
+        if isinstance(message, FunctionType):
+            raise DeclarationError(
+                f"@on takes the message type: @service.on(Ask), not @service.on over {message.__name__}"
+            )
         name = message if isinstance(message, str) else as_message_type(message).name
+        if contract is not None:
+            as_contracts("contract", [contract])
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
             key = (contract.name if contract else None, name)
@@ -186,7 +202,10 @@ class Service(Generic[S]):
     def _on_event(
         self, event: str, contracts: Sequence[Contract], arity: int, time_limit: timedelta
     ) -> Callable[[Any], Any]:
-        names: list[str | None] = [contract.name for contract in contracts]
+        for contract in contracts:
+            if isinstance(contract, FunctionType):
+                raise DeclarationError(f"@on_{event} needs its brackets: @service.on_{event}()")
+        names: list[str | None] = [contract.name for contract in as_contracts(f"on_{event}", contracts)]
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
             handler = _handler(function, arity, time_limit)
@@ -317,6 +336,24 @@ class Service(Generic[S]):
             )
 
 
+def as_services(function: str, given: Sequence[object]) -> list[Service[Any]]:
+    """Return the arguments of a function that takes services one by one.
+
+    Raises:
+        DeclarationError: one is no service; the message shows what to write.
+    """
+    found = []
+    for service in given:
+        if isinstance(service, list | tuple):
+            raise DeclarationError(
+                f"{function} takes services one by one: {function}(orders, billing), or {function}(*services)"
+            )
+        if not isinstance(service, Service):
+            raise DeclarationError(f"{function} takes objects of class Service, not {service!r:.80}")
+        found.append(service)
+    return found
+
+
 def _subjects(side: Side) -> set[Subject]:
     """Return the handlers of one side of a contract, as subjects of policies."""
     messages = {name for name, (_, handler) in side.receivers.items() if handler is not None}
@@ -365,6 +402,8 @@ def _handler(function: Callable[..., Any], arity: int, time_limit: timedelta) ->
     except TypeError as error:
         expected = "(body, dialog)" if arity == 2 else "(dialog)"
         raise DeclarationError(f"handler {name} must take {expected}: {error}") from error
+    if not isinstance(time_limit, timedelta):
+        raise DeclarationError(f"handler {name}: the time limit is a timedelta, not {time_limit!r:.80}")
     if time_limit <= timedelta(0):
         raise DeclarationError(f"handler {name}: the time limit must be more than zero")
     return Handler(function, inspect.iscoroutinefunction(function), time_limit.total_seconds(), name)

@@ -118,6 +118,19 @@ def check_service(name: object) -> None:
         raise LocalError(f"{name!r:.200} cannot be the name of a service (8490)", code=codes.NO_SUCH_SERVICE)
 
 
+def check_contract(contract: object) -> None:
+    """Check that a dialog can begin under this object.
+
+    Raises:
+        LocalError: it is no contract, for example the name of one (8425).
+    """
+    if not isinstance(contract, Contract):
+        raise LocalError(
+            f"a dialog begins under an object of class Contract, not under {contract!r:.80} (8425)",
+            code=codes.UNKNOWN_CONTRACT,
+        )
+
+
 def check_key(key: object) -> None:
     """Check the key of a conversation group.
 

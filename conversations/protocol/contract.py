@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
@@ -14,6 +14,8 @@ M = TypeVar("M")
 
 DEFAULT_LIFETIME = timedelta(days=1)
 """Stands for the setting ``periods.lifetime``, which is a day by default."""
+SHOWN = 80
+"""Characters of an argument that an error shows."""
 _NAME_ATTRIBUTE = "__message_type_name__"
 
 
@@ -45,11 +47,58 @@ Declared = type | MessageType
 
 
 def as_message_type(declared: Declared) -> MessageType:
-    """Return the message type of a body class, or the message type itself."""
+    """Return the message type of a body class, or the message type itself.
+
+    Raises:
+        DeclarationError: it is neither; the message shows what to write.
+    """
     if isinstance(declared, MessageType):
         return declared
+    if isinstance(declared, str):
+        raise DeclarationError(
+            f"a message type is named by the class of its body, not by the text {declared!r:.80}; "
+            f"a type without a class is MessageType({declared!r:.80}, ...)"
+        )
+    if not isinstance(declared, type):
+        raise DeclarationError(f"a message type is named by the class of its body, not by {declared!r:.80}")
     # ``vars``, not ``getattr``: a subclass must not inherit the name of its parent's message type.
     return MessageType(vars(declared).get(_NAME_ATTRIBUTE, declared.__name__), declared)
+
+
+def as_message_types(argument: str, given: object) -> list[MessageType]:
+    """Return the message types of an argument that takes a list of them.
+
+    Raises:
+        DeclarationError: the argument is no list, or an element names no message type; the message shows what to write.
+    """
+    declared: list[Any] = [given] if isinstance(given, str) else listed(argument, given, "message types")
+    return [as_message_type(each) for each in declared]
+
+
+def as_contracts(argument: str, given: object) -> list[Contract]:
+    """Return the contracts of an argument that takes a list of them.
+
+    Raises:
+        DeclarationError: the argument is no list, or an element is no contract; the message shows what to write.
+    """
+    contracts: list[Any] = [given] if isinstance(given, str | type) else listed(argument, given, "contracts")
+    for contract in contracts:
+        if not isinstance(contract, Contract):
+            raise DeclarationError(f"{argument} takes objects of class Contract, not {contract!r:.80}")
+    return contracts
+
+
+def listed(argument: str, given: object, what: str) -> list[Any]:
+    """Return the elements of an argument that takes a list.
+
+    Raises:
+        DeclarationError: the argument is a single element without brackets; the message shows what to write.
+    """
+    if isinstance(given, str | bytes | type) or not isinstance(given, Iterable):
+        shown = given.__name__ if isinstance(given, type) else repr(given)
+        short = shown if len(shown) <= SHOWN else f"{type(given).__name__}(...)"
+        raise DeclarationError(f"{argument} takes a list of {what}: {argument}=[{short}], with brackets")
+    return list(given)
 
 
 class Contract:
@@ -63,8 +112,8 @@ class Contract:
         lifetime: lifetime of dialogs whose initiator does not set one; None is unlimited.
 
     Raises:
-        DeclarationError: a type is named twice (8403), the initiator may send nothing (8492), the lifetime is not positive (8411), or the
-            name cannot be part of a topic's name.
+        DeclarationError: a type is named twice (8403), the initiator may send nothing (8492), the lifetime is not positive (8411), the
+            name cannot be part of a topic's name, or an argument has a wrong type.
     """
 
     def __init__(
@@ -77,12 +126,18 @@ class Contract:
         lifetime: timedelta | None = DEFAULT_LIFETIME,
     ) -> None:
         self.name = check_name("contract", name)
+        if not isinstance(lifetime, timedelta | None):
+            raise DeclarationError(f"contract {name!r}: the lifetime is a timedelta or None, not {lifetime!r:.80}")
         if lifetime is not None and lifetime <= timedelta(0):
             raise DeclarationError(f"contract {name!r}: the lifetime must be more than zero (8411)")
         self.lifetime = lifetime
         by_initiator, by_target, by_any = (
-            [as_message_type(declared) for declared in group]
-            for group in (sent_by_initiator, sent_by_target, sent_by_any)
+            as_message_types(argument, given)
+            for argument, given in (
+                ("sent_by_initiator", sent_by_initiator),
+                ("sent_by_target", sent_by_target),
+                ("sent_by_any", sent_by_any),
+            )
         )
         self.by_initiator = {t.name: t for t in (*by_initiator, *by_any)}
         self.by_target = {t.name: t for t in (*by_target, *by_any)}

@@ -25,8 +25,10 @@ def check_name(what: str, name: str) -> str:
     """Return ``name`` if it can be part of a topic's name.
 
     Raises:
-        DeclarationError: the name is empty, is longer than 128 characters, begins with a dot, or has characters that Kafka does not allow.
+        DeclarationError: the name is no text, is empty, is longer than 128 characters, begins with a dot, or has characters that Kafka does not allow.
     """
+    if not isinstance(name, str):
+        raise DeclarationError(f"the name of a {what} is a text, not {name!r:.80}")
     if not NAME.fullmatch(name):
         raise DeclarationError(
             f"{what} {name!r}: use at most 128 letters, digits, '.', '_' and '-', not beginning with '.'"

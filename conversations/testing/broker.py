@@ -50,6 +50,8 @@ class FaultyBroker(MemoryBroker):
         self.ledger = Ledger()
         self.late: list[Out] = []
         """Records that were sent and are not in their queue yet."""
+        self.sought: set[str] = set()
+        """Services that workers have looked up in vain."""
         self.stop: Callable[[Out], bool] = lambda _: False
         """Returns True for a record of a queue that must not arrive before ``resume``. A test may set it."""
         self.stopped: list[Out] = []

@@ -57,6 +57,13 @@ class FaultyConnection(MemoryConnection):
         self._lanes = lanes
         self.page = Page()
 
+    def partitions(self, service: str) -> int | None:
+        """Return the partition count of a service, or None. The broker of the simulation notes a service that is missing."""
+        count = super().partitions(service)
+        if count is None:
+            self._faulty.sought.add(service)
+        return count
+
     # -- partitions move ------------------------------------------------------------------------------------------
 
     def join(self, listener: Listener) -> None:

@@ -11,12 +11,12 @@ from uuid import UUID
 from conversations.bodies import codec_of
 from conversations.config import WorkerSettings
 from conversations.dialog import Dialog
-from conversations.errors import DialogEnded, PeerError
+from conversations.errors import DialogEnded, LocalError, PeerError
 from conversations.memory.broker import MemoryBroker
 from conversations.protocol import codes, rows
-from conversations.protocol.admission import check_error, expiry, micros
+from conversations.protocol.admission import check_contract, check_error, expiry, micros
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
-from conversations.protocol.contract import Contract
+from conversations.protocol.contract import Contract, as_contracts
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7, uuid_text
 from conversations.protocol.topics import COMMANDS, STATE, service_topic
@@ -125,7 +125,10 @@ class PeerDialog:
 
         Raises:
             AssertionError: there is no such body. The message lists the bodies that arrived.
+            LocalError: ``message`` is no class.
         """
+        if not isinstance(message, type):
+            raise LocalError(f"take() takes the class of the body, not {message!r:.80}; received() has all bodies")
         bodies = self.received()
         for index, body in enumerate(bodies):
             if index not in self._taken and isinstance(body, message):
@@ -176,7 +179,7 @@ class Peer:
     def __init__(self, world: World, name: str, accepts: Sequence[Contract], initiates: Sequence[Contract]) -> None:
         self.name = name
         self._world = world
-        self._accepts = {contract.name: contract for contract in accepts}
+        self._accepts = {contract.name: contract for contract in as_contracts("accepts", accepts)}
         self._initiates = {contract.name: contract for contract in initiates}
         self._dialogs: dict[str, PeerDialog] = {}
         self._entries: dict[str, Entry] = {}
@@ -188,7 +191,7 @@ class Peer:
 
     def accept(self, contracts: Sequence[Contract]) -> None:
         """Accept these contracts too."""
-        more = {contract.name: contract for contract in contracts}
+        more = {contract.name: contract for contract in as_contracts("accepts", contracts)}
         if not more.keys() <= self._accepts.keys():
             self._accepts |= more
             self._deploy()
@@ -199,6 +202,7 @@ class Peer:
         Raises:
             LocalError: the lifetime is not positive (8411).
         """
+        check_contract(contract)
         if self._initiates.get(contract.name) is not contract:
             self._initiates[contract.name] = contract
             self._deploy()

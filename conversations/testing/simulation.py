@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from conversations.config import WorkerSettings
+from conversations.errors import LocalError
 from conversations.memory.clock import ManualClock
 from conversations.protocol import rows
 from conversations.protocol.admission import micros
@@ -16,7 +18,7 @@ from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.parked import Decision, Parked, parked, resolution
 from conversations.protocol.topics import COMMANDS
-from conversations.service import Service
+from conversations.service import Service, as_services
 from conversations.testing import bounds, invariants, reading
 from conversations.testing.broker import DECIDED, FaultyBroker
 from conversations.testing.faults import LATER, Chance, Faults
@@ -24,6 +26,8 @@ from conversations.testing.peer import Peer
 from conversations.testing.reading import DeadLetter
 from conversations.testing.runner import Runner
 from conversations.worker import Worker
+
+log = logging.getLogger("conversations.testing")
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PARTITIONS = 3
@@ -51,7 +55,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         workers: number of workers of every service.
 
     Raises:
-        DeclarationError: a service has no handler for a message type that it may receive.
+        DeclarationError: a service has no handler for a message type that it may receive, or is no ``Service``.
     """
 
     def __init__(
@@ -76,8 +80,9 @@ class Simulation(AbstractContextManager["Simulation"]):
         self._failures: list[BaseException] = []
         self._runners: dict[str, list[Runner]] = {}
         self._rounds = self._depth = 0
+        self._told_missing: set[str] = set()
         self._peers: dict[str, Peer] = {}
-        for service in services:
+        for service in as_services("Simulation", services):
             self.deploy(service)
 
     def __exit__(self, *exc: object) -> None:
@@ -115,9 +120,21 @@ class Simulation(AbstractContextManager["Simulation"]):
         """Return a present worker of the service, for example to read its counts.
 
         Raises:
-            KeyError: there is no such service.
+            LocalError: there is no such service or worker.
         """
-        return self._runners[service][number].worker
+        return self._runner(service, number).worker
+
+    def _runner(self, service: str, number: int = 0) -> Runner:
+        found = self._runners.get(service)
+        if found is None:
+            raise LocalError(
+                f"no service {service!r} takes part in this simulation; there are: {', '.join(sorted(self._runners))}"
+            )
+        if not 0 <= number < len(found):
+            raise LocalError(
+                f"service {service!r} has no worker {number}: Simulation(..., workers={number + 1}) gives it one"
+            )
+        return found[number]
 
     def _everyone(self) -> list[Runner]:
         return [runner for runners in self._runners.values() for runner in runners]
@@ -141,9 +158,20 @@ class Simulation(AbstractContextManager["Simulation"]):
             self._raise_failure()
             # Late records and hanging transactions may give the workers more to do.
             if not moved and not self.broker.release() and not self.broker.pass_time_limits():
+                self._warn_of_missing()
                 return done
             done += moved
         raise AssertionError(f"the services are still busy after {ENDLESS} rounds without time passing")
+
+    def _warn_of_missing(self) -> None:
+        """Warn of services that others wait for and that take no part; a failed test then shows the warning."""
+        missing, self.broker.sought = self.broker.sought - self.broker.services.keys(), set()
+        for name in sorted(missing - self._told_missing):
+            log.warning(
+                "no service %r takes part in this simulation, so messages for it wait: give it to Simulation(...), "
+                "or script it with sim.peer(%r, accepts=[...])", name, name,
+            )  # fmt: skip
+        self._told_missing |= missing
 
     def _round(self) -> int:
         runners = self._everyone()
@@ -199,17 +227,17 @@ class Simulation(AbstractContextManager["Simulation"]):
         """Kill a worker of a service between two steps, and start another. Memory is lost, the log stays.
 
         Raises:
-            KeyError: there is no such service.
+            LocalError: there is no such service or worker.
         """
-        self._runners[service][number].crash()
+        self._runner(service, number).crash()
 
     def set_clock_off(self, service: str, by: timedelta, number: int = 0) -> None:
         """Set the clock of a worker's machine ahead of the true time by this much; negative sets it behind.
 
         Raises:
-            KeyError: there is no such service.
+            LocalError: there is no such service or worker.
         """
-        self._runners[service][number].clock.set_off(by)
+        self._runner(service, number).clock.set_off(by)
 
     def failed(self, failure: BaseException) -> None:
         """Note an exception that a handler raised. ``run`` raises it, unless ``raise_failures=False``."""
@@ -226,13 +254,17 @@ class Simulation(AbstractContextManager["Simulation"]):
         """Return the dead letters of a service, oldest first in each partition.
 
         Raises:
-            KeyError: there is no such service.
+            LocalError: there is no such service.
         """
-        return reading.dead_letters(self.broker, self._runners[service][0].service.name)
+        return reading.dead_letters(self.broker, self._runner(service).service.name)
 
     def parked(self, service: str) -> list[Parked]:
-        """Return the failed messages, and the failed handlers without a message, that wait for an attempt or for a decision."""
-        tables = reading.state_of(self.broker, service)
+        """Return the failed messages, and the failed handlers without a message, that wait for an attempt or for a decision.
+
+        Raises:
+            LocalError: there is no such service.
+        """
+        tables = reading.state_of(self.broker, self._runner(service).service.name)
         return [it for number, table in enumerate(tables) for it in parked(table, service, number)]
 
     def decide(self, it: Parked, decision: Decision) -> None:
@@ -241,7 +273,12 @@ class Simulation(AbstractContextManager["Simulation"]):
         self.broker.append_keyed(it.service, COMMANDS, it.key.encode(), encode_command(command))
 
     def turn_queue(self, service: str, *, on: bool, by: str = "operator", reason: str = "test") -> None:
-        """Turn the queue of a service on or off in every partition, as an operator does. It takes effect in the next ``run``."""
+        """Turn the queue of a service on or off in every partition, as an operator does. It takes effect in the next ``run``.
+
+        Raises:
+            LocalError: there is no such service.
+        """
+        self._runner(service)
         for number in range(self._partitions):
             where, number_of_command = (number, self._partitions), self.chance.random.randbytes(16)
             command = to_partition(where, Switch(on, reason), by, number_of_command, self.clock.now())

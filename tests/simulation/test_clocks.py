@@ -117,7 +117,7 @@ def test_a_machine_whose_clock_is_off_is_named_once() -> None:
 
     @service.on(Say)
     def say(body: Say, dialog: Dialog) -> None:
-        seen.append(dialog.now().timestamp())
+        seen.append(dialog.now.timestamp())
 
     with Simulation(service, partitions=1) as sim:
         set_off(sim, timedelta(minutes=-3), "late")

@@ -152,7 +152,7 @@ def test_facts_about_the_dialog_and_the_message() -> None:
         message = dialog.message
         seen.append((dialog.id, dialog.contract, dialog.peer, dialog.is_initiator, dialog.is_open, dialog.attempt))
         seen.append((message.id, message.type, message.sequence, message.from_service, message.attempt))
-        seen.append((message.sent_at, dialog.now(), message.expires_at))
+        seen.append((message.sent_at, dialog.now, message.expires_at))
 
     _, applicant = run(deed)
     assert seen == [
@@ -187,7 +187,7 @@ def test_a_timer_may_be_moved_and_cancelled() -> None:
         else:
             dialog.cancel_timer()
 
-    sim, applicant = run(deed, on_timer=lambda dialog: fired.append(dialog.now()))
+    sim, applicant = run(deed, on_timer=lambda dialog: fired.append(dialog.now))
     sim.advance(timedelta(seconds=30))
     assert fired == [NOW + timedelta(seconds=9)]
     applicant.send(Ask())
