@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from conversations_ops.broker import BrokerError
-from conversations_ops.broker.cache import cache_directory
 from conversations_ops.broker.jars import LOCK_NAME, Jar, ensure_jars, parse_lock
 from conversations_ops.broker.java import FIX, OLDEST, find_java
+from conversations_ops.cache import cache_directory
 from spark_jobs.errors import SparkUnavailable
 
 if TYPE_CHECKING:

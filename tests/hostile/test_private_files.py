@@ -14,9 +14,9 @@ from conversations.config import Kafka
 from conversations.private_files import private_directory, private_file
 from conversations.stores.rocksdb import RocksStores
 from conversations_ops.broker import named
-from conversations_ops.broker.cache import cache_directory
 from conversations_ops.broker.errors import NotTheBroker
 from conversations_ops.broker.named import Record, held
+from conversations_ops.cache import cache_directory
 from conversations_ops.cli.app import app
 from conversations_ops.host.child import Spec
 from conversations_ops.host.slots import take

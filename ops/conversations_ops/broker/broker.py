@@ -16,7 +16,6 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from conversations.private_files import private_directory
-from conversations_ops.broker.cache import cache_directory
 from conversations_ops.broker.data import (
     check_room,
     needs_format,
@@ -31,6 +30,7 @@ from conversations_ops.broker.java import Java, find_java
 from conversations_ops.broker.process import ServerProcess
 from conversations_ops.broker.server import HOST, Layout, format_command, render, run_command
 from conversations_ops.broker.sockets import accepts, check_free, free_ports
+from conversations_ops.cache import cache_directory
 
 START_TIMEOUT = 90.0  # seconds; 3 s on an idle laptop, far more on a busy build machine
 FORMAT_TIMEOUT = 60.0

@@ -19,9 +19,9 @@ from pathlib import Path
 import tenacity
 
 from conversations_ops.broker import maven
-from conversations_ops.broker.cache import cache_directory
 from conversations_ops.broker.errors import DiskFull, DownloadFailed, JarCorrupted
 from conversations_ops.broker.progress import Progress, progress
+from conversations_ops.cache import cache_directory
 
 LOCK_NAME = "jars.lock"
 PARALLEL_DOWNLOADS = 6

@@ -18,7 +18,6 @@ from typing import IO
 
 from conversations.private_files import private_directory, private_file
 from conversations_ops.broker.broker import EmbeddedBroker
-from conversations_ops.broker.cache import cache_directory
 from conversations_ops.broker.errors import (
     BrokerError,
     EndedByItself,
@@ -30,6 +29,7 @@ from conversations_ops.broker.errors import (
 )
 from conversations_ops.broker.jars import ensure_jars
 from conversations_ops.broker.java import find_java
+from conversations_ops.cache import cache_directory
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 STOP_TIMEOUT = 30.0  # seconds

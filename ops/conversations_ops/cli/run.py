@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from conversations.config import WorkerSettings
 from conversations.protocol.topics import check_name
-from conversations_ops.broker.cache import cache_directory
+from conversations_ops.cache import VARIABLE, NoDirectory, cache_directory, writable
 from conversations_ops.cli.kafka_options import Command, kafka_of, settings_of
 from conversations_ops.cli.output import Json, failures, show, show_error
 from conversations_ops.console import log_lines
@@ -23,9 +24,12 @@ from conversations_ops.settings.file import Line
 from conversations_ops.settings.given import Given
 
 CODES = {Ended.STOPPED: Exit.FINE, Ended.DECLARATION: Exit.USAGE, Ended.UNREACHABLE: Exit.UNREACHABLE}
+SLOTS = ".slots"
+"""Directory of the slots in a directory of local copies. No service has a name that begins with a dot."""
 START_ONE = " To start one on this machine: conversations broker start"
 
 app = typer.Typer()
+log = logging.getLogger("conversations.run")
 
 
 @app.command(epilog=EXIT_CODES, cls=Command)
@@ -97,12 +101,11 @@ def run(
     with failures(as_json=as_json):
         check_name("slot", slot or host_name())
         check_name("namespace", kafka.namespace)
-    cache = cache_directory()
-    state = None if memory_state else str(state_dir.resolve() if state_dir else cache / "state" / kafka.namespace)
+        state, slots = _directories(kafka.namespace, state_dir, in_memory=memory_state)
     specs = [
         Spec(
             target=target, bootstrap=kafka.bootstrap, namespace=kafka.namespace, settings=dict(kafka.settings),
-            product=_product(given, concurrency), state=state, slots=str(cache / "slots" / kafka.namespace), base=slot or host_name(),
+            product=_product(given, concurrency), state=None if state is None else str(state), slots=str(slots), base=slot or host_name(),
             log_level=log_level, log_json=log_json,
         )
         for target in targets
@@ -111,8 +114,31 @@ def run(
     _end(_supervise(specs, workers, (health_host, health, health_timeout), as_json=as_json), as_json=as_json)
 
 
+def _directories(namespace: str, state_dir: Path | None, *, in_memory: bool) -> tuple[Path | None, Path]:
+    """Return the directory of the local copies, None for memory, and the directory of the slots.
+
+    Slots are in the cache, because all runs of a machine must see them. In a container without a writable home they are beside
+    the local copies.
+
+    Raises:
+        NoDirectory: a directory cannot be made or written.
+    """
+    fix = f"give --state-dir a directory on a writable volume, or set {VARIABLE} to one"
+    state = state_dir and writable(state_dir, "give --state-dir another one").resolve()
+    try:
+        cache = cache_directory()
+        slots = writable(cache / "slots" / namespace, fix)
+        return None if in_memory else state or writable(cache / "state" / namespace, fix), slots
+    except NoDirectory:
+        if state is None:
+            raise
+        return state, writable(state / SLOTS / namespace, fix)
+
+
 def _end(end: RunEnd, *, as_json: bool) -> None:
-    if end.kind != Ended.STOPPED:
+    if end.kind == Ended.STOPPED:
+        log.info("stopped: every worker has left its group, and its process has ended")
+    else:
         text = end.text + (START_ONE if end.kind == Ended.UNREACHABLE else "")
         show_error(text, end.kind, as_json=as_json)
         raise typer.Exit(CODES.get(end.kind, Exit.HUMAN))
@@ -139,6 +165,7 @@ def _tell(supervisor: Supervisor, spec: Spec, page: list[str], *, as_json: bool)
         f"starting {found['service']}: {', '.join(worker['slot'] for worker in found['workers'])}" for found in services
     ]
     lines.append(f"  Kafka   {spec.bootstrap}, namespace {spec.namespace}")
+    lines.append(f"  state   {spec.state or 'in memory'}")
     lines += [f"  health  {address}" for address in page]
     changed = supervisor.settings()
     lines += [line for service in changed for line in _changed(service, changed[service])]
@@ -156,6 +183,7 @@ def _tell(supervisor: Supervisor, spec: Spec, page: list[str], *, as_json: bool)
         "services": named,
         "bootstrap": spec.bootstrap,
         "namespace": spec.namespace,
+        "state": spec.state,
         "client_settings": sorted(spec.settings),
         "health": page[0] if page else None,
     }

@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -245,7 +244,3 @@ def _reported(worker: Worker, reports: Reports) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-
-
-if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))

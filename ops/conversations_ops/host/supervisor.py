@@ -20,6 +20,8 @@ from conversations_ops.host.restarts import Restarts
 
 log = logging.getLogger("conversations.run")
 
+PROGRAM = "conversations_ops.host"
+"""Module that a worker process runs."""
 SILENT = 10.0
 """Seconds without a report after which a worker process counts as unhealthy."""
 STUCK = 60.0
@@ -82,11 +84,11 @@ class Child:
         self._born = self._heard = time.monotonic()
         self._reports, theirs = os.pipe()
         os.set_blocking(self._reports, False)
-        # With -P and -c, files in the current directory and in the folder of this module cannot replace Python's modules.
-        program = f"import sys; from conversations_ops.host.child import main; sys.exit(main({theirs}))"
+        # With -P, files in the current directory cannot replace Python's modules. The last two arguments are for readers of ``ps``.
+        command = [sys.executable, "-P", "-m", PROGRAM, str(theirs), self.spec.target, self.slot]
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", program],
+                command,
                 stdin=subprocess.PIPE,
                 pass_fds=(theirs,),
                 process_group=0,  # Ctrl-C reaches only the supervisor, which then stops the processes cleanly

@@ -28,22 +28,25 @@ def alive(pid: int) -> bool:
     return state.rpartition(")")[2].split()[0] != "Z"
 
 
-def conversations(*arguments: str, out: Path, seconds: float = 60) -> subprocess.CompletedProcess[str]:
+def conversations(
+    *arguments: str, out: Path, seconds: float = 60, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command of ``conversations`` to its end, at most ``seconds``."""
     return subprocess.run(
-        [PROGRAM, *arguments], cwd=SERVICES, env=environment(out), capture_output=True, text=True, timeout=seconds, check=False
+        [PROGRAM, *arguments], cwd=SERVICES, env=environment(out, **variables), capture_output=True, text=True, timeout=seconds, check=False
     )  # fmt: skip
 
 
-def environment(out: Path) -> dict[str, str]:
-    """Return the environment of a command whose services write to the directory ``out``."""
-    return {**os.environ, "OUT": str(out), "CONVERSATIONS_CACHE": str(out / "cache"), "PYTHONWARNINGS": "default"}
+def environment(out: Path, **variables: str) -> dict[str, str]:
+    """Return the environment of a command whose services write to the directory ``out``; ``variables`` replace others."""
+    ours = {"OUT": str(out), "CONVERSATIONS_CACHE": str(out / "cache"), "PYTHONWARNINGS": "default"}
+    return {**os.environ, **ours, **variables}
 
 
 class Running:
     """A ``conversations run`` in the background. At the end of the ``with`` block it is killed."""
 
-    def __init__(self, kafka: Kafka, out: Path, *arguments: str) -> None:
+    def __init__(self, kafka: Kafka, out: Path, *arguments: str, **variables: str) -> None:
         self.log = out / f"run-{monotonic():.6f}.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -51,7 +54,7 @@ class Running:
                     PROGRAM, "run", *arguments, "--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace,
                     "--health", "0", "--json", "--log-json",
                 ],
-                cwd=SERVICES, env=environment(out), stdout=subprocess.PIPE, stderr=log,
+                cwd=SERVICES, env=environment(out, **variables), stdout=subprocess.PIPE, stderr=log,
             )  # fmt: skip
         assert self.process.stdout is not None
         line = self.process.stdout.readline()

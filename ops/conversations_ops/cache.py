@@ -1,0 +1,53 @@
+"""The directory for files that outlive a command: local copies, slots, jars, and the embedded broker's logs and records."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from conversations.errors import LogError
+from conversations.private_files import private_directory
+
+VARIABLE = "CONVERSATIONS_CACHE"
+
+
+class NoDirectory(LogError):
+    """A directory cannot be made or written. The message names it, and the ways to give another one."""
+
+
+def cache_directory() -> Path:
+    """Return the cache directory, ``$CONVERSATIONS_CACHE`` or else ``~/.cache/kafka-dialogs``. Make it if it does not exist.
+
+    Raises:
+        NoDirectory: it cannot be made, for example because the user has no home directory.
+    """
+    chosen = os.environ.get(VARIABLE)
+    fix = f"set {VARIABLE} to a directory on a writable volume"
+    try:
+        path = Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "kafka-dialogs"
+    except RuntimeError as error:
+        raise NoDirectory(f"there is no directory for the cache: {error}; {fix}") from error
+    return made(path, fix).resolve()
+
+
+def made(path: Path, fix: str) -> Path:
+    """Make a directory for the owner alone, if it does not exist, and return it.
+
+    Raises:
+        NoDirectory: it cannot be made; ``fix`` ends the message.
+    """
+    try:
+        return private_directory(path)
+    except OSError as error:
+        raise NoDirectory(f"directory {path} cannot be made: {error.strerror}; {fix}") from error
+
+
+def writable(path: Path, fix: str) -> Path:
+    """Make a directory as ``made`` does, and check that this process may write into it.
+
+    Raises:
+        NoDirectory: it cannot be made, or it is read-only for this process.
+    """
+    if not os.access(made(path, fix), os.W_OK | os.X_OK):
+        raise NoDirectory(f"directory {path} is read-only for this user; {fix}")
+    return path
