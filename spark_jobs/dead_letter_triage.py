@@ -37,6 +37,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations_ops.console.exit_codes import Exit
+from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import plain, span, written
 from spark_jobs.reading import rows as state
 from spark_jobs.reading.letters import open_letters, read_letters
@@ -45,7 +46,6 @@ from spark_jobs.reading.wire import Wire
 from spark_jobs.running.arguments import argument
 from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
 from spark_jobs.running.snapshots import save
-from spark_jobs.running.tables import as_text
 
 HOUR = timedelta(hours=1)
 GROUP = ("service", "reason", "exception", "type", "contract", "peer")

@@ -47,6 +47,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.errors import DeclarationError
 from conversations.kafka.admin import create_metrics_topic
+from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import MINUTE, minute, minute_of, span
 from spark_jobs.reading import rows as state
 from spark_jobs.reading.dialogs import read_dialogs
@@ -55,7 +56,6 @@ from spark_jobs.reading.wire import Wire, java_settings
 from spark_jobs.running.arguments import argument
 from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
 from spark_jobs.running.day_files import DayFiles
-from spark_jobs.running.tables import as_text
 
 COMPLETE_AFTER = timedelta(seconds=15)
 """Time after a minute's end at which the minute is complete: each transaction of that minute has ended."""

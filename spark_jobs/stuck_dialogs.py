@@ -38,6 +38,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations.protocol.states import State
 from conversations_ops.console.exit_codes import Exit
+from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import plain, span, written
 from conversations_ops.printable import one_line
 from spark_jobs.reading import rows as state
@@ -46,7 +47,6 @@ from spark_jobs.reading.wire import Wire
 from spark_jobs.running.arguments import argument, whole
 from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
 from spark_jobs.running.snapshots import save
-from spark_jobs.running.tables import as_text
 
 DAY, HOUR, PATIENCE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=5)
 SHOWN = 100

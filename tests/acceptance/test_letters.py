@@ -67,8 +67,13 @@ def test_letters_are_discarded_or_sent_again_on_a_new_dialog(terminal: Terminal)
     assert code == 2
     assert "is not open" in told["error"]
 
-    code, told = terminal("dead-letters", "discard", *(it.letter for it in left), *WHY)
-    assert (code, len(told["letters"])) == (0, 3)
+    selected = ("--service", "fragile", "--conversation", two["conversation"], "--with-reason", "parked-at-end")
+    code, told = terminal("dead-letters", "discard", *selected, "--dry-run")
+    assert (code, len(told["letters"]), told["done"]) == (0, 3, False)
+    assert terminal("dead-letters", "discard", "--with-reason", "after-end", *WHY) == (0, {"letters": [], "done": True})
+    assert terminal("dead-letters", "discard", left[0].letter, *WHY) == (0, {"letters": [left[0].letter], "done": True})
+    code, told = terminal("dead-letters", "discard", *selected, *WHY)
+    assert (code, told["letters"]) == (0, [it.letter for it in left[1:]])
     assert terminal("dead-letters", "list", "--detached") == (0, {"letters": []})
     assert terminal("dead-letters", "discard", two["letter"], *WHY)[0] == 2
 

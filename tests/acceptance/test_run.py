@@ -224,13 +224,13 @@ def test_a_run_without_a_home_needs_one_writable_volume_and_shows_what_it_does(
 ) -> None:
     """The start prints where local copies are, the list of processes has target and slot, and the log has the end of the stop."""
     volume = tmp_path / "volume"
-    with Running(kafka, tmp_path, "various:writer", "--state-dir", str(volume), **HOMELESS) as run:
+    with Running(kafka, tmp_path, "various:writer", "--state-dir", str(volume), variables=HOMELESS) as run:
         assert run.told["state"] == str(volume)
         run.ready()
         ((slot, worker),) = run.workers().items()
         command = Path(f"/proc/{worker['pid']}/cmdline").read_text().split("\0")
         assert command[2:4] + command[-3:-1] == ["-m", "conversations_ops.host", "various:writer", slot]
-        with Running(kafka, tmp_path, "various:writer", "--state-dir", str(volume), **HOMELESS) as second:
+        with Running(kafka, tmp_path, "various:writer", "--state-dir", str(volume), variables=HOMELESS) as second:
             second.ready()
             assert slot not in second.workers()
         run.tell(signal.SIGTERM)
@@ -242,13 +242,13 @@ def test_a_run_without_a_home_needs_one_writable_volume_and_shows_what_it_does(
 def test_a_run_without_a_writable_directory_names_the_options_that_give_one(kafka: Kafka, tmp_path: Path) -> None:
     address = ("--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace)
     for options in ((), ("--memory-state",)):
-        found = conversations("run", "various:writer", *options, *address, out=tmp_path, **HOMELESS)
+        found = conversations("run", "various:writer", *options, *address, out=tmp_path, variables=HOMELESS)
         assert (found.returncode, "Traceback" in found.stderr) == (1, False)
         assert "/dev/null/home" in found.stderr
         assert "--state-dir" in found.stderr or "CONVERSATIONS_CACHE" in found.stderr
     found = conversations("run", "various:writer", "--state-dir", "/dev/null/state", *address, out=tmp_path)
     assert (found.returncode, "/dev/null/state" in found.stderr, "Traceback" in found.stderr) == (1, True, False)
-    found = conversations("broker", "start", out=tmp_path, **HOMELESS)
+    found = conversations("broker", "start", out=tmp_path, variables=HOMELESS)
     assert (found.returncode, "CONVERSATIONS_CACHE" in found.stderr, "Traceback" in found.stderr) == (1, True, False)
 
 

@@ -14,9 +14,6 @@ from typing import Annotated, Any
 
 import click
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from conversations.config import Kafka
 from conversations.protocol.command import Action
@@ -26,6 +23,7 @@ from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, re
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show, show_error
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit
+from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import moment
 from conversations_ops.operate.redrive.selection import By, Group, groups
 from conversations_ops.printable import lines as indented
@@ -55,6 +53,10 @@ def list_letters(
     context: typer.Context,
     service: Service = "",
     over: Annotated[bool, typer.Option("--detached", help="List letters that no dialog waits for.")] = False,
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="With --detached: list also messages that arrived after the end of their dialogs."),
+    ] = False,
     by: Annotated[
         By | None, typer.Option(help="Group the letters by this field, and print only the numbers of each group.")
     ] = None,
@@ -72,10 +74,14 @@ def list_letters(
 
     Exit codes: 0 no letters, 1 at least one letter waits, 2 no such service, 3 Kafka unreachable.
     """
+    if over and by is not None:
+        raise typer.BadParameter("--by counts letters that dialogs wait for: leave out --detached")
+    if every and not over:
+        raise typer.BadParameter("--all goes with --detached")
     kafka = kafka_of(context)
     found: Sequence[object]
     if over:
-        found = detached.list_detached(kafka, service, as_json)
+        found = detached.list_detached(kafka, service, every, as_json)
     elif by is None:
         found = _list(kafka, service, _is_letter, "letters", as_json)
     else:
@@ -291,7 +297,7 @@ def _list(kafka: Kafka, service: str, wanted: Callable[[Parked], bool], name: st
         if as_json:
             show({name: [_plain(it) for it in found]}, "", as_json=True)
         elif found:
-            Console().print(_table(found))
+            show({}, _table(found), as_json=False)
         else:
             show(
                 {},
@@ -310,13 +316,8 @@ def _list_groups(kafka: Kafka, service: str, by: By, as_json: bool) -> list[Grou
         plain = [{**it._asdict(), "first": moment(it.first), "last": moment(it.last)} for it in found]
         show({"by": by.value, "groups": plain}, "", as_json=True)
         return found
-    table = Table(box=None, header_style="bold")
-    for column in (by.value.upper(), "LETTERS", "BEHIND", "FIRST", "LAST", "WHAT"):
-        table.add_column(column, overflow="fold")
-    for it in found:
-        cells = (it.name, str(it.letters), str(it.behind), moment(it.first), moment(it.last), it.what)
-        table.add_row(*(Text(one_line(cell)) for cell in cells))
-    Console().print(table)
+    rows = [(it.name, it.letters, it.behind, moment(it.first), moment(it.last), it.what) for it in found]
+    show({}, as_text((by.value.upper(), "LETTERS", "BEHIND", "FIRST", "LAST", "WHAT"), rows), as_json=False)
     return found
 
 
@@ -325,15 +326,13 @@ def _is_letter(it: Parked) -> bool:
     return it.held or bool(it.queue_off and it.failure)
 
 
-def _table(found: list[Parked]) -> Table:
-    table = Table(box=None, header_style="bold")
-    for column in ("LETTER", "MESSAGE", "FROM", "FAILED", "BEHIND", "WAITS", "NEXT", "WHAT"):
-        table.add_column(column, overflow="fold", no_wrap=column in ("BEHIND", "WAITS", "NEXT"))
+def _table(found: list[Parked]) -> str:
+    rows = []
     for it in found:
         message = f"{it.what} #{it.number}" if it.number >= 0 else it.what.lower()
-        cells = (it.letter, message, it.peer, f"{it.attempts}x", str(it.behind), _age(it), _next(it), it.failure)
-        table.add_row(*(Text(one_line(cell)) for cell in cells))
-    return table
+        rows.append((it.letter, message, it.peer, f"{it.attempts}x", it.behind, _age(it), _next(it), it.failure))
+    headers = ("LETTER", "MESSAGE", "FROM", "FAILED", "BEHIND", "WAITS", "NEXT", "WHAT")
+    return as_text(headers, rows, whole=("BEHIND", "WAITS", "NEXT"))
 
 
 def _age(it: Parked) -> str:

@@ -11,23 +11,22 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
+from conversations.protocol import letters
 from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES
+from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import moment
-from conversations_ops.operate.open_letters import OpenLetter, Request, close, open_letters
+from conversations_ops.operate.open_letters import OpenLetter, Request, Selection, close, open_letters
 from conversations_ops.printable import one_line
 
 app = typer.Typer()
 Letters = Annotated[
-    list[str], typer.Argument(metavar="LETTER...", help="Names of letters, as `list --detached` shows them.")
+    list[str] | None, typer.Argument(metavar="[LETTER...]", help="Names of letters, as `list --detached` shows them.")
 ]
 One = Annotated[
     str,
@@ -41,7 +40,14 @@ One = Annotated[
 @app.command("discard", epilog=EXIT_CODES, cls=Command)
 def discard(
     context: typer.Context,
-    letters: Letters,
+    named: Letters = None,
+    service: Annotated[str, typer.Option(help="Only letters of this service.")] = "",
+    with_reason: Annotated[str, typer.Option(help="Only letters with this REASON, e.g. after-end.")] = "",
+    exception: Annotated[
+        str, typer.Option(help="Only letters whose last exception has this class, e.g. KeyError (without its module).")
+    ] = "",
+    type_: Annotated[str, typer.Option("--type", help="Only messages of this type.")] = "",
+    conversation: Annotated[str, typer.Option(help="Only letters of this dialog.")] = "",
     reason: Reason = "",
     dry_run: DryRun = False,
     wait: Wait = 30.0,
@@ -49,15 +55,23 @@ def discard(
 ) -> None:
     """Close detached letters without sending anything. Their bytes stay in the dead-letter topic.
 
+    Name the letters, or give at least one condition that selects them. With --dry-run, see first how many these are.
+
     \b
-    Example:
+    Examples:
       conversations dead-letters discard orders.queue-3-17 orders.queue-3-18 --reason "test data"
+      conversations dead-letters discard --service orders --with-reason after-end --reason "declined cards"
     """
     kafka = kafka_of(context)
     check_reason(reason, dry_run=dry_run)
+    selection = Selection(service, with_reason, exception, type_, conversation)
+    if bool(named) == any(selection):
+        raise typer.BadParameter(
+            "name the letters, or select them with --service, --with-reason, --exception, --type or --conversation"
+        )
     with failures(as_json=as_json), refusals("an owner", as_json=as_json):
-        found = _find(kafka, letters)
-        if not dry_run:
+        found = _find(kafka, named) if named else [it for it in open_letters(kafka, service) if selection.matches(it)]
+        if found and not dry_run:
             close(kafka, found, "discarded", Request(getpass.getuser(), reason, wait))
         effect = f"discard {len(found)} letters"
         data = {"letters": [it.letter for it in found], "done": not dry_run}
@@ -103,8 +117,12 @@ def resubmit(
         show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
 
 
-def list_detached(kafka: Kafka, service: str, as_json: bool) -> Sequence[OpenLetter]:
-    """Print the open letters of one service or of all services, and return them."""
+def list_detached(kafka: Kafka, service: str, every: bool, as_json: bool) -> Sequence[OpenLetter]:
+    """Print the open letters of one service or of all services, and return them.
+
+    As text, messages that arrived after the end of their dialogs are only counted, unless ``every`` is True. An ordinary error of
+    a peer makes many of these letters.
+    """
     with failures(as_json=as_json):
         found = open_letters(kafka, service)
     if as_json:
@@ -113,36 +131,42 @@ def list_detached(kafka: Kafka, service: str, as_json: bool) -> Sequence[OpenLet
     if not found:
         show({}, "no detached letter is open", as_json=False)
         return found
-    table = Table(box=None, header_style="bold")
-    for column in ("LETTER", "MESSAGE", "DIALOG", "REASON", "AT", "WHAT"):
-        table.add_column(column, overflow="fold")
-    for it in found:
-        message = f"{it.what} #{it.number}" if it.number >= 0 else ""
-        reason = f"of {it.foreign}" if it.foreign else it.reason
-        what = f"{it.exception.rpartition('.')[2]}: {it.message}" if it.exception else it.message
-        cells = (it.letter, message, it.conversation, reason, moment(it.at), what[:200])
-        table.add_row(*(Text(one_line(cell)) for cell in cells))
-    Console().print(table)
+    shown = found if every else [it for it in found if it.reason != letters.AFTER_END]
+    table = as_text(("LETTER", "MESSAGE", "DIALOG", "REASON", "AT", "WHAT"), map(_row, shown))
+    show({}, table if shown else "no other detached letter is open", as_json=False)
+    if late := len(found) - len(shown):
+        typer.echo(
+            f"{late} more arrived after the end of their dialogs: --all lists them, "
+            f"'conversations dead-letters discard --with-reason {letters.AFTER_END}' closes them",
+            err=True,
+        )
     return found
 
 
-def _find(kafka: Kafka, letters: Sequence[str]) -> list[OpenLetter]:
-    of = {letter.rpartition(".")[0] for letter in letters}
-    return _chosen([it for service in sorted(of) for it in open_letters(kafka, service)], letters)
+def _row(it: OpenLetter) -> tuple[str, ...]:
+    message = f"{it.what} #{it.number}" if it.number >= 0 else ""
+    reason = f"of {it.foreign}" if it.foreign else it.reason
+    what = f"{it.exception.rpartition('.')[2]}: {it.message}" if it.exception else it.message
+    return it.letter, message, it.conversation, reason, moment(it.at), what[:200]
 
 
-def _chosen(found: Sequence[OpenLetter], letters: Sequence[str]) -> list[OpenLetter]:
+def _find(kafka: Kafka, names: Sequence[str]) -> list[OpenLetter]:
+    of = {letter.rpartition(".")[0] for letter in names}
+    return _chosen([it for service in sorted(of) for it in open_letters(kafka, service)], names)
+
+
+def _chosen(found: Sequence[OpenLetter], names: Sequence[str]) -> list[OpenLetter]:
     named = {it.letter: it for it in found}
-    if missing := [letter for letter in letters if letter not in named]:
+    if missing := [letter for letter in names if letter not in named]:
         raise DeclarationError(
             f"{missing[0]} is not open, or a dialog waits for it: 'conversations dead-letters list --detached' shows open letters, "
             "'conversations dead-letters list' shows letters that dialogs wait for"
         )
-    if foreign := [named[letter] for letter in letters if named[letter].foreign]:
+    if foreign := [named[letter] for letter in names if named[letter].foreign]:
         raise DeclarationError(
             f"{foreign[0].letter} was written by {foreign[0].foreign}: it belongs to no dialog, and this command cannot close it"
         )
-    return [named[letter] for letter in dict.fromkeys(letters)]
+    return [named[letter] for letter in dict.fromkeys(names)]
 
 
 def _plain(it: OpenLetter) -> dict[str, Any]:

@@ -6,9 +6,6 @@ import getpass
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from conversations.config import Kafka
 from conversations.protocol.command import Switch
@@ -16,6 +13,7 @@ from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, re
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit
+from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import moment
 from conversations_ops.operate.queues import Queue, queues
 from conversations_ops.printable import one_line
@@ -54,7 +52,7 @@ def show_queues(
     if as_json:
         show({"queues": [_plain(it) for it in found]}, "", as_json=True)
     else:
-        Console().print(_table(found))
+        show({}, _table(found), as_json=False)
     if any(it.off for it in found):
         raise typer.Exit(Exit.HUMAN)
 
@@ -114,15 +112,13 @@ def _turn(kafka: Kafka, service: str, operation: Switch, wait: float, dry_run: b
     show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
 
 
-def _table(found: list[Queue]) -> Table:
-    table = Table(box=None, header_style="bold")
-    for column in ("SERVICE", "PARTITION", "QUEUE", "SINCE", "BY", "WHY", "DIALOGS", "MESSAGES"):
-        table.add_column(column, overflow="fold")
-    for it in found:
-        since = moment(it.since) if it.off else ""
-        cells = (it.service, str(it.partition), "OFF" if it.off else "on", since, it.by, it.reason)
-        table.add_row(*(Text(one_line(cell)) for cell in (*cells, str(it.dialogs), str(it.messages))))
-    return table
+def _table(found: list[Queue]) -> str:
+    rows = [
+        (it.service, it.partition, "OFF" if it.off else "on", moment(it.since) if it.off else "", it.by, it.reason,
+         it.dialogs, it.messages)
+        for it in found
+    ]  # fmt: skip
+    return as_text(("SERVICE", "PARTITION", "QUEUE", "SINCE", "BY", "WHY", "DIALOGS", "MESSAGES"), rows)
 
 
 def _plain(it: Queue) -> dict[str, Any]:

@@ -67,6 +67,30 @@ class OpenLetter(NamedTuple):
         return envelope if envelope.kind is Kind.MESSAGE else None
 
 
+class Selection(NamedTuple):
+    """Conditions on an open letter. An empty field is no condition."""
+
+    service: str = ""
+    reason: str = ""
+    """Reason of the letter, for example "after-end"."""
+    exception: str = ""
+    """Class of the handler's last exception, without its module."""
+    type: str = ""
+    """Message type."""
+    conversation: str = ""
+
+    def matches(self, it: OpenLetter) -> bool:
+        """Return True if a letter of a worker meets all conditions."""
+        return (
+            not it.foreign
+            and self.service in ("", it.service)
+            and self.reason in ("", it.reason)
+            and self.exception in ("", it.exception.rpartition(".")[2])
+            and self.type in ("", it.what)
+            and self.conversation in ("", it.conversation)
+        )
+
+
 class Request(NamedTuple):
     """The operator who closes or resubmits letters, the reason, and the seconds to wait for the owners' answers."""
 

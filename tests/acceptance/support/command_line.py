@@ -7,6 +7,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic
 from typing import Any, Self
@@ -17,6 +18,7 @@ from tests.support.waiting import until
 PROGRAM = Path(sys.executable).with_name("conversations")
 ROOT = Path(__file__).resolve().parents[3]
 SERVICES = Path(__file__).parents[1] / "services"
+NONE: Mapping[str, str] = {}
 
 
 def alive(pid: int) -> bool:
@@ -29,15 +31,15 @@ def alive(pid: int) -> bool:
 
 
 def conversations(
-    *arguments: str, out: Path, seconds: float = 60, **variables: str
+    *arguments: str, out: Path, seconds: float = 60, variables: Mapping[str, str] = NONE
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of ``conversations`` to its end, at most ``seconds``."""
     return subprocess.run(
-        [PROGRAM, *arguments], cwd=SERVICES, env=environment(out, **variables), capture_output=True, text=True, timeout=seconds, check=False
+        [PROGRAM, *arguments], cwd=SERVICES, env=environment(out, variables), capture_output=True, text=True, timeout=seconds, check=False
     )  # fmt: skip
 
 
-def environment(out: Path, **variables: str) -> dict[str, str]:
+def environment(out: Path, variables: Mapping[str, str] = NONE) -> dict[str, str]:
     """Return the environment of a command whose services write to the directory ``out``; ``variables`` replace others."""
     ours = {"OUT": str(out), "CONVERSATIONS_CACHE": str(out / "cache"), "PYTHONWARNINGS": "default"}
     return {**os.environ, **ours, **variables}
@@ -46,7 +48,7 @@ def environment(out: Path, **variables: str) -> dict[str, str]:
 class Running:
     """A ``conversations run`` in the background. At the end of the ``with`` block it is killed."""
 
-    def __init__(self, kafka: Kafka, out: Path, *arguments: str, **variables: str) -> None:
+    def __init__(self, kafka: Kafka, out: Path, *arguments: str, variables: Mapping[str, str] = NONE) -> None:
         self.log = out / f"run-{monotonic():.6f}.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -54,7 +56,7 @@ class Running:
                     PROGRAM, "run", *arguments, "--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace,
                     "--health", "0", "--json", "--log-json",
                 ],
-                cwd=SERVICES, env=environment(out, **variables), stdout=subprocess.PIPE, stderr=log,
+                cwd=SERVICES, env=environment(out, variables), stdout=subprocess.PIPE, stderr=log,
             )  # fmt: skip
         assert self.process.stdout is not None
         line = self.process.stdout.readline()

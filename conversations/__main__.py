@@ -1,0 +1,6 @@
+"""``python -m conversations``: the same as the command ``conversations``."""
+
+from conversations_ops.cli.app import main
+
+if __name__ == "__main__":
+    main()
