@@ -56,11 +56,11 @@ def bench(
     out: Annotated[Path | None, typer.Option(file_okay=False, help="Write results and pictures here.")] = None,
     profile: Profile = "",
 ) -> None:
-    """Measure throughput, latency, handlers that wait, and sizes. Every run verifies that each message was answered once.
+    """Measure throughput, latency, waiting handlers and the effect of sizes. Every run verifies that each message was answered once.
 
     All parts together take more than an hour on two cores. Run nothing else meanwhile. Each part starts a Kafka broker of
     its own, which needs Java 17 or newer and, the first time, network access. The figures of a part are kept as soon as
-    it has ended. Contenders run in turn, round after round, and each run has a new process.
+    the part has ended. Contenders run in turn, round after round, and each run has a new process.
 
     \b
     throughput  300,000 and 1,500,000 messages: the bare loop (raw), Quix Streams, Kafka Streams, ours

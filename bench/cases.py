@@ -28,7 +28,7 @@ class Case:
     slowest: float = SLOWEST
 
     def job(self, bootstrap: str, space: str, directory: str, *, profile: bool = False) -> Job:
-        """Return what the contender's process is told."""
+        """Return the job that the contender's process gets."""
         return Job(self.contender.name, bootstrap, space, directory, self.workload, self.concurrency, profile)
 
     @property

@@ -67,7 +67,7 @@ def result_of(output: str) -> dict[str, Any]:
 
 
 class Child:
-    """A process of ``python -m MODULE JOB`` that answers questions with ``answer`` (below). It ends with the ``with`` block."""
+    """A process of ``python -m MODULE JOB`` that answers questions with ``answer``. It ends when the ``with`` block ends."""
 
     def __init__(self, module: str, job: str, *arguments: str) -> None:
         self._module = module
@@ -151,7 +151,7 @@ class Child:
 
 
 def answer(answers: Mapping[str, Callable[..., dict[str, Any]]]) -> None:
-    """Report that this child process has started. Then answer questions until there are no more."""
+    """Report that this child process has started. Then answer questions until the parent asks no more."""
     _say({})
     for line in sys.stdin:
         asked = json.loads(line)

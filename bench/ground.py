@@ -1,4 +1,4 @@
-"""What a part gets for its measurement: a broker of its own, the plan, and the screen."""
+"""The things that a part gets for its measurement: its own broker, the plan, and the screen."""
 
 from __future__ import annotations
 

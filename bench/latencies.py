@@ -10,11 +10,11 @@ from typing import Any
 
 PERCENTILES = (50, 90, 99)
 LATE = 0.005
-"""Seconds after the due time at which a request counts as sent late, because the generator itself was held up."""
+"""A request that is sent more than this many seconds after its due time counts as late: the generator itself was held up."""
 
 
 def percentile(seconds: Sequence[float], percent: float) -> float:
-    """Return the smallest value that ``percent`` percent of the values do not exceed (nearest rank)."""
+    """Return the percentile by nearest rank: at least ``percent`` percent of the values are not larger than the returned value."""
     ordered = sorted(seconds)
     rank = math.ceil(round(percent * len(ordered) / 100, 6))  # 5.5 % of 400 is 22, not a little more
     return ordered[max(0, rank - 1)]

@@ -1,4 +1,4 @@
-"""Measures the microseconds to encode and decode one record, and the microseconds of an endpoint for one message.
+"""Measures the microseconds to encode and decode one record, and the microseconds that an endpoint needs for one message.
 
 ``python -m bench.micro_codec [--json]`` runs it alone; it is also a part of ``make bench``.
 """
@@ -57,7 +57,7 @@ def best(call: Callable[[], object]) -> float:
 
 
 def dialog_step() -> Callable[[], object]:
-    """Return a step of an endpoint alone: it takes the next message, numbers a reply, and says what is acknowledged."""
+    """Return a call in which an endpoint, without a worker, takes the next message, numbers a reply and makes an acknowledgement."""
     endpoint = Endpoint(
         PREFIX.conversation_id, False, contract=PREFIX.contract, service="Warehouse", peer="Shop", key="customer-17",
         peer_key="customer-17", expires_at=PREFIX.expires_at,

@@ -17,14 +17,14 @@ INLINE = sys.version_info >= (3, 12)
 TOP = 25
 
 WAITS = ("'acquire' of '_thread", "lock.acquire", "'get' of '_queue")
-"""Built-in functions that wait for another thread. Time without the interpreter lock appears in the function in which a thread lost it."""
+"""Built-in functions that wait for another thread. Time without the interpreter lock counts for the function that lost the lock."""
 
 Row = tuple[float, float, float, str]
 """Own time and time with callees, both in us per message; calls per message; function."""
 
 
 class Profilers:
-    """The profilers of a process; without ``wanted`` they do nothing."""
+    """The profilers of a process; they do nothing if ``wanted`` is false."""
 
     def __init__(self, *, wanted: bool) -> None:
         self._wanted = wanted

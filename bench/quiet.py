@@ -1,4 +1,4 @@
-"""Waits until no other program uses the processors, because the figures of a run beside other work mean nothing."""
+"""Waits until no other program uses the processors, because figures that are measured beside other work mean nothing."""
 
 from __future__ import annotations
 

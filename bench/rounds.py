@@ -118,7 +118,7 @@ def summary(runs: Sequence[Sample]) -> dict[str, Any]:
 
 
 def ratio(samples: Mapping[str, Sequence[Sample]], name: str, base: str) -> list[float] | None:
-    """Return the lowest ratio of a round, the ratio of the medians, and the highest ratio of a round; None unless both cases ran."""
+    """Return the lowest ratio of a round, the ratio of the medians, and the highest ratio of a round; None if a case did not run."""
     if not samples.get(name) or not samples.get(base):
         return None
     ours, theirs = ([run.messages_per_second for run in samples[which]] for which in (name, base))
@@ -127,7 +127,7 @@ def ratio(samples: Mapping[str, Sequence[Sample]], name: str, base: str) -> list
 
 
 def cpu_ratio(samples: Mapping[str, Sequence[Sample]], name: str, base: str) -> float | None:
-    """Return the ratio of the CPU times per message: other programs disturb it less, and the broker's speed does not change it."""
+    """Return the ratio of the CPU times per message. Other programs affect it less than they affect ``ratio``, and the broker does not."""
     if not samples.get(name) or not samples.get(base):
         return None
     ours, theirs = (median(run.cpu_us_per_message for run in samples[which]) for which in (name, base))

@@ -63,7 +63,7 @@ def fill(bootstrap: str, records: Iterable[Filling]) -> None:
 
 
 def read(bootstrap: str, topic: str, partitions: int) -> Iterator[Message]:
-    """Read what is committed in a topic, from its start to its present end."""
+    """Read the committed records of a topic, from its start to its present end."""
     consumer = Consumer({
         "bootstrap.servers": bootstrap, "group.id": f"{topic}.reader", "isolation.level": "read_committed",
         "enable.partition.eof": True, "enable.auto.commit": False, "auto.offset.reset": "earliest",

@@ -1,4 +1,4 @@
-"""Dialogs on Apache Kafka: two-way, typed, long-lived conversations, exactly once in order.
+"""Dialogs on Apache Kafka: two-way, typed, long-lived conversations, exactly once and in order.
 
 All public names are here. Each name is loaded when it is first used, so that ``conversations.protocol`` can be imported without librdkafka.
 """
@@ -101,7 +101,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """The class of this package as a module. ``local`` and ``run`` stay functions when the modules of the same names are imported."""
+    """The class of this package's module. It keeps the functions ``local`` and ``run`` when modules with these names are imported."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, ModuleType) and _HOME_OF.get(name) == name:

@@ -9,7 +9,7 @@ AROUND = 2_000
 """Number of bytes that are counted for a command in addition to its bodies: for its key, and the names of service and contract."""
 
 Apart = dict[bytes, int]
-"""Number of bytes that the command of each such dialog has so far, by the identity of the dialog's endpoint."""
+"""Number of bytes that the command of each dialog begun with ``related=False`` has so far, by the identity of the dialog's endpoint."""
 
 
 def take_room(apart: Apart | None, identity: bytes, size: int) -> None:

@@ -11,7 +11,7 @@ class Backoff:
         self._next = first
 
     def again(self) -> float:
-        """Return the seconds to wait before the next attempt, and double the wait after it."""
+        """Return the seconds to wait before the next attempt. The next call returns twice as many, but at most ``last``."""
         wait, self._next = self._next, min(2 * self._next, self._last)
         return wait
 

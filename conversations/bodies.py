@@ -143,7 +143,7 @@ def said(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Return the faults of a body in one line: the path of each wrong field, and the reason. The values of the fields are left out."""
+    """Return the first five faults of a body in one line: the path of each wrong field, and the reason. The fields' values are left out."""
     if not isinstance(error, ValidationError):
         return said(error)
     parts = []

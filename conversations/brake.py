@@ -24,7 +24,7 @@ class Failures:
         self._brake = brake
         self._window = brake.window // _MICROSECOND
         self._failed: dict[str, dict[bytes, int]] = {}
-        """Time of the last failure of each dialog, by peer and dialog. The peer or dialog with the oldest last failure comes first."""
+        """Time of the last failure of each dialog, by peer and dialog. Both are in the order of their last failures, oldest first."""
         self._handled: dict[str, int] = {}
         """By peer, the number of handlers that succeeded in the present half of a window."""
         self._handled_before: dict[str, int] = {}
@@ -37,14 +37,14 @@ class Failures:
     def note(self, peer: str, dialog: bytes, now: int, braked: int = 0) -> int:
         """Count a failure. Return the number of failed dialogs if the brake must be put on for the peer, else 0.
 
-        ``share`` and ``dialogs`` are settings of the brake. Two conditions must be met:
+        ``share`` and ``dialogs`` are settings of the brake. The brake is on for ``braked`` other peers. Two conditions must be met:
 
-        * The failures of the peer are at least the ``share`` of its failures and successes.
+        * The peer's failures are at least the part ``share`` of its failures and successes together.
         * The number of failed dialogs is at least ``dialogs``. Failed dialogs of other peers are included: at most half of ``dialogs`` for
           each other peer whose failures reach the ``share``, and exactly half of ``dialogs`` for each of the ``braked`` peers.
 
-        But failed dialogs of other peers are not enough. The peer itself must have at least 5 % of ``dialogs``, and at least two failed
-        dialogs (one if ``dialogs`` is 1). So a fault that only other peers have does not brake the peer.
+        But failed dialogs of other peers are not enough. The peer itself must have at least 5 % of ``dialogs`` as failed dialogs, and at
+        least two (one if ``dialogs`` is 1). So a fault that only other peers have does not turn the brake on for this peer.
         """
         self._turn(now)
         mine = self._failed.pop(peer, {})

@@ -20,14 +20,14 @@ class Call:
     arguments: tuple[Any, ...]
 
     def over(self) -> None:
-        """Make each later request on the dialog raise. Called when the handler has returned, or when the worker refuses its results."""
+        """Refuse each later request on the dialog: it raises ``HandlerOver``. Called when the run is over, or its results are refused."""
         dialog = self.arguments[-1]
         if isinstance(dialog, Dialog):
             dialog._draft.close()  # noqa: SLF001 - private, because a handler must not close its own draft
 
 
 def invoke(call: Call) -> BaseException | None:
-    """Run a ``def`` handler. Return the exception that it raised, None if it succeeded."""
+    """Run a ``def`` handler. Return the exception that the handler raised; None if the handler succeeded."""
     handling(call.arguments[-1])
     try:
         result = call.handler.function(*call.arguments)
@@ -45,7 +45,7 @@ def _promises(result: object) -> bool:
 
 
 def _not_run(call: Call, result: object) -> TypeError:
-    """Return the error of a handler that returned a coroutine or generator: its code did not run."""
+    """Return the error for a handler that returned a coroutine or a generator. The code of the coroutine or generator did not run."""
     if iscoroutine(result):
         result.close()  # otherwise Python warns that the coroutine was never awaited
     return TypeError(
@@ -54,7 +54,7 @@ def _not_run(call: Call, result: object) -> TypeError:
 
 
 async def invoke_async(call: Call) -> BaseException | None:
-    """Run an ``async def`` handler. Return the exception that it raised, None if it succeeded."""
+    """Run an ``async def`` handler. Return the exception that the handler raised; None if the handler succeeded."""
     handling(call.arguments[-1])
     try:
         result = await call.handler.function(*call.arguments)

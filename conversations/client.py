@@ -62,7 +62,7 @@ def _now() -> int:
 
 
 class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextManager["ClientDialog"]):
-    """A dialog as a client uses it: a block. At the end of the block, its requests are written as one command, and take effect together."""
+    """A dialog, for use by a client in a block. The end of the block writes its requests as one command. They take effect together."""
 
     def __init__(self, client: Client, conversation: bytes, key: str, contract: Contract | None) -> None:
         self._client = client
@@ -85,8 +85,8 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         Args:
             body: the body: a model, a mapping for an Avro schema, bytes, or None, as the message type demands.
             type: name of the message type. Needed if several message types have the body's class.
-            key: idempotency key. Of several blocks of a dialog with the same key, only the first takes effect. A key is remembered for
-                the period ``command_life``.
+            key: idempotency key. If several blocks of a dialog have the same key, only the first block takes effect. A key is
+                remembered for the period ``command_life``.
 
         Raises:
             DialogEnded, NotInContract, WrongDirection, InvalidBody, BodyTooLarge: the message is not noted.
@@ -257,7 +257,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         self._used: dict[str, Contract] = {}
 
     def check_usable(self) -> None:
-        """Check that the client can be used now; a client on Kafka always can. ``begin_dialog``, ``dialog``, ``request`` and blocks ask."""
+        """Check that the client can be used now. A client on Kafka can always be used. Called before each use of the client."""
 
     @property
     def address(self) -> str:
@@ -276,7 +276,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         return sink
 
     def contracts(self) -> list[Contract]:
-        """Return the contracts that the service initiates. If these are not known, return those of the dialogs that this client began."""
+        """Return the contracts that the service initiates. If none is known, return the contracts of the dialogs that this client began."""
         declared = list(self._service.initiates.values()) if self._service is not None else []
         return declared or list(self._used.values())
 
@@ -295,14 +295,14 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         await asyncio.to_thread(self.close)
 
     def close(self) -> None:
-        """Close the connection; the next use opens another."""
+        """Close the connection. The next use of the client opens a new connection."""
         sink = self._sinks.pop(self.service_name, None)
         if sink is not None:
             sink.close()
 
     @staticmethod
     def new_id() -> str:
-        """Draw a conversation id (UUIDv7), for example before a form is served. Two blocks that begin a dialog with one id begin one dialog."""
+        """Draw a conversation id (UUIDv7), for example before a form is served. Two blocks with the same id begin only one dialog."""
         return str(_draw())
 
     def begin_dialog(

@@ -85,7 +85,7 @@ class Limits:
     held_bytes: int = _setting(
         64_000_000,
         Unit.BYTES,
-        "Maximum bytes of held messages per partition. At the limit, no further message is held: its dialog breaks instead.",
+        "Maximum bytes of held messages per partition. At the limit, the dialog of a further message breaks, and the message is not held.",
     )
     delayed_bytes: int = _setting(
         256_000_000,
@@ -101,7 +101,7 @@ class Limits:
         32_000_000,
         Unit.BYTES,
         "A step that has read this many bytes reads no further records. A step that has written this many bytes starts no further work. "
-        "A transaction may have as many bytes as both together, plus the records of the last item.",
+        "A transaction may have twice as many bytes as this limit, plus the records of the last item.",
     )
     waiting_bytes: int = _setting(
         64_000_000,
@@ -117,8 +117,8 @@ class Limits:
         64_000_000,
         Unit.BYTES,
         "Maximum bytes per partition that wait behind failed messages. Above the limit, the dialog of the next such message breaks. "
-        "The same limit holds separately for bytes that wait for the brake while messages of other peers are handled. "
-        "If all other bytes that wait for the brake, or for their queue to be on, exceed the limit, the partition stops reading its queue.",
+        "The bytes that wait for the brake while messages of other peers are handled are counted separately, with the same limit. "
+        "If the other bytes that wait for the brake, or for their queue to be on, exceed the limit, the partition stops reading its queue.",
     )
     cached_endpoints: int = _setting(
         50_000,
@@ -138,7 +138,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Brake:
-    """The settings of the brake: how many failed dialogs of a peer turn it on, and how often one of the peer's messages is tried then.
+    """The settings of the brake: how many failed dialogs of a peer turn it on, and how often a message of the peer is tried then.
 
     Without the brake, a release of the application that fails on every message would give up on every message. While the brake is on for
     a peer, no attempt counts, and no message of the peer is given up on. The messages wait in their order, and one of them is tried every
@@ -204,13 +204,15 @@ class Periods:
     )
     start_within: int = _period(
         1 * HOUR,
-        "How long, in log time after its transmission, the first message of a dialog can begin the peer's endpoint. A shorter lifetime of the dialog shortens this.",
+        "How long, in log time after its transmission, the first message of a dialog can begin the peer's endpoint. "
+        "A shorter lifetime of the dialog shortens this time.",
         "the message is refused",
     )
     clock_ahead: int = _period(
         1 * DAY,
-        "The first message of a dialog has the time until which it may begin the dialog. This period is how far that time may be after the log time of the record.",
-        "a record with a later time is set aside, because its tombstone would have to be kept until then",
+        "The first message of a dialog contains `accept_until`, the time until which the message may begin the dialog. "
+        "This period is the longest time from the log time of the record to `accept_until`.",
+        "a record with a later `accept_until` is set aside, because the dialog's tombstone would have to be kept until then",
     )
     grace: int = _period(
         10 * MINUTE,
@@ -280,7 +282,7 @@ class Periods:
     )
     step: int = _period(
         1 * MINUTE,
-        "Length of the intervals in which far deadlines are kept in memory.",
+        "Length of the intervals by which far deadlines are grouped in memory.",
         "the deadlines of the interval after the next are put in exact order, and rows whose time has come are deleted",
     )
     topics_looked_at: int = _period(
@@ -337,7 +339,7 @@ _ORDER = (
     (("state_segment",), "deletes_kept"),
     (("grace",), "deletes_kept"),
 )
-"""Pairs of names of periods. The sum of the periods in the tuple must be shorter than the other period."""
+"""Pairs: names of periods in a tuple, and the name of a longer period. The periods in the tuple together must be less than that period."""
 
 _BRAKE = Brake()
 _LIMITS = Limits()
@@ -355,7 +357,8 @@ class WorkerSettings:
     concurrency: int = _setting(
         16,
         Unit.NUMBER,
-        "Maximum number of `def` handlers that run at the same time, and the same for `async def` handlers. `def` handlers that never wait share one thread.",
+        "Maximum number of `def` handlers that run at the same time. "
+        "`async def` handlers are counted separately, with the same maximum. `def` handlers that never wait share one thread.",
     )
     batch: int = _setting(5_000, Unit.NUMBER, "Maximum number of records that a step reads.")
     step: timedelta = _setting(
@@ -385,7 +388,7 @@ class WorkerSettings:
     deaths: int = _setting(
         3,
         Unit.NUMBER,
-        "Number of process deaths while a suspect message runs alone, after which the message is given up on.",
+        "If this number of processes die while a suspect message runs alone, the message is given up on.",
     )
     rollbacks: int | None = _setting(
         5,

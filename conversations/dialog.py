@@ -1,7 +1,7 @@
 """The objects that a handler gets: the dialog, its group, and facts about the message. A draft keeps the handler's requests.
 
 The requests of a draft take effect only when the handler has returned. If the handler raises, the draft is thrown away, and
-nothing has happened. (Service Broker's sample for poison messages uses a savepoint for this.) A wrong request raises immediately.
+nothing has happened. (Service Broker's sample for poison messages uses a savepoint for this.) A wrong request raises an error immediately.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Room(Protocol):
         """Lifetime in microseconds of dialogs whose contract names no lifetime."""
 
     def new_party(self, opener: Party, to: str, contract: Contract, expires_at: int, related: bool) -> Party:
-        """Make the initiator endpoint of a new dialog. The partition knows it only when the draft is applied."""
+        """Make the initiator's endpoint of a new dialog. The partition knows the endpoint only after the draft is applied."""
 
     def members(self, party: Party) -> list[Party]:
         """Return the endpoints of the party's group that are not closed. The endpoint that opened the group comes first."""
@@ -87,7 +87,7 @@ class Room(Protocol):
 
 
 _GATE = Lock()
-"""Lock for noting a request, and for closing a draft. So a request of another thread is noted before the draft is closed, or it raises."""
+"""Lock for noting a request, and for closing a draft. A request of another thread is noted before the draft is closed, or is refused."""
 
 
 class Draft:
@@ -105,12 +105,12 @@ class Draft:
         self.apart: Apart | None = None
 
     def close(self) -> None:
-        """Make each later request raise, because the handler's run is over."""
+        """Refuse each later request, because the handler's run is over."""
         with _GATE:
             self._over = True
 
     def check_open(self) -> None:
-        """Raise if the handler's run is over.
+        """Check that the handler's run is not over.
 
         Raises:
             HandlerOver: the run is over, so the request would be lost.
@@ -140,7 +140,7 @@ class Draft:
     def begin(self, party: Party, verb: Begin, at: int, *, related: bool) -> None:
         """Note the request to begin a dialog: in the group of the handler's dialog, or in a new group.
 
-        Threads of a handler may begin dialogs at the same time. So the request and the kind of group are noted together.
+        Threads of a handler may begin dialogs at the same time. So the request and the kind of group are noted under one lock.
 
         Raises:
             HandlerOver: the handler's run is over.
@@ -391,7 +391,7 @@ class Group(Generic[S]):
 
     @property
     def state(self) -> S:
-        """State of the group. Its value when the handler returns is committed with the handler's other effects."""
+        """State of the group. The value that the state has when the handler returns is committed with the handler's other effects."""
         state: S = self._draft.state
         return state
 
@@ -405,7 +405,7 @@ class Group(Generic[S]):
         return Dialog(self._draft, self._draft.room.opener(self._party))
 
     def dialogs(self, contract: Contract | None = None) -> Sequence[Dialog[S]]:
-        """Return the dialogs of the group that are not over: first the dialog that opened it, last the dialogs that this handler began."""
+        """Return the group's dialogs that are not over: first the dialog that opened the group, last those that this handler began."""
         draft = self._draft
         apart = draft.apart or {}
         begun = [it for it, verb, _ in draft.asks if isinstance(verb, Begin) and it.identity not in apart]
@@ -446,7 +446,7 @@ class Group(Generic[S]):
         return Dialog(self._draft, party)
 
     def end_with_error(self, code: int, description: str) -> None:
-        """End every dialog of the group with an error, if it is not over.
+        """End with an error every dialog of the group that is not over.
 
         Raises:
             LocalError: as ``Dialog.end_with_error``.

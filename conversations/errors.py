@@ -204,7 +204,7 @@ class DestinationFailed(LogError):
 
     Args:
         topics: topics that accept no records now, with the reason.
-        forbidden: the names in ``topics`` of the topics to which this process has no right to write.
+        forbidden: names of the topics to which this process has no right to write. ``topics`` has these topics, too.
         records: records that their topics will never accept, by index in the list of records to append.
     """
 
@@ -249,7 +249,7 @@ class TimeLimitExceeded(TimeoutError):
 
 
 class ProcessDied(RuntimeError):
-    """The failure of a message that is given up on because every process that ran its handler died."""
+    """Every process that ran the handler of a message died. So the message is given up on."""
 
 
 class Verdict(BaseException):
@@ -263,7 +263,7 @@ class RetryLater(Verdict):
 
     Args:
         after: how long to wait.
-        reason: text for the log, and for operators who look at the dialog. The peer does not get it.
+        reason: text for the log, and for operators who look at the dialog. The peer does not get this text.
 
     Raises:
         TypeError: ``after`` is not a timedelta.
@@ -282,7 +282,7 @@ class RetryLater(Verdict):
 class GiveUp(Verdict):
     """Raised by a handler to give up on its message. No attempt follows, and the policy's ``then`` is carried out.
 
-    The reason is in the log and in the dead letter. The peer does not get it.
+    The reason is in the log and in the dead letter. The peer does not get the reason.
     """
 
     def __init__(self, reason: str = "") -> None:

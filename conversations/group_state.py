@@ -98,7 +98,7 @@ class StateCodec:
             return self.new()
         if version > self.version:
             raise StateUpgradeError(
-                f"service {self._service!r}: stored state has version {version}, this code version {self.version}"
+                f"service {self._service!r}: stored state has version {version}, but this code has version {self.version}"
             )
         try:
             if version == self.version:
@@ -114,7 +114,7 @@ class StateCodec:
             ) from error
 
     def _fix(self, version: int) -> str:
-        """Return how to correct a class that no longer fits the state it stored; "" if the fault is in an upgrade."""
+        """Return the advice for a class that has changed and no longer fits the stored state; "" if the fault is in an upgrade."""
         if version < self.version:
             return ""
         return (

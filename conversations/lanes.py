@@ -135,9 +135,9 @@ class Threads:
     LONGEST = 1.0
     """Maximum number of seconds that a step waits after its patience while its handlers keep returning."""
     WAVE = 0.02
-    """Period in seconds. After its patience, a step stops waiting as soon as no handler returns for this period."""
+    """Seconds. After its patience, a step stops waiting as soon as no handler has returned for this time."""
     TICK = 0.002
-    """Seconds between two checks whether runs wait for a thread. If they do, more threads may help. A step checks this while it waits."""
+    """Seconds between two checks of a step that waits. If runs wait for a thread at a check, the step may add threads."""
 
     def __init__(self, concurrency: int, name: str, *, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._limit = concurrency
@@ -190,7 +190,7 @@ class Threads:
         while not mark.wait(self.TICK):
             left, now = len(self._ready), time.monotonic()
             # After its patience, a step waits only while handlers return. As long as they return, no handler is slow: there is
-            # only much work, and writing waiting rows would add to it. Handlers that wait for the same resource return in waves.
+            # only much work, and waiting rows would mean even more work. Handlers that wait for the same resource return in waves.
             if now >= look:
                 if mark.returned == returned or now >= deadline + self.LONGEST:
                     break

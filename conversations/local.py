@@ -34,7 +34,7 @@ class MemoryCommands:
         self._service = service
 
     def append_async(self, key: bytes, value: bytes) -> Future[None]:
-        """Append one command. It is in the broker's memory when this returns."""
+        """Append one command. The command is in the broker's memory when this method returns."""
         future: Future[None] = Future()
         self._broker.append_keyed(self._service, COMMANDS, key, value)
         future.set_result(None)
@@ -59,7 +59,7 @@ class LocalClient(Client):
         """Check that the block of ``local`` is not over.
 
         Raises:
-            LocalError: it is over, and the services have stopped with it.
+            LocalError: the block is over, so its services have stopped.
         """
         if self._is_over:
             raise LocalError(
@@ -86,9 +86,9 @@ def local(
     missing topics are created.
 
     Args:
-        services: services to run here. With ``kafka``, there may be no service.
+        services: services to run here. With ``kafka``, no service is needed.
         kafka: the cluster.
-        initiates: contracts of services that run elsewhere, under which the client may begin dialogs too.
+        initiates: further contracts under which the client may begin dialogs, with services that run elsewhere.
         name: name of the client's service. Processes that use ``local`` on one Kafka at the same time need different names.
             Otherwise the answer to one process may arrive at another.
         settings: settings of the workers.

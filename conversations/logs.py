@@ -17,7 +17,10 @@ class Named(Protocol):
 _handled: ContextVar[Named | None] = ContextVar("conversation", default=None)
 
 handling = _handled.set
-"""Set the dialog whose handler runs in this thread or task from now on; None: no handler runs. A call takes 50 ns: it makes no text."""
+"""Set the dialog whose handler runs in this thread or task from now on; None: no handler runs.
+
+A call takes only 50 ns, because it does not make the text of the id.
+"""
 
 
 def handled_in(context: Context) -> Named | None:

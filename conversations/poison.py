@@ -31,12 +31,12 @@ Failing = type[BaseException] | tuple[type[BaseException], ...]
 class Then(Enum):
     """What happens when a policy's delays are used up.
 
-    The bytes of the message are kept in each case. ``DISABLE_QUEUE`` keeps them in the state of the partition, the others keep them in a
-    dead letter.
+    The bytes of the message are kept in each case. ``DISABLE_QUEUE`` keeps them in the state of the partition. The other members
+    keep them in a dead letter.
     """
 
     END_DIALOG = "end-dialog"
-    """The dialog ends with an error, and the peer gets this error. A dialog that is over already gets no error."""
+    """The dialog ends with an error, and the peer gets this error. If the dialog is over already, no error is sent."""
     SKIP = "skip"
     """The dialog continues with the next message. An event tells the peer's operators which message was skipped."""
     HOLD = "hold"
@@ -96,7 +96,7 @@ class PoisonPolicy:
             )
         if self.then is not Then.END_DIALOG and (self.code, self.description) != (POISON, POISON_DESCRIPTION):
             raise DeclarationError(
-                "a poison policy: code and description are allowed where then is Then.END_DIALOG only"
+                "a poison policy: code and description are allowed only where then is Then.END_DIALOG"
             )
 
     def _check_classes(self) -> None:
@@ -184,7 +184,7 @@ def decide(failure: BaseException, attempts: int, policies: Sequence[PoisonPolic
 
 
 def last(failure: BaseException, policies: Sequence[PoisonPolicy], subject: Subject) -> End:
-    """Return the decision to give up on a message. This is for a failure after which no further attempt is made, whatever the delays."""
+    """Return the decision to give up on a message. It is for a failure after which no attempt may follow, even if delays are left."""
     policy = _policy(list(members(failure)), policies, subject)
     return End(policy.then, policy.code, policy.description)
 

@@ -74,7 +74,7 @@ class Restore(Protocol):
     committed: int | None
     """The consumer group's committed offset of the queue partition; None if the group has no such offset.
 
-    It is set before ``advance`` returns the first rows, or returns ``done``.
+    ``advance`` sets it before it returns the first rows, or ``done``.
     """
     with_row: bool
     """True if an owner committed this offset in one transaction with the row of the partition. Set when ``committed`` is set."""
@@ -175,7 +175,7 @@ class Connection(Protocol):
         """Return the partition count of a service's topics, from the catalog; None while the service is not known."""
 
     def look_at_catalog(self) -> None:
-        """Read the catalog, so that ``partitions`` knows everything that was in the catalog when this was called.
+        """Read the catalog, so that ``partitions`` knows everything that was in the catalog when this method was called.
 
         Raises:
             LogError: the catalog cannot be read now.

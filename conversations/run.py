@@ -24,7 +24,7 @@ def run(
     settings: WorkerSettings | None = None,
     state_dir: Path | str | None = None,
 ) -> None:
-    """Run services in this process, one worker thread each, until SIGTERM, SIGINT or a failure.
+    """Run services in this process, each in its own worker thread, until SIGTERM, SIGINT or a failure.
 
     At the first signal, the workers give running handlers the time ``settings.revocation`` to finish. Then the workers commit, and leave
     their groups. A second signal calls the signal handler that was set before ``run``. Outside the main thread, ``run`` does not handle

@@ -1,4 +1,4 @@
-"""Services: the contracts that a service accepts and initiates, and its handlers. To declare a service does no I/O."""
+"""Services: the contracts that a service accepts and initiates, and its handlers. Declaring a service does no I/O."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ class Service(Generic[S]):
         ignores: message types (class or name) that the service may receive, but does not handle. They need no handler.
 
     Raises:
-        DeclarationError: two different contracts have one name, a name is not valid, a policy names a message type or
-            contract that the service never receives, or an argument has a wrong type.
+        DeclarationError: two different contracts have one name, a name is not valid, a policy names a message type that the
+            service never receives or a contract that it does not declare, or an argument has a wrong type.
     """
 
     @overload
@@ -252,7 +252,7 @@ class Service(Generic[S]):
         """Check that each message type that may arrive has a handler or is ignored, and that each policy can be applied.
 
         Returns:
-            The codecs and handlers of each side. The key is the name of the contract, and True for the initiator's side.
+            The codecs and handlers of each side. The key is a pair: the contract's name, and True for the initiator's side, else False.
 
         Raises:
             DeclarationError: a handler is missing, or a policy is never applied. The message tells how to correct it.
@@ -340,7 +340,7 @@ def as_services(function: str, given: Sequence[object]) -> list[Service[Any]]:
     """Return the arguments of a function that takes services one by one.
 
     Raises:
-        DeclarationError: one is no service; the message shows what to write.
+        DeclarationError: an argument is no service; the message shows what to write.
     """
     found = []
     for service in given:

@@ -49,7 +49,7 @@ class CardMismatch(Exception):
 
 
 profiles: set[str] = set()
-"""Customers with a profile; it replaces a database that other programs write to."""
+"""Customers with a profile. This set stands for a database that other programs write to."""
 
 
 def place(order: Order, dialog: Dialog[Any]) -> None:

@@ -5,9 +5,9 @@
 
 Each run continues where the last run stopped. It works in batches. It ends when all records that existed at its start are archived.
 A batch counts as soon as its commit exists (``spark_jobs.reading.archive_log``), so a run that is killed or repeated adds nothing
-twice. If several records have the same number, the first in the log is kept. To find repetitions, a batch is compared with the
-archived messages of the last ``--look-back`` days before its oldest record, and with later messages. Files are sorted by dialog,
-direction and number. Records that are not messages are kept with their bytes, in folders of their own.
+twice. If several records have the same number, the first in the log is kept. To find repetitions, a batch is compared with
+archived messages: with all messages from ``--look-back`` days before the oldest record of the batch on. Files are sorted by
+dialog, direction and number. Records that are not messages are kept with their bytes, in folders of their own.
 ``spark_jobs.reading.archived`` reads an archive. ``--dialog ID`` shows one dialog. ``--compact`` merges the files of each service
 and day.
 """
@@ -259,7 +259,7 @@ class Archive:
 
     def _save(self, rows: DataFrame, batch: str) -> list[log.Part]:
         """Write rows into the folders of a new batch. The folders belong to the archive as soon as a commit names them."""
-        # In dynamic mode Spark replaces only the folders that it writes. The batch has a unique name, so no other run writes them.
+        # In dynamic mode Spark replaces only the folders that it writes. The batch has a unique name, so no other run writes into them.
         writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(*_FOLDERS)
         writer.parquet(f"{self.directory.path}/{log.DATA}")
         found = self.directory.matching(log.part_path("*", "*", "*", batch))
@@ -306,7 +306,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--compact", action="store_true", help="afterwards merge the files of each service and day")
     parser.add_argument(
         "--dialog", metavar="ID", type=argument(_conversation_id),
-        help="archive nothing; show the messages of the dialog with this conversation_id, first to the target, then from it",
+        help="archive nothing; show the messages of the dialog with this conversation_id, first to the target, then from the target",
     )  # fmt: skip
     return parser
 

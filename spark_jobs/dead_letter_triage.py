@@ -6,7 +6,7 @@
 Letters of one group have the same service, reason, exception, message type, contract and peer. For each group the job shows:
 
 * the number of letters, and the number of open letters. ``conversations dead-letters list`` shows the open letters for which a
-  dialog waits, and ``--detached`` the other open letters;
+  dialog waits. With ``--detached`` it shows the other open letters;
 * the number of records parked behind held letters;
 * the times of the first and the last letter;
 * the trend: the number of letters in the last ``--window``, and in the window before it;
@@ -71,7 +71,7 @@ def transform(letters: DataFrame, rows: DataFrame, asked: Asked) -> DataFrame:
     """Group letters.
 
     ``letters`` come from ``spark_jobs.reading.letters.read_letters``. ``rows`` are the newest state rows (``NEEDED``) of their
-    services. Only the last letter of each source is counted; its earlier letters only show how old the group is.
+    services. Only the last letter of each source is counted. Earlier letters of a source only show how old the group is.
 
     There is a row for each group with letters since ``asked.since``. Columns: service, reason, exception (the class, without
     its module), type, contract, peer; ``new``; count, open, ``parked_behind``; first, last; ``recent`` and ``before`` (number of

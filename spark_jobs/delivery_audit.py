@@ -1,9 +1,10 @@
 """Proves from the topics that each message took effect once, in order, and that none was lost.
 
-The job reads the queues, states, dead letters and events of services. For each dialog and direction it counts the messages
-that were sent, accepted, settled and given up on, and shows where the other messages are. It lists every **fault**: a finding that
-is impossible if no message was lost, doubled or re-ordered (``spark_jobs.audit.faults``). It needs no list of expected messages.
-It works on any namespace, also while its services run; ``spark_jobs.audit.inputs`` explains why there is no false alarm.
+The job reads the queues, states, dead letters and events of services. For each dialog and direction it makes separate counts: of the
+sent, the accepted and the settled messages, of the dead letters, and of the messages that are in each other place, for example
+parked or in flight. It lists every **fault**: a finding that is impossible if no message was lost, doubled or re-ordered
+(``spark_jobs.audit.faults``). It needs no list of expected messages. It works on any namespace, also while its services run;
+``spark_jobs.audit.inputs`` explains why there is no false alarm.
 
     conversations spark delivery-audit --bootstrap localhost:9092
     spark-submit --packages ... spark_jobs/delivery_audit.py --bootstrap localhost:9092 --service loans --json
@@ -17,8 +18,8 @@ The audit does not judge these numbers:
 * If retention or ``--since`` has cut the beginning of a queue, each direction is judged from the number of the first record that
   was sent after the cut. Records that were sent earlier may repeat records that are gone.
 * If the tombstone of a side was deleted because its time was over, the numbers that this side accepted are not judged.
-* If a side is closed, and neither a queue nor the peer has a record of it, the numbers that it sent are not judged: a tombstone
-  does not name the peer.
+* A side may be closed without a record of it in a queue or at the peer. Then the numbers that this side sent are not judged,
+  because its tombstone does not name the peer.
 
 The job writes nothing. If a run was interrupted, start it again.
 """

@@ -22,8 +22,8 @@ handler without a message.
         --where "exception_message like '%timeout%' and get_json_object(body, '$.amount') > 100"
 
 The job changes no dialog. Without ``--out`` it only shows the letters that match. With ``--out`` it writes a plan for
-``conversations redrive``. That command gives the letters back through the owners of the dialogs. It leaves letters alone
-that changed after the plan was made. It can be stopped and resumed. Each run of the job makes a new plan.
+``conversations redrive``. That command gives the letters back through the owners of the dialogs. If a letter
+changed after the plan was made, it leaves the letter alone. It can be stopped and resumed. Each run of the job makes a new plan.
 """
 
 from __future__ import annotations

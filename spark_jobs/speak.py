@@ -7,12 +7,12 @@ A row has these columns:
     type     string     message type; null for a row that only ends the dialog
     body                a struct, map or array; or JSON in a string; or the bytes to send, as binary
     end      boolean    optional: true if the service ends the dialog with this row
-    at       timestamp  optional: the time at which the row was first to be sent, see below; if the column exists, every row has a time
+    at       timestamp  optional: the time of issue, see **Once**; if the column exists, every row has a time
 
 Each row becomes one **command** to the owner of the dialog, and the owner makes the message from the command. The conversation id
 and the idempotency key of the command are made from the name of the job, the name of the dialog, and the number. So the same row
 is always the same command, whatever batch, task or run writes it, and the owner carries it out once. A command never has several
-rows. Otherwise the end of a batch would decide which rows are in a command, and the owner could not recognise a repeated row.
+rows. If it had, the end of a batch would decide which rows are in a command, and the owner could not recognise a repeated row.
 
 **In order.** All rows of a dialog go through one task, in their order. A task writes in transactions
 (``conversations.kafka.together``), not through Spark's own sink. A producer without transactions may give up on a record and still
@@ -21,13 +21,14 @@ written only its first commands, and the repetition adds the rest. The numbers o
 except in repeated rows. A missing number within a batch is an error.
 
 **Once.** An owner remembers a command for a day, and refuses commands that were issued more than a day ago. ``at`` is the time of
-issue. The rows of a stream get the time of their batch, which Spark keeps in the checkpoint. So a batch may be carried out again,
-even after days: either the owner still remembers its commands, or this job refuses the batch before it writes anything. Without
-``at``, the time of issue is the time of the call. Then rows that are given again more than a day later are sent again.
+issue: the time of the first attempt to send the row. The rows of a stream get the time of their batch, which Spark keeps in the
+checkpoint. So a batch may be carried out again, even after days: either the owner still remembers its commands, or this job refuses
+the batch before it writes anything. Without ``at``, the time of issue is the time of the call. Then rows that are given again more
+than a day later are sent again.
 
-For the same reason, **use the name of a dialog once, ever**. An owner forgets an ended dialog, and would then begin another dialog
-with the same id. Readers of the queues and of the archive would treat the new messages as repetitions. Put the day, or another unique
-text, into the name of the dialog or of the job.
+For the same reason, **never use the name of a dialog a second time**. An owner forgets an ended dialog, and would then begin another
+dialog with the same id. Readers of the queues and of the archive would treat the new messages as repetitions. Put the day, or another
+unique text, into the name of the dialog or of the job.
 
 A row cannot be sent if its contract does not allow the body, if a number before it is missing, or if its number comes again with
 different content. Such a row stops its batch before anything of the batch is written, and the error names the row. The owner
@@ -37,7 +38,7 @@ the reason ``command-refused``. The commands wait until the workers of the servi
     spark-submit --packages ... spark_jobs/speak.py --bootstrap HOST:PORT --service web --to loans
         --contract shop.contracts:LOANS --job nightly --from-json s3a://asks/ --checkpoint s3a://jobs/nightly/
 
-This command sends the JSON lines of a directory. If you start it again, it continues where it stopped, even after a crash.
+This example sends the JSON lines of a directory. If you start the job again, it continues where it stopped, even after a crash.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ PERIODS = periods()
 KNOWN = PERIODS.spoken_known
 """Age in microseconds up to which an owner certainly remembers a command.
 
-It is a day of log time, minus the time until the command arrives.
+It is a day of log time, minus the time that a command may need to arrive.
 """
 AHEAD = PERIODS.spoken_ahead
 """Microseconds by which a row's time may be ahead of this machine's clock."""
@@ -264,7 +265,7 @@ def _partitions(kafka: Kafka, service: str, contract: Contract, to_service: str)
 
 
 def _lifetime(now: int, lifetime: timedelta | None, contract: Contract) -> int:
-    """Return a lifetime as commands have it. It is the same in every run."""
+    """Return a lifetime as a number, as in ``Speech.lifetime``. The number is the same in every run."""
     if expiry(now, lifetime, contract, PERIODS.lifetime) >= NEVER:
         return -1
     chosen = contract.lives(PERIODS.lifetime) if lifetime is None else lifetime // timedelta(microseconds=1)
@@ -361,7 +362,7 @@ def _read(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
 
 
 def _timed(rows: DataFrame) -> DataFrame:
-    """Give each row without a time the time of its batch, which Spark keeps in the checkpoint."""
+    """Give each row without a time the time of its batch. For a stream, Spark keeps this time in the checkpoint."""
     now = F.current_timestamp()
     return rows.withColumn("at", F.coalesce(F.col("at"), now) if "at" in rows.columns else now)
 

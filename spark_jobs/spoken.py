@@ -61,7 +61,7 @@ class Row(NamedTuple):
     """True if ``data`` has the bytes to send, False if it has JSON text."""
     end: bool
     at: int | None
-    """Time of issue: when the row was first to be sent, in microseconds since 1970."""
+    """Time of issue (of the first attempt to send the row), in microseconds since 1970."""
 
 
 class Line(NamedTuple):
@@ -174,7 +174,7 @@ class _Reader:
 
 
 def _checked_time(at: int | None, speech: Speech) -> int:
-    """Return the time at which a row was first to be sent.
+    """Return the time of issue of a row.
 
     Raises:
         ValueError: the time is missing, too early or too late, so the owner would not recognise a repetition of the row.

@@ -75,7 +75,7 @@ def transform(rows: DataFrame, bounds: Bounds) -> DataFrame:
     """List the stuck sides of dialogs among newest state rows (``spark_jobs.reading.rows.read_rows``).
 
     Columns: service, partition, conversation_id, initiator, contract, peer, key, state, begun_at, expires_at;
-    ``reasons`` (array of ``{reason, since, what}``, the most urgent first); ``since`` (the earliest of the reasons); ``letter``
+    ``reasons`` (array of ``{reason, since, what}``, the most urgent first); ``since`` (the reasons' earliest time); ``letter``
     and ``behind`` (of the parked records of the side; null and 0 if it has none); ``next`` (the next command; null if there is none).
     """
     side = [*SIDE]
@@ -115,7 +115,7 @@ def queues_off(rows: DataFrame) -> DataFrame:
 
 
 def _waits(rows: DataFrame, bounds: Bounds) -> DataFrame:
-    """Sum up the parked records of each side: ``waits`` (reasons), ``letter`` (the first to look at), ``behind`` (a number)."""
+    """Sum up the parked records of each side: ``waits`` (reasons), ``letter`` (to look at first), ``behind`` (a number)."""
     since, failed = F.col("since"), F.concat(F.col("what"), F.lit(" "), F.coalesce(F.col("failure"), F.lit("")))
     off = queues_off(rows).select("service", "partition", F.col("reason").alias("off_reason"), F.lit(True).alias("off"))
     found = parked(rows).join(F.broadcast(off), ["service", "partition"], "left")

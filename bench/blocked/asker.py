@@ -1,6 +1,6 @@
 """The client process: ``python -m bench.blocked.asker JOB``.
 
-One of its dialogs makes a handler block. On the other dialogs it sends at a steady rate.
+On one of its dialogs the client makes a handler block. On its other dialogs it sends at a steady rate.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ SPARE = 60.0
 
 
 STORM = PoisonPolicy(delays=[timedelta(0), timedelta(seconds=0.2), timedelta(seconds=1)], then=Then.SKIP)
-"""Four attempts, then the message is skipped. So the next message of the dialog fails too, and something always fails."""
+"""A message is skipped after four attempts. Then the next message of its dialog fails too, so some message always fails."""
 
 
 class Order(BaseModel):

@@ -1,7 +1,7 @@
 """The same work in Quix Streams, exactly once, with its state store against duplicates: ``python -m bench.contenders.quix_loop JOB``.
 
-It runs in an environment of its own (``bench/contenders/quix_environment.py``). So it imports only those modules of ours that
-need no other package than ``fastavro``.
+It runs in an environment of its own (``bench/contenders/quix_environment.py``). So it imports only modules of ours that need no
+package except ``fastavro``.
 """
 
 from __future__ import annotations

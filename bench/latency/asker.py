@@ -19,7 +19,7 @@ from conversations import Client, ConversationError, Kafka, local
 
 PATIENCE = timedelta(seconds=30)
 PAUSE = 0.05
-"""Seconds between two questions of ``idle``, so that all work for the last question has ended."""
+"""Seconds between two questions of ``idle``, so that all work for the first question has ended."""
 TEXT = "x" * 100
 
 

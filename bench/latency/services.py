@@ -43,7 +43,7 @@ LOOK_UPS = Contract("LookUps", sent_by_initiator=[LookUp], sent_by_target=[Found
 
 
 def front() -> Service[Any]:
-    """Return the service that asks ``back`` and passes its answer on."""
+    """Return the service that asks ``back``, and then answers its own client."""
     service = Service(FRONT, accepts=[QUESTIONS], initiates=[LOOK_UPS])
 
     @service.on(Question)

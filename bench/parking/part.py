@@ -109,7 +109,7 @@ def _backlog(restored: dict[str, Any], drained: dict[str, Any], redriven: dict[s
             f"{redriven['letters'] / redriven['seconds']:,.0f}",
         ),
     ]  # fmt: skip
-    note = "One worker with an empty directory takes the messages up. The time begins when it is told that it owns its 4 partitions."
+    note = "A worker with an empty directory takes up the messages. The time begins when the worker is told that it owns its 4 partitions."
     return Sheet(("messages", "work", "seconds", "messages/s"), rows, [note])
 
 

@@ -106,7 +106,7 @@ def _outlasted(told: dict[str, Any], found: Found) -> list[str]:
 
 
 def sheets(found: Found) -> list[Sheet]:
-    """Return a table with a row without the block and a row with it."""
+    """Return a table with two rows: without the block, and during the block."""
     rows = []
     for kind, title in TITLES.items():
         if (it := found.get(kind)) and it["count"]:
@@ -120,8 +120,8 @@ def sheets(found: Found) -> list[Sheet]:
         "CPU us/message", "CPU us of the asker", "sent late",
     )  # fmt: skip
     note = (
-        f"{RATE} messages per second on {DIALOGS} dialogs. A time is from when a message was due to when the handler of the asking "
-        "service had the reply: three transactions. "
+        f"{RATE} messages per second on {DIALOGS} dialogs. A time begins when a message was due, and ends when the handler of the "
+        "asking service has the reply, three transactions later. "
         f"The handler of one more dialog blocks for {found['block_seconds']} s; its time limit is raised."
     )
     return [Sheet(headings, rows, [note])]

@@ -29,8 +29,8 @@ def sheets(found: Found) -> list[Sheet]:
         f"Medians of {found['rounds']} rounds."
     )
     later = (
-        "Without the first message of each dialog, which begins the dialog: the time starts when as many messages are handled as there "
-        "are dialogs."
+        "This table leaves out the first messages, which begin the dialogs: the time starts when the number of handled messages equals "
+        "the number of dialogs."
     )
     return [sweep.sheet(found, "dialogs", [note]), sweep.sheet(found, "dialogs, after they are open", [later], OPEN)]
 

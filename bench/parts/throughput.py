@@ -54,7 +54,7 @@ def measure(ground: Ground) -> Found:
 
 
 def _pairs(names: list[str]) -> list[tuple[str, str]]:
-    """Return who is compared with whom: each contender with each base, in runs of the same length."""
+    """Return the pairs to compare: each contender with each base, in runs of the same length."""
     pairs = [(name, base + name[name.index(" ") :] if " " in name else base) for name in names for base in BASES]
     return [(name, base) for name, base in pairs if name != base and not name.startswith("raw")]
 

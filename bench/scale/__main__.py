@@ -57,7 +57,7 @@ def scale(
 
 
 def cases_of(dialogs: int, versions: int, tombstones: int) -> dict[str, Made]:
-    """Return what fills the state topic, by case."""
+    """Return for each case the function that makes the rows of the state topic."""
     return {
         "open": lambda kafka, count: subject.endpoint_rows(kafka, dialogs, 1, count),
         "versions": lambda kafka, count: subject.endpoint_rows(kafka, dialogs, versions, count),

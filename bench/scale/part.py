@@ -47,7 +47,7 @@ def sheets(found: Found) -> list[Sheet]:
         for run in runs
     ]  # fmt: skip
     note = (
-        f"One worker with {PARTITIONS} partitions. The time is from when it is told that it owns them to when all of them are open. "
+        f"One worker with {PARTITIONS} partitions. The time begins when the worker is told that it owns them, and ends when all are open. "
         "The CPU time is that of the whole process, including its start."
     )
     return [Sheet(("state", "taken up from", "seconds", "CPU seconds", "resident MB", "peak MB"), rows, [note])]

@@ -53,7 +53,7 @@ def soak(
 ) -> None:
     """Let one worker handle short dialogs for a long time and watch how much memory it takes.
 
-    A dialog that is over is remembered for more than an hour of log time, with 18 bytes. So memory grows a little.
+    A dialog that is over is remembered for more than an hour of log time, and takes 18 bytes. So memory grows a little.
     """
     with EmbeddedBroker() as broker, tempfile.TemporaryDirectory(prefix="bench-") as directory:
         kafka = Kafka(broker.bootstrap, namespace="soak")
@@ -97,7 +97,7 @@ def _dialog(job: Job) -> Iterator[Filling]:
 
 
 def _judged(samples: list[dict[str, Any]], made: int) -> dict[str, Any]:
-    """Compare the memory in the second third of the time, when every cache is full, with that in the last third."""
+    """Compare the memory in the second third of the time, when every cache is full, with the memory in the last third."""
     third = len(samples) // 3
     parts = [median(sample["resident_mb"] for sample in samples[start : start + third]) for start in (third, 2 * third)]
     last = samples[-1]

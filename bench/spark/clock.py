@@ -78,7 +78,7 @@ def _steady(batches: Sequence[StreamingQueryProgress]) -> Told:
 
 
 def _size(directory: Path) -> int:
-    """Return the size in bytes of the files with which a query knows the messages that it has seen."""
+    """Return the size in bytes of the files in which a query keeps the identities of the messages that it has read."""
     return sum(
         it.stat().st_size for it in directory.rglob("*")
         if it.is_file() and "state" in it.relative_to(directory).parts

@@ -35,7 +35,7 @@ class Runs:
     failures: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self, base: str) -> dict[str, Any]:
-        """Return what is kept. Ratios are to the query ``base`` in the same rounds: the lowest, that of the medians, the highest."""
+        """Return the results to keep. A ratio is to the query ``base`` in the same rounds: the lowest, that of the medians, the highest."""
         cases = {
             name: {
                 "median_records_per_second": round(median(speeds)),

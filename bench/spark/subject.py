@@ -15,9 +15,9 @@ MOST = 100_000
 """Most records of a micro-batch."""
 AUDIT = "spark_jobs.delivery_audit"
 CONTENDER = "spark_pydantic"
-"""Name of the contender. Because of its end, ``bench.fill`` makes JSON bodies."""
+"""Name of the contender. Because the name ends with ``pydantic``, ``bench.fill`` makes JSON bodies."""
 REPEATED = 50
-"""One record in this number of records is in the queue twice."""
+"""Of this number of records, one is in the queue twice."""
 LATER = 1_000
 """Number of records between a record and its repetition."""
 
@@ -45,7 +45,7 @@ def contents_of(load: Workload) -> Contents:
 
 
 def repeated(records: Iterator[Filling]) -> Iterator[Filling]:
-    """Repeat one record in ``REPEATED``, ``LATER`` records later, as a mirror or a producer might."""
+    """Yield every record, and one of ``REPEATED`` records again ``LATER`` records later, as if a producer had sent it twice."""
     waiting: deque[tuple[int, Filling]] = deque()
     for number, record in enumerate(records):
         if number % REPEATED == 0:

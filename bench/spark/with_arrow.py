@@ -25,7 +25,7 @@ class Seen:
 
     def once(self, messages: DataFrame, number: int) -> DataFrame:
         """Return a batch without duplicates, and without messages of earlier batches. A batch that runs again gives the same result."""
-        # A dialog is always in the same partition of Spark, and its messages are there in the order of the log.
+        # A dialog is always in the same partition of Spark, and in that partition its messages are in the order of the log.
         dealt = messages.repartition(self._partitions, "conversation_id").sortWithinPartitions("offset")
         return dealt.mapInArrow(lambda batches: self._unseen(batches, number), messages.schema)
 

@@ -12,7 +12,7 @@ DIRECTION = ("conversation_id", "to_target")
 
 
 class Numbers(StatefulProcessor):
-    """Remembers for a direction the first number that is missing, and the numbers after it that came."""
+    """Remembers for a direction the first missing number, and the later numbers that have come."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._seen = handle.getValueState("seen", "next bigint, beyond array<bigint>")
@@ -38,5 +38,5 @@ class Numbers(StatefulProcessor):
 
 
 def once(messages: DataFrame) -> DataFrame:
-    """Return a stream without the messages whose number came before."""
+    """Return a stream without each message whose number has come before."""
     return messages.groupBy(*DIRECTION).transformWithState(Numbers(), messages.schema, "append", "none")

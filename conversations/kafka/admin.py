@@ -38,7 +38,7 @@ from conversations.protocol.topics import (
 )
 
 DEFAULT_PARTITIONS = 12
-"""Number of partitions of a new service. It never changes. At most this many workers can share the service."""
+"""Number of partitions of a new service, by default. A service keeps its number. At most that many workers can share the service."""
 CONTROL_PARTITIONS = 1
 """Number of partitions of the catalog, the events and the metrics topic. With one partition, the catalog's records have one order."""
 APPEAR = 20.0
@@ -71,7 +71,7 @@ def apply(
             ``DEFAULT_PARTITIONS``.
         replication: replication factor of new topics; -1 is the cluster's default.
         schemas: Avro schema texts by fingerprint in hex. They are written before the services that use them.
-        periods: the same periods as the namespace's workers have.
+        periods: periods of the namespace. Its workers must have the same periods.
 
     Raises:
         DeclarationError: a service exists with another partition count, a name cannot be part of a topic's name, or two
@@ -118,7 +118,7 @@ def create_metrics_topic(kafka: Kafka, replication: int = -1, periods: Periods |
 
 
 def _unused(kafka: Kafka, declaration: ServiceDeclaration, catalog: Catalog) -> list[str]:
-    """Return a line for each retry topic that no policy of the service uses any more. Workers never read retry topics."""
+    """Return a line for each retry topic that no policy of the service uses any more. It can be deleted: workers never read it."""
     before = catalog.services.get(declaration.name, {}).get("retries", ())
     return [
         f"topic {retry_topic(kafka.namespace, declaration.name, delay)} is not used any more and can be deleted"

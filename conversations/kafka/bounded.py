@@ -8,11 +8,11 @@ from threading import Thread
 
 
 class Stuck(Exception):
-    """The call did not return in time and is still running. The objects that it uses must not be used again."""
+    """The call did not return in time and is still running. The objects that the call uses must not be used again."""
 
 
 class BoundedCalls:
-    """Runs calls one after another on its own thread. The cost is not measurable unless another thread holds the GIL."""
+    """Runs calls one after another on its own thread. The thread has no measurable cost, unless another thread holds the GIL."""
 
     def __init__(self, name: str) -> None:
         self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()

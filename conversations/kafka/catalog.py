@@ -20,11 +20,11 @@ from conversations.protocol.topics import DELAY, SERVICE_TOPICS, catalog_topic, 
 SERVICE, SCHEMA = "service/", "schema/"
 MOST_PARTITIONS = 1_000_000
 REREAD_AFTER = 1.0
-"""Least seconds between two readings of the catalog that look for an unknown service."""
+"""Least number of seconds between two readings that are made because a service is unknown."""
 FAILED_FOR = 10.0
-"""Seconds after a failed reading in which the catalog is not read again. Each attempt delays a worker."""
+"""Seconds for which the catalog is not read again after a failed reading, because each attempt delays a worker."""
 PATIENCE = 2.0
-"""Seconds that a request of a repeated reading may take."""
+"""Most seconds for one request of any reading after the first reading."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ def service_record(name: str, entry: Mapping[str, Any]) -> tuple[bytes, bytes]:
 
 
 def schema_record(fingerprint: str, schema: str) -> tuple[bytes, bytes]:
-    """Make the catalog record of a schema; the same schema always makes the same bytes."""
+    """Make the catalog record of a schema. The same schema always gives the same bytes."""
     return f"{SCHEMA}{fingerprint}".encode(), schema.encode()
 
 
@@ -119,7 +119,7 @@ def with_topics(kafka: Kafka, services: Iterable[str]) -> list[str]:
 class CatalogReader:
     """The catalog of a worker. It is read again when an unknown service is asked for, but at most once a second.
 
-    The caller holds the lock of its worker during a reading. So each request of a repeated reading has the short time limit
+    The caller holds the lock of its worker during a reading. So after the first reading, each request has the short time limit
     ``PATIENCE``. After a failed reading, the next reading begins only after ``FAILED_FOR`` seconds.
     """
 
@@ -176,8 +176,8 @@ class CatalogReader:
     def _failed_lately(self) -> LogError | None:
         """Return the failure of a reading within the last ``FAILED_FOR`` seconds, else None.
 
-        Return None before the first successful reading. That reading is part of a join. A join delays no other thread, so it
-        may read again at once.
+        Return None before the first successful reading. That reading is part of a join. A join delays no other thread, so the
+        reading may be repeated at once.
         """
         is_past = self._catalog is None or monotonic() - self._failed_at >= FAILED_FOR
         return None if is_past else self._failure

@@ -14,7 +14,7 @@ _ALONE = {"group.id": "nobody", "log_level": 0, "logger": log}
 
 
 def refusal(settings: Mapping[str, str]) -> str | None:
-    """Return the reason why librdkafka refuses these settings, or None if it accepts them. Makes no connection."""
+    """Return the reason why librdkafka refuses these settings, or None if it accepts them. No connection is made."""
     try:
         Consumer({**settings, **_ALONE}).close()
     except KafkaException as failure:

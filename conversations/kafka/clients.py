@@ -34,7 +34,7 @@ QUIET = {
     # A refused connection writes one line to the log, not one line for each attempt and each broker.
     "log.connection.close": False,
     "reconnect.backoff.max.ms": 2000,
-    # A leader that is cut off from its cluster may answer for minutes. The other brokers know the new leader. Default: 5 min.
+    # A leader that is cut off from its cluster may answer for minutes. So ask often who the leader is. Default: 5 min.
     "topic.metadata.refresh.interval.ms": 5000,
     # librdkafka's own log lines repeat the errors that calls report. Set log_level in the settings to see these lines.
     "log_level": 2,
@@ -52,7 +52,7 @@ GROUP_SETTINGS = frozenset(
 )
 """Settings that a user may give for the consumer group of a service. All other clients are in no group and must not get these settings."""
 NEVER = frozenset({"group.instance.id"})
-"""Settings that are always removed. A restarted static member would be refused until its predecessor's session ends."""
+"""Settings that are always removed. With ``group.instance.id``, a restarted worker would be refused until its old session ends."""
 
 Settings = Mapping[str, Any]
 C = TypeVar("C")
@@ -110,7 +110,7 @@ class Admin:
 
     @contextmanager
     def request(self) -> Iterator[AdminClient]:
-        """Give the client to a ``with`` block, which must wait for all answers. If the block raises ``KafkaUnreachable``, replace it."""
+        """Give the client to a ``with`` block, which must wait for all answers. Replace the client if ``KafkaUnreachable`` is raised."""
         try:
             yield self.client
         except KafkaUnreachable:
@@ -146,8 +146,8 @@ def describe_topics(
 ) -> dict[str, Topic | None]:
     """Look topics up without creating them. The value of a topic that does not exist is None.
 
-    With ``rights`` each topic also has the operations that this client may do. A topic that the client may not describe is
-    then ``NOT_SHOWN``.
+    With ``rights`` each topic also has the operations that this client may do on it. A topic that the client may not
+    describe is then ``NOT_SHOWN``.
 
     Raises:
         KafkaUnreachable: no broker answered.

@@ -23,13 +23,13 @@ from conversations.ports import Headers
 from conversations.protocol.topics import COMMANDS, partition_of, service_topic
 
 SERVE = 0.2
-"""Most seconds that the reporting thread waits before it checks whether it must end."""
+"""Most seconds that the thread for delivery reports waits before it checks whether it must end."""
 CROWDED = 0.01
 """Most seconds of this wait while commands wait for room in the producer's queue."""
 WAITING = 10_000
 """Most commands that may wait for the first connection."""
 ANSWERED_IN = 8_000
-"""Milliseconds within which a broker must confirm a record. Later the producer asks another broker, which may know a new leader."""
+"""Milliseconds within which a broker must confirm a record. Then the producer asks another broker, which may know a new leader."""
 DELIVERY_TIMEOUT = 30_000
 """Milliseconds after which a record that no broker has confirmed is given up on."""
 
@@ -73,7 +73,7 @@ class _Connection:
         self._thread.start()
 
     def append(self, command: _Command) -> None:
-        """Give a command to the producer without waiting. If the producer has no room, the reporting thread tries again."""
+        """Give a command to the producer without waiting. If the producer has no room, the thread for delivery reports tries again."""
         if not self._produce(command):
             self._crowded.append(command)
 
@@ -83,7 +83,7 @@ class _Connection:
         self._thread.join(SERVE + timeout)
 
     def abandon(self) -> None:
-        """Keep the producer for ever. A fork copied it, but the producer's threads stayed in the parent, so freeing it would hang."""
+        """Keep the producer for ever. A fork copied the producer, but not its threads, so freeing the copy would hang."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.producer))
 
     def _produce(self, command: _Command) -> bool:
@@ -107,7 +107,7 @@ class _Connection:
         return True
 
     def _serve(self) -> None:
-        """Serve delivery reports, and try again the commands that found no room.
+        """Serve delivery reports, and retry the commands that found no room.
 
         The thread ends when the connection is closed. It also ends when the producer is lost, has reported all its records, and
         no command waits for room.
@@ -126,7 +126,7 @@ class _Connection:
                 self._crowded.popleft()
 
     def _look_at(self, failure: KafkaException) -> None:
-        """Mark the producer as lost after a fatal error. For example, after an outage it may be unable to repeat its records."""
+        """Mark the producer as lost after a fatal error. For example, the producer may be unable to repeat its records after an outage."""
         error: KafkaError = failure.args[0]
         if error.fatal() and self.lost is None:
             self.lost = error
@@ -167,7 +167,7 @@ class CommandProducer:
     def append_async(
         self, key: bytes, value: bytes, headers: Headers | None = None, timeout: float = 10.0
     ) -> Future[None]:
-        """Append one command. The future ends when it is confirmed, or with ``NotAccepted`` or ``DeclarationError``.
+        """Append one command. The future ends when the command is confirmed, or with ``NotAccepted`` or ``DeclarationError``.
 
         This method never waits. A background thread makes the first connection. If the producer's queue is full, the command
         waits up to ``timeout`` seconds for room.

@@ -30,15 +30,15 @@ LOOK_UP = 2.0
 """Seconds that a commit waits for the metadata of its destinations."""
 
 UP_AND_RIGHT = "Are enough of its brokers up, and are the addresses that they advertise (advertised.listeners) right?"
-"""Question in the error if a broker answers but requests time out. After the first answer a client uses the advertised addresses."""
+"""Question in the error if a broker answers, but requests time out. A client uses the advertised addresses after its first answer."""
 
 
 class KafkaConnection:
     """One worker's connection to the topics of its service: a consumer, a transactional producer, an admin client.
 
     Only the thread that joined may poll, open, pause, commit and close. After ``InDoubt``, call ``close``, forget
-    everything in memory, and call ``join`` again. When this object joins again, the broker aborts at once a
-    transaction that the object left open.
+    everything in memory, and call ``join`` again. If this object left a transaction open, the
+    broker aborts the transaction as soon as the object joins again.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class KafkaConnection:
         look_up = partial(self._describe, timeout=LOOK_UP, rights=True)  # short, because a commit waits for it
         self._transactions = Transactions(self.kafka, self._transactional_id, group, look_up)
         self._inputs = inputs
-        self._transactions.start()  # before the first read: aborts what an earlier process of this slot left open
+        self._transactions.start()  # before the first read: aborts the transaction that an earlier process of this slot left open
         inputs.subscribe(listener)
 
     def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
@@ -155,16 +155,16 @@ class KafkaConnection:
         self._joined().resume(partition, commands=commands)
 
     def drop(self, partition: int) -> None:
-        """Stop reading both inputs of a partition that is set aside for a human. The partition stays assigned."""
+        """Stop reading both inputs of a partition that is set aside until a person acts. The partition stays assigned."""
         self._joined().drop(partition)
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
-        """Append ``outs`` and the queue offsets of the touched partitions in one transaction.
+        """Append ``outs`` and commit the queue positions in ``offsets``, in one transaction.
 
         Raises:
             ValueError: ``offsets`` is empty, so nothing would fence the transaction.
             Fenced: this member lost a partition. The transaction was aborted.
-            DestinationFailed: the named topics, or single records, cannot be written. The transaction was aborted.
+            DestinationFailed: topics or single records, which the exception names, cannot be written. The transaction was aborted.
             Interrupted: the transaction was aborted for a passing reason. Commit again.
             InDoubt: the outcome is unknown, or the abort failed.
             LogError: settings or rights are wrong.
@@ -185,7 +185,7 @@ class KafkaConnection:
         return None if self._transactions is None else self._transactions.appended_at
 
     def unanswered(self) -> Unanswered | None:
-        """Return the check of the topics that no broker has answered; None while brokers answer."""
+        """Return the check of the service's topics, if no broker answered the check; None while brokers answer."""
         return None if self._watch is None else self._watch.unanswered
 
     def partitions(self, service: str) -> int | None:

@@ -26,7 +26,7 @@ SAFE = {"isolation.level": "read_committed", "enable.partition.eof": True}
 PROTOCOLS = {
     # Only the queue is subscribed. The commands follow the assignment of the queue, so partitions of one number stay together.
     "consumer": {"group.protocol": "consumer", "group.remote.assignor": "range"},
-    # Incremental, like the new protocol, so that the same callbacks work for both protocols.
+    # Incremental, like "consumer", so that the same callbacks work for both protocols.
     "classic": {"group.protocol": "classic", "partition.assignment.strategy": "cooperative-sticky"},
 }
 SLICE = 32
@@ -134,8 +134,8 @@ class Inputs:
     def _more(self, first: Message, limit: int, size: int) -> list[Message]:
         """Take the records that have arrived, in slices. The size of a slice is known only when its records are decompressed in memory.
 
-        The first slice has ``SLICE`` records. A later slice has as many records as should fit into ``size``, by the average
-        size of the records so far, but at least ``SLICE``.
+        The first slice has ``SLICE`` records. A later slice has as many records as should fit into the rest of ``size``, by
+        the average size of the records so far, but at least ``SLICE``.
         """
         batch, taken, some = [first], len(first), SLICE
         while taken < size and len(batch) < limit:
@@ -155,7 +155,7 @@ class Inputs:
         """Start reading the queue and the commands of a partition. Do nothing if the partition was taken away meanwhile."""
         if partition not in self._owned:
             return
-        self._forget_ends({partition})  # an end reached before means nothing at another position
+        self._forget_ends({partition})  # the end that was reached before is not valid for a new position
         inputs = [
             TopicPartition(self._queue, partition, _start(positions.queue)),
             TopicPartition(self._commands, partition, _start(positions.commands)),
@@ -172,7 +172,7 @@ class Inputs:
             self._held.discard((place.topic, partition))
 
     def read_to(self, topic: str, partition: int) -> int:
-        """Return the offset at which the end of an input was last reached, or 0. ``poll`` has returned every record before it."""
+        """Return the offset at which the end of an input was last reached, or 0. ``poll`` has returned every earlier record."""
         return self._ends.get((topic, partition), 0)
 
     def positions(self) -> dict[tuple[str, int], int]:
@@ -202,9 +202,9 @@ class Inputs:
             return
         self._open.discard(partition)
         self._forget_ends({partition})
-        # Paused, not unassigned. librdkafka may know of a revocation whose callback has not run yet. It takes any
-        # unassign, even an empty one, as the answer to that revocation. Then the next owner would begin its work while
-        # this worker could still commit.
+        # Paused, not unassigned. librdkafka may know of a revocation whose callback has not run yet. It
+        # would take any unassign, even an empty one, as the answer to that revocation. Then the next owner would begin its
+        # work while this worker could still commit.
         self._consumer.pause(self._assigned({partition}))
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ class Word(Enum):
     RETRIABLE = "retriable"
     """Nothing was decided: call the same method again."""
     ABORTABLE = "abortable"
-    """The transaction cannot commit any more: abort it, then it may be tried again."""
+    """The transaction cannot commit any more: abort it. Then a new transaction may do the same work."""
     DESTINATION = "destination"
     """One topic refuses records: abort, then commit without its records."""
     RECORD = "record"
@@ -105,7 +105,7 @@ _RETRIABLE: Final = frozenset(
         KafkaError.CONCURRENT_TRANSACTIONS,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
-        # The leader has just started, or just lost its role. A broker that restarts answers these for a moment.
+        # The leader has just started, or has just lost its role. A broker that restarts gives these answers for a moment.
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.KAFKA_STORAGE_ERROR,
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -120,8 +120,8 @@ _RETRIABLE: Final = frozenset(
 
 _INPUT_GONE: Final = frozenset(
     {
-        KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - what auto.offset.reset=error reports
-        # The batch is damaged, or zstd expands it to more than receive.message.max.bytes. A larger value makes it readable.
+        KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - the error that auto.offset.reset=error reports
+        # The batch is damaged, or zstd expands it beyond receive.message.max.bytes. A larger setting makes the batch readable.
         KafkaError._BAD_COMPRESSION,  # noqa: SLF001
         KafkaError._BAD_MSG,  # noqa: SLF001
         KafkaError._LOG_TRUNCATION,  # noqa: SLF001
@@ -135,7 +135,7 @@ _INPUT_GONE: Final = frozenset(
 )
 
 _DESTROY_BROKER: Final = -137
-"""librdkafka's ``_DESTROY_BROKER``: the broker that was asked left the cluster. The client's types do not have this code."""
+"""librdkafka's ``_DESTROY_BROKER``: the broker that was asked is no longer in the cluster. The client's types do not have this code."""
 
 _UNREACHABLE: Final = frozenset(
     {
@@ -161,8 +161,8 @@ _UNREACHABLE: Final = frozenset(
 def word_for(error: KafkaError) -> Word:
     """Decide what an error of a transactional call means.
 
-    The order of the checks matters. Wrong settings or rights come first, then librdkafka's flag "fatal". A lost partition or
-    a refused record is more precise than the flags "requires abort" and "retriable", so both come before these flags.
+    The order of the checks matters. Wrong settings or rights come first, then librdkafka's flag "fatal". The codes
+    of a lost partition or a refused record tell more than the flags "requires abort" and "retriable", so they come before these flags.
     """
     code = error.code()
     if code in _FATAL:
@@ -181,7 +181,7 @@ def word_for(error: KafkaError) -> Word:
         return Word.IN_DOUBT
     if code in _DESTINATION:
         return Word.DESTINATION
-    # The error has none of librdkafka's flags. By librdkafka's documentation, such an error ends the producer.
+    # The error has none of librdkafka's flags. According to librdkafka's documentation, such an error ends the producer.
     return Word.IN_DOUBT
 
 
@@ -227,7 +227,7 @@ def forbidden(error: KafkaError) -> bool:
 
 
 def too_late(error: KafkaError) -> bool:
-    """Return True if a record cannot be produced because its transaction failed before. The record is not the cause."""
+    """Return True if a record cannot be produced because its transaction has failed already. The record is not the cause."""
     return error.code() == KafkaError._STATE  # noqa: SLF001
 
 
@@ -237,7 +237,7 @@ def timed_out(error: KafkaError) -> bool:
 
 
 def input_gone(error: KafkaError) -> bool:
-    """Return True if an error of a fetched partition means that reading cannot continue at its position."""
+    """Return True if an error means that an input partition cannot be read on from its position."""
     return error.code() in _INPUT_GONE
 
 
@@ -247,7 +247,7 @@ def out_of_range(error: KafkaError) -> bool:
 
 
 def ignorable(error: KafkaError) -> bool:
-    """Return True if ``poll`` only reports an error, and librdkafka recovers from it by itself (reconnects, rejoins)."""
+    """Return True if an error needs no reaction, because librdkafka recovers by itself: it reconnects, or joins the group again."""
     if error.fatal() or error.code() in _FATAL:
         return False
     passing = {

@@ -14,7 +14,7 @@ from conversations.config import Kafka
 PATIENCE = 2.0
 """Seconds to wait for a broker that refuses the login."""
 AT_ONCE = 1.0
-"""Seconds to wait for an answer. With the failed request before, this is less than the 10 s in which a missing Kafka must be reported."""
+"""Seconds to wait for an answer. This is short, because a failed request came before, and a missing Kafka must be reported within 10 s."""
 _REFUSALS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})  # noqa: SLF001 - librdkafka's
 
 

@@ -5,8 +5,8 @@ records at lower offsets are committed or aborted, for all readers. The **commit
 the group has stored.
 
 For the offsets of a group, this module uses a consumer that is not a member of the group. An admin client must not be used: if the
-coordinator has moved, librdkafka 2.16 looks it up by the group id of the client. An admin client has no group id, so the process would
-end with a segmentation fault.
+coordinator has moved, librdkafka 2.16 looks for the new coordinator by the group id of the client. An admin client has no group id, so
+the process would end with a segmentation fault.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def extents_of(kafka: Kafka, topics: Iterable[str]) -> dict[Place, Extent]:
     """
     ends = Ends(kafka, topics)
     decided = ends.decided()
-    # The first offsets are asked for last. So records that Kafka deletes meanwhile count as deleted.
+    # Ask for the first offsets last, so that records that Kafka deletes meanwhile count as deleted.
     first = ends.first()
     return {place: Extent(ends.ids[place[0]], first[place], end) for place, end in decided.items()}
 

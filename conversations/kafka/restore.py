@@ -31,7 +31,7 @@ UNSTABLE_PAUSE = 0.02
 """Seconds between two requests for group offsets, for example while an open transaction carries one of them."""
 RENEWED_AFTER = 10.0
 """Seconds without progress after which a new consumer continues. The old consumer may be connected only to a leader that is cut off from
-the other brokers. Then it cannot learn of the new leader. The time doubles with each new consumer."""
+the other brokers. Then the old consumer cannot learn of the new leader. The time doubles with each new consumer."""
 STUCK_AFTER = 120.0
 """Seconds without progress after which a restore gives up. This is several times as long as any transaction's time-out."""
 

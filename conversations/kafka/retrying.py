@@ -21,12 +21,12 @@ AGAIN = 0.2
 
 
 def is_retriable(error: KafkaError) -> bool:
-    """Return True if the error decides nothing, so that the same call may be repeated at once."""
+    """Return True if the failed call decided nothing, so that the same call may be repeated at once."""
     return word_for(error) is Word.RETRIABLE
 
 
 def is_unsure(error: KafkaError) -> bool:
-    """Return True if a broker answered that it does not know now, because a leader is changing or a coordinator is loading."""
+    """Return True if a broker could not serve the request now, because a leader is changing or a coordinator is loading."""
     return passing(error) and not unreachable(error)
 
 

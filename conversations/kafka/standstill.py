@@ -21,7 +21,7 @@ from conversations.kafka.clients import make_admin
 from conversations.kafka.offsets import Place, answered, list_offset
 
 LOOKED_AT = 10.0
-"""Seconds between two looks. An input stands still if Kafka has more records, and its position has not changed at the next look."""
+"""Seconds between two checks. An input stands still if Kafka had more records at one check, and the next check finds the same position."""
 
 
 class Standstill:
@@ -32,13 +32,13 @@ class Standstill:
         self._client: AdminClient | None = None
         self._asked: dict[Place, Future[Any]] = {}
         self._last: Mapping[Place, int] = {}
-        """Positions of the inputs at the last look."""
+        """Positions of the inputs at the last check."""
         self._behind: dict[Place, int] = {}
         """Positions of the inputs for which Kafka had more records."""
         self._due_at = monotonic() + LOOKED_AT
 
     def due(self) -> bool:
-        """Return True if it is time to look, or if answers may have come."""
+        """Return True if it is time for a check, or if answers may have come."""
         return bool(self._asked) or monotonic() >= self._due_at
 
     def look(self, positions: Mapping[Place, int]) -> list[Place]:

@@ -44,7 +44,7 @@ def append_in_order(kafka: Kafka, transactional_id: str, topic: str, records: It
         try:
             _append(producer, topic, part)
         except (KafkaException, SystemError) as failure:
-            # The transaction's records are not needed. If it was committed after all, the broker refuses the abort.
+            # The transaction's records are not needed. If the transaction was committed after all, the broker refuses the abort.
             with contextlib.suppress(KafkaException, SystemError):
                 producer.abort_transaction(TRANSACTION_TIMEOUT)
             raise _refusal(kafka, transactional_id, failure) from failure

@@ -25,7 +25,7 @@ MICROSECOND = timedelta(microseconds=1)
 LARGEST_RECORD = 2 * 1024 * 1024
 """``max.message.bytes`` of every topic: the largest record that ``protocol.limits`` allows, and room for Kafka's own fields."""
 # Every topic sets these settings explicitly, because a cluster may have other defaults. With LogAppendTime the broker dates
-# all records. With CreateTime a broker would refuse records that a worker dates far ahead. No reader needs a writer's time.
+# all records. With CreateTime a broker would refuse records that a worker dates far ahead. No reader needs the time of the writer's clock.
 _EVERY: Mapping[str, object] = {
     "message.timestamp.type": "LogAppendTime",
     "max.message.bytes": LARGEST_RECORD,
@@ -48,8 +48,8 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
     RETRY: {**_BY_TIME},
     "catalog": {**_EVERY, "cleanup.policy": "compact"},
     "events": {**_BY_TIME},
-    # Compacted, because a minute that is computed again replaces its old value. Deleted by age, too, because each minute is
-    # a new key.
+    # Compacted, so that new values of a minute replace the old values of the same minute. Deleted by age, too, because each
+    # minute has new keys.
     "metrics": {
         **_EVERY,
         "cleanup.policy": "compact,delete",
@@ -70,7 +70,7 @@ TIMES: Mapping[str, Mapping[str, str]] = {
 """Settings that are periods, by kind of topic: the setting's name, and the name of its period."""
 
 _AT_LEAST = frozenset({"retention.ms", "retention.bytes", "delete.retention.ms", "max.message.bytes"})
-"""Settings for which a larger value is safe, too. For these settings, -1 means without limit."""
+"""Settings for which a larger value is safe, too. For these settings, -1 means "no limit"."""
 _TUNING = frozenset({"segment.ms", "segment.bytes", "min.cleanable.dirty.ratio"})
 """Settings that only affect speed. They are set when a topic is created. Later the operator may choose other values."""
 _ALWAYS_SERIOUS = frozenset({"cleanup.policy", "message.timestamp.type"})
@@ -213,7 +213,7 @@ def _alter(admin: AdminClient, kafka: Kafka, topic: str, wrong: list[Deviation])
 def verify(admin: AdminClient, kafka: Kafka, topics: Mapping[str, Asked]) -> dict[str, int]:
     """Check the settings of the topics that a worker uses. A setting that is unwise but safe is logged as a warning.
 
-    Returns ``delete.retention.ms`` by topic, for the topics whose value is known.
+    Return ``delete.retention.ms`` by topic, for the topics whose value is known.
 
     Raises:
         KafkaUnreachable: no broker answered.

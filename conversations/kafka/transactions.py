@@ -34,7 +34,7 @@ TRANSACTION_TIMEOUT = 10.0
 COMMIT_PATIENCE = 60.0
 """Seconds for which a commit is repeated before it counts as in doubt."""
 OFFSETS_PATIENCE = 5.0
-"""Seconds within which the group's coordinator must accept the offsets. Later a new producer looks for the coordinator again."""
+"""Seconds within which the group's coordinator must accept the offsets. After this time a new producer looks for the coordinator again."""
 STALL = 1.0
 """Seconds that a flush may take before the destinations are looked up again."""
 BATCH = 1_000_000
@@ -49,11 +49,11 @@ SAFE = {
     "message.timeout.ms": int(TRANSACTION_TIMEOUT * 1000),
 }
 PREFERRED = {
-    # Back-to-back transactions get CONCURRENT_TRANSACTIONS. librdkafka's default back-off would be 100 ms.
+    # A transaction that begins right after another gets CONCURRENT_TRANSACTIONS. By default librdkafka would wait 100 ms.
     "retry.backoff.ms": 5,
-    # A missing topic is reported after this time instead of 30 s, so before the transaction times out.
+    # A missing topic is reported after this time instead of 30 s. So it is reported before the transaction times out.
     "topic.metadata.propagation.max.ms": 1000,
-    "linger.ms": 5,  # flush() ends this wait at once: it only groups records that are produced before
+    "linger.ms": 5,  # flush() ends this wait at once, so the wait only groups records that are produced before the flush
     "compression.type": "lz4",
     "message.max.bytes": 2_000_000,  # the topic's own limit decides
     "queue.buffering.max.messages": 1_000_000,
@@ -225,7 +225,7 @@ class Transactions:
     def _flush(self, producer: Producer, outs: Sequence[Produced], offsets: Mapping[int, int]) -> None:
         if producer.flush(STALL):
             if self._writable.look_again(outs)[0]:
-                # A topic was deleted. Without this error, its records would time out only after the transaction.
+                # A topic was deleted. Without this error, the transaction would time out before the topic's records do.
                 raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
             # This call raises if the transaction has failed already. Without this call, librdkafka would
             # repeat the batches that follow a refused batch until the transaction times out.
@@ -297,12 +297,12 @@ class Transactions:
         if (timed_out(error) or any(map(timed_out, self._refused.values()))) and not self._replaced():
             # A leader that is cut off from its cluster may still answer. A new producer asks other brokers for the leader.
             return InDoubt(self._doubt(error))
-        # Only a delivery report for each record tells which record failed. The next attempt asks for these reports.
+        # With delivery reports for few records, the failed topic is not known. So the next attempt asks for all reports.
         self._report_all = not self._report_all
         return Interrupted(f"aborted: {describe(error)}")
 
     def _abort(self, why: KafkaError) -> KafkaError | None:
-        """Abort the transaction. Return None if the broker aborted it, for this producer or for a new one; else return the error."""
+        """Abort the transaction, if necessary by starting a new producer. Return None if it is aborted, else the error."""
         producer = self._producer
         if producer is None:
             return None if self._replaced() else why
@@ -371,8 +371,8 @@ def _error_of(failure: KafkaException | SystemError) -> KafkaError:
     if isinstance(failure, KafkaException):
         error: KafkaError = failure.args[0]
         return error
-    # flush() and poll() of confluent-kafka raise a fatal error. A delivery report that runs after it hides the error, and
-    # then they raise SystemError.
+    # After a fatal error, flush() and poll() of confluent-kafka raise KafkaException. But if a delivery report runs after the
+    # error, they raise SystemError.
     return KafkaError(KafkaError._FATAL, "the producer met a fatal error")  # noqa: SLF001
 
 

@@ -32,7 +32,7 @@ class Watch:
         """The failed check and the time of the first such check, if no broker answers; None while brokers answer."""
 
     def hurry(self) -> None:
-        """Check at once, because a client has lost all its brokers."""
+        """Make the next check due at once, because a client has lost all its brokers."""
         self._due_at = min(self._due_at, monotonic())
 
     def due(self) -> bool:

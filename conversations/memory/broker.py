@@ -2,7 +2,7 @@
 
 As on Kafka, a transaction's records get their offsets when they are produced. No reader of committed records reads past the
 first record of an open transaction (the last stable offset). A marker follows when the transaction is decided. The
-offsets of a transaction fence the transaction: they are refused if the member's epoch is not the epoch that the group gave to it.
+offsets of a transaction fence the transaction: they are refused if the member's epoch is not the epoch that the group gave to the member.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class MemoryBroker:
         self._open = OpenTransactions()
 
     def create_service(self, service: str, partitions: int, retries: Sequence[str] = ()) -> None:
-        """Create the topics of a service. Topics that exist are left alone. ``retries`` are delays, as in names of retry topics."""
+        """Create the topics of a service. Topics that exist are left alone. ``retries`` are the delays in the names of retry topics."""
         with self.changed:
             for delay in retries:
                 topic = retry_topic(self.namespace, service, delay)

@@ -168,8 +168,8 @@ class MemoryConnection:
         if revoked:
             self._give_up(revoked)
         with self.broker.changed:
-            # A partition may have been lost while others were given up. The next poll reports it to the listener. Before
-            # that, it cannot be assigned again.
+            # A partition may have been lost while others were given up. The next poll reports this loss to the listener.
+            # Until then, the partition cannot be assigned again.
             assigned = [partition for partition in group.to_assign(self) if partition not in self.owned]
             group.owners.update(dict.fromkeys(assigned, self))
             self.owned.update(assigned)

@@ -1,1 +1,1 @@
-"""The protocol of dialogs, without I/O. It needs no Kafka client, so Spark executors decode records with the code of the services."""
+"""The protocol of dialogs, without I/O. It needs no Kafka client, so Spark executors can decode records with the code that services use."""

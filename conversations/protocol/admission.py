@@ -122,7 +122,7 @@ def check_contract(contract: object) -> None:
     """Check that a dialog can begin under this object.
 
     Raises:
-        LocalError: it is no contract, for example the name of one (8425).
+        LocalError: the object is no contract, for example only the name of a contract (8425).
     """
     if not isinstance(contract, Contract):
         raise LocalError(
@@ -193,7 +193,7 @@ def body_too_large(size: int, limit: int) -> BodyTooLarge:
 
 
 def command_too_large(what: str, size: int) -> BodyTooLarge:
-    """Return the error for requests that do not fit into one command (8459). Its text begins with ``what``, a subject and its verb."""
+    """Return the error for requests that do not fit into one command (8459). Its text begins with ``what``: "the requests have"."""
     return BodyTooLarge(f"{what} {size} bytes; one command has at most {COMMAND_BYTES} (8459)")
 
 

@@ -84,7 +84,7 @@ class EndWithError:
 
 @dataclass(slots=True)
 class Cleanup:
-    """Drop the endpoint without telling the peer."""
+    """Close the endpoint without telling the peer."""
 
 
 @dataclass(slots=True)
@@ -123,7 +123,7 @@ class Failed(StrEnum):
 class Resolve:
     """Decide about a failed message for which its dialog waits, or about a failed handler without a message (number -1).
 
-    ``ticket`` is the ticket that the operator saw. If the ticket has changed since, the decision is refused. 0 stands for any ticket.
+    ``ticket`` is the ticket that the operator saw. If the ticket has changed since then, the decision is refused. 0 stands for any ticket.
     """
 
     handler: str
@@ -163,7 +163,7 @@ class Settle:
 
 @dataclass(slots=True)
 class Report:
-    """Report an event once the command has taken effect. It is the last operation of its command."""
+    """Report an event after the command has taken effect. ``Report`` is the last operation of its command."""
 
 
 Verb: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer

@@ -50,7 +50,7 @@ def as_message_type(declared: Declared) -> MessageType:
     """Return the message type of a body class, or the message type itself.
 
     Raises:
-        DeclarationError: it is neither; the message shows what to write.
+        DeclarationError: ``declared`` is neither of them; the message shows what to write.
     """
     if isinstance(declared, MessageType):
         return declared

@@ -53,8 +53,8 @@ class Kept(NamedTuple):
 class Endpoint:
     """One side of one dialog.
 
-    ``service`` and ``key`` are those of this side, ``peer`` and ``peer_key`` those of the other side. The lifetime ends at ``expires_at``;
-    ``NEVER`` is unlimited.
+    ``service`` and ``key`` belong to this side, ``peer`` and ``peer_key`` to the other side. The lifetime ends at ``expires_at``;
+    ``NEVER`` means that the lifetime is unlimited.
     """
 
     __slots__ = (
@@ -142,7 +142,7 @@ class Endpoint:
         self.recover = state is State.ERROR
 
     def resume(self, held: set[int], *, firing: bool, told_of_error: bool) -> None:
-        """Add the facts that are in other rows than the endpoint's own.
+        """Add the facts from rows other than the endpoint's own row.
 
         Args:
             held: numbers of messages that are held.

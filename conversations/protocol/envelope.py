@@ -1,8 +1,8 @@
 """The envelope of every record on a queue topic, and its codec.
 
 The fields that are constant for a dialog and direction come first: the **prefix**. An owner keeps the encoded prefix, compares bytes with it,
-and decodes only the rest. For speed, this module itself encodes and decodes the frequent kinds of envelopes. fastavro does this for all other
-envelopes, and would give the same bytes (design decision 0004). The module needs no librdkafka.
+and decodes only the rest. For speed, this module itself encodes and decodes the frequent kinds of envelopes. fastavro does this for the
+other kinds. For the frequent kinds, it would give the same bytes (design decision 0004). The module needs no librdkafka.
 """
 
 from __future__ import annotations

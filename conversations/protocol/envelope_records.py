@@ -35,7 +35,7 @@ class Prefix:
 
 @dataclass(slots=True)
 class Origin:
-    """The dialog on which a resent message was sent first, and its number there; ``generation`` counts the dialogs that replaced this dialog."""
+    """The dialog on which a resent message was sent first, and its number there; ``generation`` is 1 for the dialog's first replacement."""
 
     conversation_id: bytes
     generation: int

@@ -16,7 +16,7 @@ Run: TypeAlias = tuple[bytes, int, str, int, str, int, int, str]
 """The encoded run, its length, then message_type, code, description, fragment, fragments, content_type."""
 
 RUNS: dict[bytes, Run] = {}
-"""Cache of runs already read. The key of a run is its beginning; ``read_run`` tells the length of the key."""
+"""Cache of runs already read. The key of a run is its beginning; ``read_run`` describes the key."""
 
 _LIMIT = 1024
 _LONGEST = 512

@@ -1,8 +1,8 @@
 """Events, which workers and operators' tools report to the events topic. Each event has a class.
 
-An event is a JSON object. Its first field is ``event``, the name of the event. The fields of its class follow in their order. A worker's event
-has three fields between these: ``service`` and ``partition`` name the partition that reports it, and ``at`` is the time (microseconds since
-1970).
+An event is a JSON object. Its first field is ``event``, the name of the event. The fields of its class follow in their order. In a worker's
+event, three other fields come first after the name: ``service`` and ``partition`` name the partition that reports the event, and ``at`` is
+the time (microseconds since 1970).
 
 A later version may add events and fields. So a reader must skip an event with an unknown name, and must ignore an unknown field.
 ``docs/make_events.py`` generates ``docs/events.md`` and ``schemas/event.v1.json`` from these classes.
@@ -184,7 +184,7 @@ class QueueResumed(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class BrakeOn(WorkerEvent):
-    """The brake is on for ``peer``: ``dialogs`` failed dialogs count for it, also those of other failing peers. ``failure`` is the last exception."""
+    """The brake is on for ``peer``: ``dialogs`` dialogs failed, some perhaps of other peers. ``failure`` is the last exception."""
 
     NAME = "BRAKE_ON"
     dialogs: int
@@ -256,14 +256,14 @@ class Outcome(StrEnum):
     HANDLED = "handled"
     FAILED = "failed"
     ENDED = "ended"
-    """Its dialog ended before it had its turn."""
+    """The dialog ended before the message or handler had its turn."""
     DECIDED = "decided"
-    """Another decision was made about it."""
+    """Another decision was made about the message or handler."""
 
 
 @dataclass(frozen=True, slots=True)
 class Returned(WorkerEvent):
-    """The outcome of a message or handler that ``command`` gave back: handled, failed, ended (its dialog), or decided (another decision)."""
+    """The outcome of a message or handler that ``command`` gave back: handled, failed, ended (with its dialog), or decided (again)."""
 
     NAME = "RETURNED"
     NEEDED = frozenset({"command", "outcome"})

@@ -1,7 +1,7 @@
 """The writer schemas that a process can read, by fingerprint, and Avro's single-object encoding.
 
-A record begins with ``MARKER`` and a fingerprint: the CRC-64-AVRO of the Parsing Canonical Form of its writer schema. Once the schema of a
-later minor version is registered, its records can be read, by Avro's schema resolution (design decision 0004).
+A record begins with ``MARKER`` and a fingerprint: the CRC-64-AVRO of the Parsing Canonical Form of its writer schema. After the schema of
+a later minor version is registered, its records can be read, by Avro's schema resolution (design decision 0004).
 """
 
 from __future__ import annotations

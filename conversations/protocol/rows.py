@@ -277,7 +277,7 @@ def decode_tombstone(row: bytes) -> Tombstone:
 
 @dataclass(slots=True)
 class GroupRow:
-    """A conversation group: its state and its endpoints. The first endpoint is the one that opened the group."""
+    """A conversation group: its state and its endpoints. The first endpoint opened the group."""
 
     version: int = 0
     state: bytes = b""
@@ -360,7 +360,7 @@ class ParkRow:
     size: int = 0
     """Bytes of the parked records."""
     since: int = 0
-    """Time at which the first attempt failed, in microseconds."""
+    """Time of the first failure, or of the first wait if nothing has failed yet, in microseconds."""
     ticket: int = 0
     """A number that grows each time the failed message or handler is parked."""
     attempts: int = 0
@@ -372,7 +372,7 @@ class ParkRow:
     returns: int = 0
     """Number of times that an operator gave the failed message back to its handler."""
     returned: str = ""
-    """The command that last gave it back; empty once the outcome is known."""
+    """The command that last gave the message or handler back; empty if there was none, or if the outcome is known."""
     counted: int = 0
     """Number of records that arrived behind a failed message while its queue was on. The limit counts only these."""
     counted_size: int = 0

@@ -22,7 +22,7 @@ class Arrival(Enum):
     AHEAD = 3
     """An earlier number is missing, so this number is held."""
     TOO_FAR = 4
-    """It is not held, because too many numbers are held or it is too far ahead."""
+    """It is not held: too many numbers are held already, or this number is too far ahead."""
     MISSED = 5
     """It was passed over when the dialog ended, and arrives only now."""
 

@@ -55,7 +55,7 @@ SO, SI, CO = State.STARTED_OUTBOUND, State.STARTED_INBOUND, State.CONVERSING
 DO, DI, ER, CD = State.DISCONNECTED_OUTBOUND, State.DISCONNECTED_INBOUND, State.ERROR, State.CLOSED
 
 TRANSITIONS: dict[tuple[State, Trigger], State] = {
-    # This side began the dialog and has sent nothing: the peer does not know of the dialog, so an end is not sent.
+    # This side began the dialog and has sent nothing: the peer does not know of the dialog, so it gets no END or ERROR.
     (SO, Trigger.SEND): CO,
     (SO, Trigger.END): CD,
     (SO, Trigger.END_WITH_ERROR): CD,
@@ -91,7 +91,7 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (DO, Trigger.PEER_ERROR): CD,
     (DO, Trigger.ACKNOWLEDGED): CD,
     (DO, Trigger.LIFETIME): CD,
-    # The peer has ended: an end of this side is not sent.
+    # The peer has ended: when this side ends, too, it sends no END or ERROR.
     (DI, Trigger.END): CD,
     (DI, Trigger.END_WITH_ERROR): CD,
     (DI, Trigger.CLEANUP): CD,
@@ -100,7 +100,7 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (DI, Trigger.PEER_ERROR): ER,
     (DI, Trigger.ACKNOWLEDGED): DI,
     (DI, Trigger.LIFETIME): ER,
-    # The dialog is broken: an end of this side is not sent.
+    # The dialog is broken: when this side ends, it sends no END or ERROR.
     (ER, Trigger.END): CD,
     (ER, Trigger.END_WITH_ERROR): CD,
     (ER, Trigger.CLEANUP): CD,

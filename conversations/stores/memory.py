@@ -1,4 +1,4 @@
-"""Local copies in memory: sorted dictionaries that are gone with the process and are rebuilt from the log."""
+"""Local copies in memory: sorted dictionaries. They end with the process, and are rebuilt from the log."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ CACHE = 64 * 1024 * 1024
 WRITE_BUFFER = 8 * 1024 * 1024
 """Bytes of writes that one partition keeps in memory before it writes them to a file."""
 WRITE_BUFFERS = 64 * 1024 * 1024
-"""Bytes of such writes for all partitions of a process. Above this limit, partitions write smaller files."""
+"""Most bytes of such writes for all partitions of a process together. At this limit, partitions write their files earlier."""
 
 _META = b"\x00"
 """First byte of the store's own keys. No row's key begins with it."""
@@ -79,8 +79,8 @@ class RocksStore:
         self.damage = damage
         """Reason why the earlier copy was thrown away; empty if it was not thrown away."""
         self._db = self._opened(memory)
-        # RocksDB's write-ahead log would write every row a third time, so it is off. Memory is flushed in the order of
-        # writing. So after a crash, the copy has all rows up to some checkpoint, and none after it.
+        # RocksDB's write-ahead log is off, because it would write every row once more. Memory is flushed in the order of
+        # writing. So after a crash, the copy has all rows up to some checkpoint, and no later rows.
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[assignment,method-assign]  # a property; its stub says method
 
@@ -147,7 +147,7 @@ class RocksStore:
     def clear(self) -> None:
         """Forget everything, the checkpoint included."""
         # The files are not deleted, because an open scan keeps the files and their lock. The checkpoint is deleted first,
-        # and with the write-ahead log. So after a crash in between, the copy has no checkpoint and is not used.
+        # and the write-ahead log has this deletion. So after a crash in between, the copy has no checkpoint and is not used.
         try:
             self._db.delete(_CHECKPOINT)
             last = next(iter(self._db.keys(backwards=True)), None)
@@ -187,7 +187,7 @@ class RocksStore:
     def _damaged(self, failure: Exception) -> Exception:
         """Return the exception for a failure of rocksdict, which raises plain ``Exception``.
 
-        A damaged copy is marked by a file, so that it stays damaged until the next ``open`` throws it away.
+        A file marks a damaged copy. So the copy counts as damaged until the next ``open`` throws it away.
         """
         if isinstance(failure, (DbClosedError, CopyDamaged, GeneratorExit)):
             return failure

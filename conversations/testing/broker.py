@@ -145,7 +145,7 @@ class FaultyBroker(MemoryBroker):
         self._decide([transaction for transaction in self.hanging if transaction.slot == slot])
 
     def pass_time_limits(self, probability: float = 1.0) -> int:
-        """Decide hanging transactions and remove dead members, as time-outs do, each with this probability. Return their number."""
+        """Decide hanging transactions and remove dead members, as time-outs do, each with this probability. Return the total number."""
         chosen = [t for t in self.hanging if self.chance.random.random() < probability]
         self._decide(chosen)
         buried = [entry for entry in self.dead if self.chance.random.random() < probability]

@@ -68,7 +68,7 @@ class FaultyConnection(MemoryConnection):
 
     def join(self, listener: Listener) -> None:
         """Join the group. By chance, decide the open transactions of the slot first, as ``init_transactions`` does on Kafka."""
-        if self._faulty.hanging and self._chance.random.random() < 0.5:  # otherwise as on a new host, with another id
+        if self._faulty.hanging and self._chance.random.random() < 0.5:  # else: a new host, with another id
             self._faulty.end_of(self._slot)
         super().join(listener)
 
@@ -169,7 +169,7 @@ class FaultyConnection(MemoryConnection):
         broker = self._faulty
         transaction = StepTransaction(self.service, self, self._slot)
         transaction.sent = outs
-        # If the transaction must fail, all records stay in it, because then no late record may arrive.
+        # If the transaction must fail, no record may arrive late. So all records stay in the transaction.
         passes = self._group.knows(self) and not broker.missing(outs) and not broker.refused(outs)
         now, transaction.late = broker.scatter(outs) if passes else (list(outs), [])
         broker.produce(transaction, now)

@@ -150,7 +150,7 @@ class Facts:
         if reason in {letters.SET_ASIDE, letters.COMMAND_REFUSED} or letters.SEQUENCE not in headers:
             return
         if letters.HELD in headers:
-            return  # the letter is a copy. Its message is held, not settled: it is the head of its dialog
+            return  # the letter is a copy: its message is the head of its dialog, held and not settled
         envelope = decode(record.value() or b"")
         if envelope.kind is Kind.MESSAGE:
             self.kept[_direction(envelope)][envelope.seq] += 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 AT_MOST = 200
-"""Largest number of faults in one ``run``. Then no further fault happens, so that every run comes to rest."""
+"""Largest number of faults in one ``run``. After these, no further fault happens, so that every run comes to rest."""
 LATER = 30
 """Largest number of faults between two moves of the clock in ``advance``."""
 

@@ -1,4 +1,4 @@
-"""Checks the invariants of services by reading the topics. The invariants have the same numbers as in the design.
+"""Checks the invariants of services by reading the topics. The invariants have the same numbers as in docs/guarantees.md.
 
 1. One writer: only the last member that opened a partition commits its state (``broker`` checks each commit), and the numbers in
    the rows never decrease.
@@ -44,7 +44,7 @@ class Invariants:
         self._histories: dict[tuple[str, int], _History] = {}
 
     def check(self, sides: Sides, *, at_rest: bool) -> None:
-        """Check all invariants now. Some hold only ``at_rest``, when no step or handler is under way.
+        """Check all invariants now. Some must hold only ``at_rest``: when no step or handler is under way.
 
         Raises:
             AssertionError: an invariant does not hold. The message names the first such invariant.
@@ -238,7 +238,7 @@ def _accounted(facts: Facts) -> None:
 
 
 def _check_handled(facts: Facts, service: str, found: Endpoint, finished: int) -> None:
-    """Check the count of handled messages in a receiver's row: the finished handlers, plus at most the messages that it ignores."""
+    """Check that a receiver's row counts every finished handler as a handled message, and otherwise only messages that it ignores."""
     direction = found.conversation, found.initiator
     ignored = sum(facts.ignored(sent, found.initiator) for sent in facts.sent.get(direction, {}).values())
     if not finished <= found.handled <= finished + ignored:
@@ -249,7 +249,7 @@ def _check_handled(facts: Facts, service: str, found: Endpoint, finished: int) -
 
 
 def _check_sum(facts: Facts, service: str, direction: Direction, found: Endpoint | rows.Tombstone) -> None:
-    """Check that each message that a sender counts was found, or discarded by the sender. No other message may be found."""
+    """Check that each message that a sender counts is in the topics, or was discarded by the sender. No other message may be there."""
     count = found.transmitted + 1 if isinstance(found, rows.Tombstone) else found.next_out
     there = {number for number in facts.sent.get(direction, ()) if number < count}
     if len(there) < count - found.discarded:

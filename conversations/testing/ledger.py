@@ -49,7 +49,7 @@ class Ledger:
         self.handled: list[Handled] = []
         self.steps: list[Step] = []
         self.said: Counter[tuple[bytes, bool, int]] = Counter()
-        """Count of committed transactions by the envelope that they sent: conversation id, True if the initiator sent it, and number."""
+        """Number of committed transactions that sent an envelope, by its conversation id, sender (True: the initiator) and number."""
         self._spoken: dict[tuple[bytes, bool], int] = {}
         """Highest number of each direction that a committed transaction sent."""
         self.failed: set[tuple[str, bytes]] = set()
@@ -127,7 +127,7 @@ class Page:
             self._pending.setdefault(partition, []).extend(entries)
 
     def note(self, partition: int, entry: Handled, attempt: int) -> None:
-        """Note that a handler returned. A further attempt replaces an earlier one whose result was refused."""
+        """Note that a handler returned. A further attempt replaces the earlier attempt, whose result was refused."""
         pages = self._later if partition in self._flying else self._pending
         pending = pages.setdefault(partition, [])
         if attempt > 1 and entry in pending:

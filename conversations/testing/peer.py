@@ -217,7 +217,7 @@ class Peer:
         return dialog
 
     def dialogs(self) -> list[PeerDialog]:
-        """Return the dialogs that this peer began, and the dialogs with a handled message or event, in the order in which they appeared."""
+        """Return the dialogs that this peer began, and the dialogs for which its handlers ran, in the order in which they appeared."""
         self._catch_up()
         return list(self._dialogs.values())
 

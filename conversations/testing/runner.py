@@ -45,7 +45,7 @@ class Runner:
     def __init__(self, world: World, service: Service[Any], slot: int) -> None:
         self.service = service
         self.stepping = False
-        """True while ``step`` runs. Then it must not be called again."""
+        """True while ``step`` runs. Meanwhile ``step`` must not be called again."""
         self._asleep = 0
         self._world = world
         self._slot = f"{service.name}/{slot}"
@@ -80,7 +80,7 @@ class Runner:
         return self._connection
 
     def step(self) -> int:
-        """Let the worker do a step. Return the number of records read and transactions committed, or 1 if it stands still or dies."""
+        """Let the worker do a step. Return its number of read records and committed transactions, or 1 if it stands still or dies."""
         if self.stepping or self._sleeps():
             return 1
         self.clock.jump()
@@ -142,5 +142,5 @@ class Runner:
         return min(times, default=NEVER)
 
     def remembers(self) -> bool:
-        """Return True if the worker has rows that must be deleted when log time has passed."""
+        """Return True if the worker has rows that must be deleted at a later log time."""
         return any(len(p.schedule.tombstones) or len(p.schedule.commands) for p in self.worker.partitions.values())

@@ -32,7 +32,7 @@ log = logging.getLogger("conversations.testing")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PARTITIONS = 3
 ANY = 1_000_000
-"""Setting ``deaths`` of simulated workers: no message is given up on, because simulated deaths are not caused by messages."""
+"""Value of the setting ``deaths``, so high that no message is given up on: no message causes the simulated deaths."""
 ENDLESS = 100_000
 """Number of rounds after which a run fails if it has not come to rest."""
 GLANCE = 100
@@ -164,7 +164,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         raise AssertionError(f"the services are still busy after {ENDLESS} rounds without time passing")
 
     def _warn_of_missing(self) -> None:
-        """Warn of services that others wait for and that take no part; a failed test then shows the warning."""
+        """Warn of each service that does not take part although messages for it wait. A failed test shows the warning."""
         missing, self.broker.sought = self.broker.sought - self.broker.services.keys(), set()
         for name in sorted(missing - self._told_missing):
             log.warning(
@@ -184,7 +184,7 @@ class Simulation(AbstractContextManager["Simulation"]):
                 moved += 1
             moved += runner.step()
         now = self.clock.now()
-        # Ask only after all workers have done a step, because one worker may have given up a partition that another takes up next.
+        # Ask for more work only after all workers have done a step: a worker may have given up a partition that another takes up next.
         moved += sum(runner.busy() or runner.next_deadline() <= now for runner in runners)
         if self.broker.hanging or self.broker.dead:
             moved += self.broker.pass_time_limits(DECIDED)
@@ -268,12 +268,12 @@ class Simulation(AbstractContextManager["Simulation"]):
         return [it for number, table in enumerate(tables) for it in parked(table, service, number)]
 
     def decide(self, it: Parked, decision: Decision) -> None:
-        """Decide about a parked message, as an operator does. It takes effect in the next ``run``."""
+        """Decide about a parked message, as an operator does. The decision takes effect in the next ``run``."""
         command = resolution(it, decision, self.chance.random.randbytes(16), self.clock.now())
         self.broker.append_keyed(it.service, COMMANDS, it.key.encode(), encode_command(command))
 
     def turn_queue(self, service: str, *, on: bool, by: str = "operator", reason: str = "test") -> None:
-        """Turn the queue of a service on or off in every partition, as an operator does. It takes effect in the next ``run``.
+        """Turn the queue of a service on or off in every partition, as an operator does. This takes effect in the next ``run``.
 
         Raises:
             LocalError: there is no such service.
@@ -297,7 +297,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         """Check the invariants that must hold whenever the services are at rest.
 
         Raises:
-            AssertionError: an invariant does not hold. The message has its number in the design, and the facts.
+            AssertionError: an invariant does not hold. The message has the number of the invariant, and the facts.
         """
         self._check(at_rest=True)
         for runner in self._everyone():

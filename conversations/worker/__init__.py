@@ -11,7 +11,7 @@
    Commands are carried out by ``dialog_commands``, ``decisions`` and ``partition_commands``. ``failures`` decides what follows when a
    handler fails.
 4. **Close** (``closing``, ``departure``). Unfinished items are kept as rows, old rows are deleted (``retention``), and each flight is closed.
-5. **Commit.** All flights go into one transaction. If a topic refuses records, ``refusals`` and ``undelivered`` take these records out.
+5. **Commit.** All flights go into one transaction. If a topic refuses records, ``refusals`` and ``undelivered`` take out these records.
 6. **Land.** The rows are applied to the local copies, and waiting clients get their replies.
 
 The modules form nine floors. Each module imports only from floors below its own:
@@ -27,11 +27,11 @@ floor  modules
 1-4    the owners in the table below, and the modules that they use
 =====  =====================================================================================================================
 
-A ``Partition`` object itself only knows which endpoints have changed, and whether the object is gone. Every other part of the partition's
+A ``Partition`` object itself stores only which endpoints have changed, and whether the object is gone. Every other part of the partition's
 state has one owner, and only this owner changes it:
 
 ================  ================================================================================
-``Outbox``        rows and records of the next transaction; reads see these rows before the commit
+``Outbox``        rows and records of the next transaction; its rows can be read before the commit
 ``Progress``      the partition's row: positions, log time, rollbacks, the switch
 ``QueueInput``    records that were read and not yet routed, and whether the input is paused
 ``Waiting``       records kept as rows: waiting, held behind a gap, or delayed for a destination

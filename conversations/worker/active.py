@@ -82,7 +82,7 @@ class Active:
         self.entered = max(self.entered, deadline)
 
     def restore_entry(self, deadline: int) -> None:
-        """Note the entry of the next deadline. It was added from the rows when the partition was opened, before this endpoint was decoded."""
+        """Note the schedule's entry for the next deadline. The entry was added from the rows, before this endpoint was decoded."""
         self.scheduled = deadline
 
     def passed(self, now: int) -> None:
@@ -100,7 +100,7 @@ class Active:
         self.out_topic, self.out_partition = topic, partition
 
     def forget_encoded(self) -> None:
-        """Forget the encoded constant parts of the envelopes and of the row. They have changed, and are encoded again at the next use."""
+        """Forget the encoded constant parts of the envelopes and of the row. These parts changed: the next use encodes them again."""
         self.out = self.constant = b""
 
     def restore(self, endpoint: Endpoint, side: Side, constant: bytes) -> None:
@@ -127,7 +127,7 @@ class Park:
 
     row: ParkRow
     taken: bool = False
-    """True after its turn has come, until it waits again. While this is True, its item is in the lane, or is put there soon."""
+    """True from the turn of the park until the park waits again. In this time, the park's item is in its lane, or is put there soon."""
     peer: str = ""
     """The peer of the dialog. After a restore it is empty until the park waits again."""
     suspect: bool = False
@@ -135,21 +135,24 @@ class Park:
 
     @property
     def wakes(self) -> int:
-        """Time of the next attempt; NEVER if the park waits for an operator, its queue or the brake."""
+        """Time of the next attempt; NEVER if the park waits for an operator, for the queue to be on, or for the brake to be off."""
         return self.row.due if self.row.due < QUEUE_ON else NEVER
 
     @property
     def waits_its_turn(self) -> bool:
-        """True if the head waits for its queue or the brake, or has not failed yet. Such a head does not count as failed."""
+        """True if the head waits for the queue to be on or the brake to be off, or if it has not failed yet.
+
+        Such a head does not count as failed.
+        """
         return self.row.due == QUEUE_ON or not self.row.failure
 
     @property
     def keeps_suspicion(self) -> bool:
-        """True if the park may have killed an earlier process, because it has not had its turn since the partition was opened."""
+        """True if a record of the park may have killed an earlier process, and has not had its turn since the partition was opened."""
         return self.suspect and self.waits_its_turn
 
     def count(self, records: int, size: int) -> None:
-        """Add to the records and bytes that count towards the limit on records behind a failure; negative numbers subtract."""
+        """Add to the records and bytes that count towards the limits on records behind a failed message; negative numbers subtract."""
         self.row.counted += records
         self.row.counted_size += size
 
@@ -202,7 +205,7 @@ class Park:
         self.row.due = due
 
     def wait(self, due: int, now: int) -> None:
-        """Wait until ``due``. ``NEVER``: until an operator decides. ``QUEUE_ON``: until its queue is on, or the brake is off."""
+        """Wait until ``due``. ``NEVER`` means until an operator decides; ``QUEUE_ON`` means until the queue is on, or the brake is off."""
         self.row.due = due
         self.row.ticket = max(self.row.ticket + 1, now)
         self.taken = False
@@ -220,9 +223,9 @@ class Item:
     handler: bytes = field(default=b"", kw_only=True)
     """``rows.TIMER`` or ``rows.ERROR`` if a handler without a message runs for the item, or must still run; else empty."""
     park: Park | None = field(default=None, kw_only=True)
-    """The park from which the item was taken up, if the item is tried again."""
+    """The park that the item comes from, if the item is tried again."""
     row: int = field(default=NO_ROW, kw_only=True)
-    """Number of the waiting row that keeps its record; ``NO_ROW`` if there is none."""
+    """Number of the waiting row that keeps the item's record; ``NO_ROW`` if there is none."""
 
     @property
     def record(self) -> str:
@@ -271,9 +274,9 @@ class Recorded(Item):
     header: bytes
     value: bytes
     accepted: bool = False
-    """True once the endpoint has accepted the envelope's number."""
+    """True after the endpoint has accepted the envelope's number."""
     _kept: tuple[bool, int] = (False, 0)
-    """``accepted`` and ``attempts`` as they were last written to its row."""
+    """The values of ``accepted`` and ``attempts`` that were last written to the item's row."""
 
     @property
     def record(self) -> str:
@@ -282,7 +285,7 @@ class Recorded(Item):
 
     @property
     def is_changed(self) -> bool:
-        """True if ``accepted`` or ``attempts`` has changed since its row was written."""
+        """True if ``accepted`` or ``attempts`` has changed since the item's row was written."""
         return self._kept != (self.accepted, self.attempts)
 
     def accept(self) -> None:
@@ -318,7 +321,7 @@ class Order(Recorded):
 
 
 class Endpoints(Protocol):
-    """The endpoints of a partition, as seen by the owners of other parts of its state."""
+    """The interface to a partition's endpoints for the owners of other parts of the partition's state."""
 
     def find(self, peer_identity: bytes, key: str, origin: str) -> Active:
         """Return one side of a conversation: from memory, from its row, or a new one without an endpoint."""

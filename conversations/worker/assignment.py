@@ -7,7 +7,7 @@ A partition is in one of three states:
                   '----'                 '--its local copy is damaged, or our own code failed: restoring again
              Kafka was unreachable
 
-While a partition is being restored, the worker reads none of its records. When the partition is open, the worker reads on from the
+While a partition is being restored, the worker reads none of its records. When the partition is open, the worker reads from the
 positions in the partition's row. The object of a partition that is gone is never used again. If Kafka assigns the partition again, a new
 object is made.
 
@@ -165,7 +165,7 @@ def tell_aside(partition: Partition, why: str, position: int) -> None:
 
 
 def _written_to(partition: Partition) -> int:
-    """Return the queue offset in the partition's committed row; its store must be open.
+    """Return the queue offset in the partition's committed row; the partition's store must be open.
 
     The row in memory may be ahead of the committed row. If the offset in memory were committed for the group, the next restore would find
     a row that is older than the group's offset, and would conclude that rows are lost.

@@ -1,4 +1,4 @@
-"""The brake of a worker. While it is on for a peer, the peer's messages wait and are tried one at a time, until one of them succeeds."""
+"""The brake of a worker. While the brake is on for a peer, the peer's messages wait, and are tried one at a time until one is handled."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Brakes:
 
     def __init__(self, brake: Brake | None) -> None:
         self.peers: dict[str, Tried | None] = {}
-        """By peer for which the brake is on: the message that is being tried; None if no message is being tried."""
+        """The peers for which the brake is on, each with its message that is being tried; None if no message is being tried."""
         self.next_probe = NEVER
         """Time at which the next messages are tried; NEVER if the brake is not on for any peer."""
         self.is_counting = False
         """True while handlers that succeed are counted. They are counted only while some handlers fail."""
         self.well: dict[str, bool] = {}
-        """By peer: True if the last handler in the peer's dialogs succeeded. At most ``Failures.PEERS`` peers are remembered."""
+        """For each peer, True if the last handler in the peer's dialogs succeeded. At most ``Failures.PEERS`` peers are remembered."""
         self._failures = Failures(brake) if brake is not None else None
         self._pause = (brake.probe if brake is not None else timedelta(0)) // timedelta(microseconds=1)
         self._released = False
@@ -46,9 +46,10 @@ class Brakes:
 
     @property
     def others_go_on(self) -> bool:
-        """True if the last handler of a peer succeeded and the brake is off for this peer.
+        """True if there is a peer for which the brake is off, and whose last handler succeeded.
 
-        Then the failures of the other peers are not caused by the release of the service that runs now.
+        Then the running release of the service can handle messages. So this release is not the cause of the failures in the other peers'
+        dialogs.
         """
         return any(is_well and peer not in self.peers for peer, is_well in self.well.items())
 
@@ -82,7 +83,7 @@ class Brakes:
         return peer in self.peers and not self.tries(park, peer)
 
     def tries(self, park: object, peer: str) -> bool:
-        """Return True if the peer's message that is being tried is from this park. Then the message may be handled now."""
+        """Return True if this park has the message of the peer that is being tried. Then the message may be handled now."""
         tried = self.peers.get(peer)
         return tried is not None and park is tried.park
 
@@ -104,7 +105,7 @@ class Brakes:
         return True
 
     def missing(self, now: int) -> set[str]:
-        """Return the peers for which the brake is on and no message is being tried; forget the messages of these peers that were tried."""
+        """Return the peers for which the brake is on and no message is being tried; forget the earlier messages of these peers."""
         missing = {peer for peer, tried in self.peers.items() if tried is None or not tried.is_tried(now)}
         self.peers.update(dict.fromkeys(missing))
         return missing

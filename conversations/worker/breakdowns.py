@@ -1,4 +1,4 @@
-"""Failures of our own code outside handlers: the records at which it failed, and the partitions to rebuild from their committed rows."""
+"""Failures of our own code: the records with which our code failed, and the partitions to rebuild from their committed rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = 1_000
 
 @dataclass(slots=True)
 class Condemned:
-    """A record at which our own code failed."""
+    """A record with which our own code failed."""
 
     failure: Exception
     times: int = 1
@@ -75,7 +75,7 @@ class Breakdowns:
             self.condemned[number, record] = Condemned(failure)
 
     def blame_collected(self, number: int, record: str, failure: Exception) -> None:
-        """Note that closing a step failed. ``record`` is blamed only if the step handled one item and no other."""
+        """Note that closing a step failed. ``record`` is blamed only if the step handled a single item."""
         self.blame(number, record if number in self.careful else "", failure)
 
     def collected(self, number: int) -> None:

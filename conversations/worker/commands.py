@@ -1,4 +1,4 @@
-"""Commands take effect one time, or are refused.
+"""Each command takes effect only one time, or is refused.
 
 A command may arrive twice: its client got no answer and sent the command again, or the record was forwarded twice. So the digest of a
 command that took effect is kept as a row for a day of log time (``Periods.command_life``). A command contains the time of its client's
@@ -86,7 +86,7 @@ def check_there(active: Active) -> None:
     )
 
 
-# -- once ---------------------------------------------------------------------------------------------------------
+# -- one time only ------------------------------------------------------------------------------------------------
 
 
 def _check_age(partition: Partition, order: Order, command: Command) -> None:
@@ -95,12 +95,12 @@ def _check_age(partition: Partition, order: Order, command: Command) -> None:
     drawn = drawn_at(command.conversation_id) if isinstance(command.operations[0], Begin) else None
     if command.issued_at < oldest or (drawn is not None and drawn < oldest):
         raise LocalError(
-            "the command is more than a day old, or its client's clock more than a day behind: whether it took effect is "
-            "not known any more",
+            "the command is more than a day old, or its client's clock is more than a day behind: it is not known any more "
+            "whether the command took effect",
             code=codes.HANDLE_NOT_FOUND,
         )
     if max(command.issued_at, drawn or 0) > order.log_time + life:
-        # Its row would be deleted while a repetition would still be accepted, and take effect again.
+        # The command's row would be deleted while a repetition is still accepted. Then the repetition would take effect again.
         raise LocalError(
             "the command is dated more than a day ahead: its client's clock is wrong", code=codes.HANDLE_NOT_FOUND
         )

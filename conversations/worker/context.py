@@ -27,7 +27,7 @@ from conversations.worker.topics import OwnTopics
 log = logging.getLogger("conversations.worker")
 
 LOG_APPEND_TIME = 2
-"""The type of a record's timestamp if the broker set it, as Kafka's client numbers the types."""
+"""The number with which Kafka's client says that a record's timestamp was set by the broker."""
 
 
 class Context:
@@ -58,7 +58,7 @@ class Context:
         self.budget = Budget(clock, settings.limits.step_bytes, settings.step // timedelta(microseconds=1))
         self.brakes = Brakes(settings.brake)
         self.watchers: dict[bytes, Watcher] = {}
-        """By conversation id: requests of clients in this process that wait for messages of the conversation."""
+        """Requests of clients in this process, each under the id of the conversation for whose messages it waits."""
         self.topics = OwnTopics(namespace, service.name)
         self._random = random
 
@@ -100,7 +100,7 @@ class Context:
         return ends
 
     def reconnect(self, connection: Connection) -> None:
-        """Use another connection from now on; the old one is closed."""
+        """Use another connection from now on. The caller has closed the old connection."""
         self.connection = connection
 
     def hear(self, records: Sequence[Record]) -> Sequence[Record]:

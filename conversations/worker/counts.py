@@ -10,7 +10,7 @@ class Counts:
     """Counts of one worker since it started. Each count only grows, by one at a time."""
 
     handled: int = 0
-    """Messages that were handled, and messages that the service declares to ignore."""
+    """Messages that were handled, and messages of types that the service ignores."""
     failures: int = 0
     """Runs of handlers that raised or took too long, and messages that were not handled because our own code failed or processes died."""
     duplicates: int = 0

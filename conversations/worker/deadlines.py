@@ -1,4 +1,4 @@
-"""Deadlines of endpoints: near deadlines in exact order, far deadlines by intervals and packed in bytes."""
+"""Deadlines of endpoints: near deadlines in exact order, far deadlines grouped by intervals and packed into bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Deadlines:
     """Deadlines of one partition's endpoints. A deadline that is too early, or whose endpoint is gone, does no harm.
 
     Nearly all deadlines are ends of lifetimes, hours ahead. An object for each of a million open dialogs would take most of the
-    worker's memory, so far deadlines are packed in bytes.
+    worker's memory, so far deadlines are packed into bytes.
 
     Args:
         step: length of an interval in microseconds.

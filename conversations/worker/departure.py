@@ -42,7 +42,7 @@ def collect(partition: Partition) -> bool:
 def _tell_clock(partition: Partition) -> None:
     seconds = partition.context.clock.off / SECOND
     log.warning(
-        "this machine's clock is off the log's by %+.1f s; the worker uses the log's time: set the machine's clock",
+        "this machine's clock differs from log time by %+.1f s; the worker uses log time: set the machine's clock",
         seconds,
     )
     partition.letters.event(ClockOff(round(seconds, 1)))
@@ -56,7 +56,7 @@ def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], No
         notices = partition.outbox.land(checkpoint)
     except CopyDamaged as error:  # other flights may have landed already: everything in memory must be forgotten
         raise InDoubt(f"what is committed cannot be kept: {error}") from error
-    partition.progress.heard(partition.context.clock.now())  # from the first commit on, this is the log's time
+    partition.progress.heard(partition.context.clock.now())  # after the first commit, this clock shows log time
     if partition.work.suspicion is not None:
         partition.work.suspicion.committed()
     return notices
@@ -163,7 +163,7 @@ def _accept_early(partition: Partition, item: Arrival) -> None:
 
 
 def _pass_bound(partition: Partition) -> None:
-    """Forget the unclean start when everything from before it is handled. Then nothing is suspect any more."""
+    """Forget the unclean start when all records from before the start are handled. Then nothing is suspect any more."""
     if partition.progress.row.unclean_starts and partition.has_handled_the_past():
         partition.progress.leave_the_past()
         partition.work.trust()

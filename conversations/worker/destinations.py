@@ -16,7 +16,7 @@ from conversations.protocol.topics import QUEUE, service_topic
 log = logging.getLogger("conversations.worker")
 
 REMEMBERED = 1_000
-"""Number of topics whose last pause is remembered. If there are more topics, those that were not blocked lately are forgotten."""
+"""Number of topics whose last pause is remembered. If there are more topics, the topics that were not blocked lately are forgotten."""
 
 
 class Destinations:
@@ -51,7 +51,8 @@ class Destinations:
     def is_invented(self, service: str) -> bool:
         """Return True if the catalog does not name the sender of a record of this step; False while the catalog cannot be read.
 
-        A service writes nothing before the catalog names it. So a catalog that is read after the record names every real sender.
+        A service writes nothing before the catalog names the service. So if the catalog is read after a record,
+        the catalog names the sender, unless the sender is invented.
         """
         if self.partitions(service) is not None:
             return False
@@ -61,7 +62,7 @@ class Destinations:
                 self._look()
             except LogError as error:
                 self._is_sure = False
-                if error is not self._told:  # the catalog is not read again for a while; then the same error is raised
+                if error is not self._told:  # for a while, the same error is raised without another read
                     log.warning(
                         "the catalog cannot be read: dialogs of %r are accepted without looking the service up: %s",
                         service,

@@ -1,7 +1,8 @@
 """Commands about a dialog: requests of clients and of other partitions to an endpoint.
 
 The operations of a command are put into a draft, like the requests of a handler. Each operation is checked against the state that the
-earlier operations would leave. If all operations are possible, the draft is applied. If one is not possible, no operation is carried out.
+earlier operations would leave. If all operations are possible, the draft is applied. If one operation is not possible, the command has no
+effect and is refused.
 """
 
 from __future__ import annotations

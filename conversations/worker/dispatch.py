@@ -104,7 +104,7 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
             if breakdowns.careful:
                 partition.outbox.begin(item)
             if partition.work.suspicion is not None and not partition.work.suspicion.has_turn(item):
-                partition.work.leave(lane)  # it continues once the item is announced
+                partition.work.leave(lane)  # the lane continues when the item is announced
                 return
             condemned = _condemned(partition, item) if breakdowns.condemned or item.suspect else None
             for first in () if condemned is SETTLED else _tasks(partition, item):
@@ -153,7 +153,10 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
 
 
 def _hold_back(partition: Partition, item: Item, task: Task) -> Task | None:
-    """Let an item wait for its queue or the brake. If too much is parked, break the item's dialog; return the task for ``on_error``."""
+    """Let an item wait until the queue is on, or the brake is off.
+
+    If too much is parked, break the item's dialog, and return the task for ``on_error``.
+    """
     switch.hold_back(partition, item, task.without)
     return inbound.too_much(partition, item, task)
 
@@ -197,9 +200,9 @@ def _carry_out(partition: Partition, order: Order) -> None:
 def _may_run(partition: Partition, lane: Lane, item: Item, task: Task) -> bool:
     """Return True if a handler may be called. If not, the lane waits until the item is announced, or the item is given up on here.
 
-    A suspect item is checked twice: before the record is carried out, and again before its handler is called. The name of the item may have
-    changed in between: for a record that broke its dialog, ``on_error`` is called, and this call is announced under another name than the
-    record.
+    A suspect item is checked twice: before its record is carried out, and again before its handler is called. Between the two checks, the
+    name of the item may have changed. For example, if the record broke its dialog, ``on_error`` is called. This call is announced under
+    another name than the record.
     """
     suspicion = partition.work.suspicion
     died = suspicion.doom(item) if suspicion is not None else None
@@ -355,7 +358,7 @@ def check_time_limits(partition: Partition) -> None:
 
 
 def drain(partition: Partition, deadline: float) -> None:
-    """Wait for running handlers until ``deadline`` on the monotonic clock. The messages of unfinished handlers stay waiting rows."""
+    """Wait for running handlers until ``deadline`` on the monotonic clock. The messages of unfinished handlers stay in waiting rows."""
     with partition.context.lock:
         runs = partition.work.runs
     for run in runs:
@@ -372,7 +375,7 @@ def overdue(partition: Partition, lane: Lane) -> None:
     item = lane.items[0]
     task = _running_task(partition, item)
     lane.end()
-    # The number of attempts is written only if the step has something to commit. This change makes sure that it has.
+    # A failed attempt is written only by a step that commits something. So the partition's row is changed here, to have a commit.
     partition.progress.change()  # the attempt is to be committed, also when nothing else is
     if task is None or failures.judge(
         partition, item, task, TimeLimitExceeded(f"{task.handler.name} ran longer than {task.handler.time_limit:g} s")
@@ -409,7 +412,9 @@ def _timer(partition: Partition, active: Active) -> Task | None:
 
 
 def _finished(partition: Partition, lane: Lane, item: Item, *, held_back: bool = False) -> None:
-    """Take a settled or parked item out of its lane, and delete its waiting row. If a gap has closed, let the held message after it follow.
+    """Take a settled or parked item out of its lane, and delete its waiting row.
+
+    If a gap has closed, put the held message after the gap at the front of the lane.
 
     ``held_back``: the handler was not called, because the queue is off or the brake is on. Then earlier deaths of processes still count
     against the item.

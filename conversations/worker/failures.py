@@ -2,8 +2,8 @@
 
 Each failure leads to three questions, in this order:
 
-1. **Is the message the cause?** If handlers of many dialogs fail within a short time, the brake goes on for their peer. A message that fails
-   while the brake is on waits as if it had not been tried. No attempt is counted, and no message is given up on.
+1. **Is the message the cause?** If handlers of many dialogs fail within a short time, the brake goes on for their peer. If a message fails
+   while the brake is on, the message waits as if it had not been tried. No attempt is counted, and no message is given up on.
 2. **Is the handler called again?** The service's policies decide (``conversations.poison``). With a delay of zero, the same run calls the
    handler again at once. With a longer delay, the message is parked: its dialog waits behind it, and other dialogs of the lane go on.
 3. **If the handler is not called again, what happens to the message?** The policy decides this too:
@@ -15,9 +15,9 @@ Each failure leads to three questions, in this order:
    DISABLE_QUEUE   no letter; the queue is turned off, and the message is tried again when the queue is on
    ==============  =====================================================================================================
 
-Two kinds of message are given up on without calling their handler. The first is a message that killed too many processes (``suspicion``). The
-second is a message during whose handling our own code failed (``quarantine``). If our own code fails too often in a row, the
-queue is turned off instead.
+Two kinds of message are given up on without a call of their handler. The first is a message that killed too many processes (``suspicion``).
+The second is a message with which our own code failed (``quarantine``). If our own code fails too often in a row, the queue is turned off
+instead.
 
 A handler without a message (of a timer or an error) has no bytes for a dead letter, and no dialog waits behind it. Only the handler waits.
 """
@@ -54,7 +54,7 @@ def text_of(failure: BaseException) -> str:
 
 
 def judge(partition: Partition, item: Item, task: Task, failure: BaseException) -> bool:
-    """Decide what follows after a handler failed. Return False if it must run again at once, True if the lane goes on without it."""
+    """Decide what follows after a handler failed. Return False if the handler must run again at once, else True: the lane goes on."""
     for member in members(failure):
         if isinstance(member, StateDamaged):
             raise member  # damaged state is not the handler's fault
@@ -130,7 +130,7 @@ def succeeded(partition: Partition, item: Item, peer: str) -> None:
     context = partition.context
     if context.brakes.tries(item.park, peer):
         context.brakes.over(peer)
-        log.warning("%s: a message of %s was handled again, going on with all of them", context.name, peer)
+        log.warning("%s: a message of %s was handled again: the brake is off for this peer", context.name, peer)
         partition.letters.event(BrakeOff(peer))
     context.brakes.succeeded(peer)
 

@@ -1,7 +1,7 @@
 """Conversation groups of a partition: their members and their state.
 
-A group without state needs no row if its key is the id of a conversation, and the endpoint of this conversation is its only member. Every
-other group has a row. The first member in a row is the endpoint that opened the group.
+A group without state needs no row if the group's key is the id of a conversation, and the endpoint of this conversation is the only member.
+Every other group has a row. The first member in a row is the endpoint that opened the group.
 
 A group's row stays in memory with its lane, so that handlers need not read it from the local copy. A large row leaves memory as soon as
 its lane has nothing to do. The number of groups in memory is limited, and therefore also their bytes.
@@ -152,7 +152,7 @@ class Groups:
         return first if first.exists else active
 
     def _implied(self, lane: Lane) -> list[bytes]:
-        """Return the member of a group without a row: the endpoint of the conversation whose id is the group's key, or no member.
+        """Return the member of a group without a row: the endpoint of the conversation whose id is the group's key, if any.
 
         The application may choose any key for a group. So the key may be something else than a conversation id, or the conversation with
         this id may be in another group.

@@ -2,25 +2,25 @@
 
 An envelope of the peer passes four checks, in this order. Each check may decide what happens to the envelope:
 
-1. **Was its number accepted before the envelope had to wait?** Then the endpoint is up to date already: only the handler must be called.
+1. **Was its number accepted already?** This happens if the envelope waited in a row. Then only the handler must be called.
 2. **Is there an endpoint?** If not, ``strangers`` decides: the envelope begins a dialog, or it is too late, or it is refused.
 3. **How does the endpoint react?** ``Endpoint.receive`` changes only the endpoint, and answers with one ``Reaction``:
 
    =========  =======================================================================================================
-   DELIVER    it has the next number: call its handler
-   HOLD       an envelope before it is missing: keep it as a held row
-   DUPLICATE  it had taken effect before: count it, and acknowledge it again
+   DELIVER    the envelope has the next number: call its handler
+   HOLD       an envelope before this one is missing: keep this one as a held row
+   DUPLICATE  the envelope took effect before: count it, and acknowledge it again
    OVERFLOW   too many envelopes are held: break the dialog
    END        the peer ended the dialog: call ``on_end``, then end this side
    ERROR      the peer, or its worker, broke the dialog: call ``on_error``, then end this side
    RESEND     the peer asks for a message again, but sent messages are not kept: break the dialog
    DISCARD    this side is over: keep the bytes of a message as a dead letter
-   NOTHING    nothing to do: at most, the peer has acknowledged more
+   NOTHING    nothing to do; the envelope may have acknowledged more
    =========  =======================================================================================================
 
-4. **Is its dialog parked behind a failed message?** Then a message is parked as well, behind the others. Its number is accepted all the same:
-   an acknowledgement is a receipt. An END with the next number is parked too, but the number of this END is accepted only in its turn.
-   Otherwise the END would end the dialog before the parked messages are handled.
+4. **Is its dialog parked behind a failed message?** Then a message is parked as well, behind the others. Its number is accepted now:
+   to acknowledge a message means only that it was received. An END with the next number is parked too, but the number of this END is
+   accepted only in its turn. Otherwise the END would end the dialog before the parked messages are handled.
 
 An END or an ERROR of the peer does not close this side at once: a handler may want to send something first. This side ends when that handler
 has finished, or at once if there is no handler. So the run calls the handler, and then calls ``Task.finish``.
@@ -57,9 +57,9 @@ TOO_MANY = "Too many messages wait behind one that failed."
 def receive(partition: Partition, item: Arrival) -> Task | None:
     """Receive an envelope in its turn: bring the endpoint up to date, and return the task for its handler, if any.
 
-    The endpoint's row must be written after every reaction, because every envelope may acknowledge more. An item that waited in a row
-    comes here with its number accepted. If its dialog has been closed meanwhile, no handler is called, and a message becomes a dead
-    letter.
+    The endpoint's row must be written after every reaction, because every envelope may acknowledge more. The number of an item
+    that waited in a row may be accepted already. If the dialog of such an item has been closed meanwhile, no handler is called, and a
+    message becomes a dead letter.
     """
     active, envelope = item.active, item.envelope
     parked = partition.parking.parks.get(active.identity) if partition.parking.parks and item.park is None else None
@@ -78,7 +78,7 @@ def receive(partition: Partition, item: Arrival) -> Task | None:
     endpoint = active.endpoint
     if parked is not None and envelope.kind is Kind.END and envelope.seq == endpoint.inbound.next:
         return _wait_behind(partition, item, parked)
-    # Held messages have a limit in number and one in bytes. If the bytes are used up, no further message may be held.
+    # Held messages have two limits: their number and their bytes. If the limit of bytes is reached, no further message may be held.
     acked = endpoint.acked
     limit = partition.context.settings.limits.held_messages
     if partition.waiting.held.bytes and _holds_enough(partition, active, envelope):
@@ -108,9 +108,10 @@ def _wait_behind(partition: Partition, item: Arrival, parked: Park) -> Task | No
 
 
 def too_much(partition: Partition, item: Item, task: Task) -> Task | None:
-    """Break the dialog of a message that the brake has just parked, if too many bytes of peers with the brake on are parked.
+    """Break the dialog of a message that has just been parked because of the brake, if too much is parked for this reason.
 
-    While the messages of other peers are handled, the queue's input must not pause because of this peer.
+    The limit is for all peers together for which the brake is on. The queue's input does not pause for their parked messages as long as
+    messages of other peers are handled: a pause would stop these other peers as well.
     """
     parked = partition.parking.parks.get(task.active.identity)
     if parked is None or item.park is not None or task.codec is None or not partition.parking.is_full(parked):
@@ -119,7 +120,7 @@ def too_much(partition: Partition, item: Item, task: Task) -> Task | None:
 
 
 def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | None:
-    """Carry out every reaction of an endpoint except DELIVER; return the task for a handler, if any."""
+    """Carry out a reaction of an endpoint; return the task for a handler, if any. The caller carries out DELIVER itself."""
     active = item.active
     endpoint = active.endpoint
     if item.envelope.skipped:
@@ -225,7 +226,7 @@ def invalid(partition: Partition, item: Arrival, error: InvalidBody) -> Task | N
 
 
 def _ignored(partition: Partition, item: Arrival, codec: BodyCodec) -> Task | None:
-    """Settle a message that the service declares to ignore. Its body must fit its type all the same."""
+    """Settle a message of a type that the service ignores. The body of the message must still fit its type."""
     try:
         body = codec.decode(item.envelope.body)
     except InvalidBody as error:
@@ -270,7 +271,7 @@ def breach(partition: Partition, active: Active, code: Code, description: str = 
 def ended(partition: Partition, active: Active) -> Task | None:
     """Return the task for ``on_end`` after the peer's END. This side ends after the handler, or at once if there is no handler.
 
-    All earlier messages of the peer are settled already, because the END has the number after them and waits for its turn.
+    All earlier messages of the peer are settled already. The END has a higher number than these messages, and has waited for its turn.
     """
     handler = active.side.on_end
     if handler is None:
@@ -340,7 +341,7 @@ def _is_still_due(task: Task) -> bool:
 
 
 def timer(active: Active) -> Task | None:
-    """Return the task for a timer that fired. If the service has no handler for timers, end the timer.
+    """Return the task for a timer that fired. If the service has no handler for timers, end the timer and return None.
 
     The endpoint's row keeps the timer until the handler has finished. So after a crash the handler is called again.
     """

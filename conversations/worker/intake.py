@@ -46,7 +46,7 @@ def take(partition: Partition, record: Record) -> None:
             raise Inadmissible(Rule.VALUE)
         if len(value) > RECORD_BYTES:
             raise Inadmissible(Rule.SIZE, f"this one has {len(value)}")
-        # Nearly every record begins with the same prefix as the peer's earlier records. It is compared as bytes, and not decoded again.
+        # Nearly every record begins with the same prefix as the peer's earlier records. Such a prefix is compared as bytes, not decoded.
         active = partition.actives.get(value[IDENTITY])
         known = None if active is None else active.from_peer
         if active is not None and known is not None and value.startswith(known[1]):

@@ -58,7 +58,7 @@ PART_BYTES = 1_000_000
 """Size of a part, in bytes. A letter that is too large for its topic is divided into parts."""
 
 KEPT_BYTES = 256_000_000
-"""Maximum number of bytes that are kept of a value: more would not fit into a transaction. The header ``dl.size`` has the full size."""
+"""Maximum size of a kept value, in bytes: more bytes would not fit into a transaction. The header ``dl.size`` has the full size."""
 
 
 class Leftover(NamedTuple):
@@ -112,7 +112,7 @@ class Letters:
             self._open(item.topic, item.offset)
 
     def retry_headers(self, item: Arrival, row: ParkRow) -> Headers:
-        """Return the headers of the record that shows a parked message on a retry topic: its source, its due time and its failure."""
+        """Return the headers of a parked message's record on a retry topic: the message's source, due time and failure."""
         return [
             *self._source(item.topic, item.offset, WAITS),
             *_conversation(item),

@@ -1,4 +1,4 @@
-"""The worker's clock. It follows log time. Between two records, a clock that never jumps advances the worker's time."""
+"""The worker's clock. It follows log time. Between two records, it advances with the machine's steady clock, which never jumps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LogClock:
         """``step_time``, encoded as in envelopes."""
 
     def begin_step(self) -> int:
-        """Set the time of a new step. Return by how many microseconds it is earlier than the time of the last step; 0 if it is not."""
+        """Set the time of a new step. Return how many microseconds it is before the time of the last step; 0 if it is not before."""
         before, self.step_time = self.step_time, self.now()
         self.stamp = encode_long(self.step_time)
         return max(0, before - self.step_time)
@@ -53,7 +53,7 @@ class LogClock:
         return self._machine.steady()
 
     def heard(self, log_time: int) -> None:
-        """Move the time forward to ``log_time``, the append time of a record that was read. A later time stays as it is."""
+        """Move the time forward to ``log_time``, the append time of a record that was read. Do nothing if the time is later already."""
         if log_time > self._machine.steady() + self._ahead:
             self._ahead = log_time - self._machine.steady()
 

@@ -22,7 +22,7 @@ class Phase(Enum):
     No other last commit may begin before this phase ends.
     """
     FAILED = "failed"
-    """The worker failed in the middle of a step: its state in memory may be half changed, and is not committed."""
+    """The worker failed in the middle of a step. The state in memory may be half changed, so it is not committed."""
 
 
 class Membership:
@@ -31,7 +31,7 @@ class Membership:
     def __init__(self) -> None:
         self.joined = False
         self.was_joined = False
-        """True after the worker has been a member. Then the address of Kafka is known to be right."""
+        """True if the worker is a member, or was one before. Then the address of Kafka is known to be right."""
         self._outage = Backoff(*OUTAGE)
 
     def enter(self) -> None:

@@ -80,7 +80,7 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> Non
 
 
 def send(partition: Partition, active: Active, run: bytes, body: bytes) -> None:
-    """Number and transmit one message."""
+    """Give a message its number, and transmit the message."""
     endpoint = active.endpoint
     number = endpoint.send()
     if number == 0 and endpoint.initiator:
@@ -119,7 +119,7 @@ def fail(partition: Partition, active: Active, code: Code, description: str = ""
 
 
 def acknowledge(partition: Partition, active: Active) -> None:
-    """Transmit a dedicated ACK."""
+    """Transmit an ACK: an envelope that has only an acknowledgement."""
     value = encode_ack(active.out_prefix(), active.endpoint.acknowledge(), partition.context.stamp)
     partition.transmission.transmit(active, value)
 
@@ -195,14 +195,14 @@ def remember(partition: Partition, active: Active, *, told: bool = True) -> None
 
 
 def finish_end(partition: Partition, active: Active) -> None:
-    """End this side after its handler for the peer's END or for an error, unless the handler has already ended this side."""
+    """End this side after the handler of the peer's END or of an error has finished, unless this handler has already ended it."""
     if active.endpoint.state in (State.DISCONNECTED_INBOUND, State.ERROR):
         end(partition, active)
     close(partition, active)
 
 
 def close(partition: Partition, active: Active) -> None:
-    """Process the held envelopes of an endpoint after its end, as if they arrived now: messages become dead letters, an END is accepted."""
+    """Process the held envelopes of an ended endpoint as if they arrived now. Messages become dead letters, and an END is accepted."""
     endpoint = active.endpoint
     limit = partition.context.settings.limits.held_messages
     held = endpoint.release_held()
@@ -234,7 +234,7 @@ def _command(partition: Partition, active: Active, operations: list[Operation]) 
     if count is None:
         raise LookupError(f"the topics of service {context.name} exist, but the catalog has no entry for it")
     key = endpoint.key.encode()
-    for at in range(0, len(operations), OPERATIONS):  # several commands, in one transaction: a command has a limit
+    for at in range(0, len(operations), OPERATIONS):  # a command has a limit; all commands are in one transaction
         command = Command(
             context.new_conversation(), own[:16], True, endpoint.key, "", context.name, context.now,
             tuple(operations[at : at + OPERATIONS]),

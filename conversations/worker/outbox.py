@@ -2,7 +2,7 @@
 
 A step does not write to the store or to Kafka directly. It fills a **flight**: rows of the state, records for other topics, and
 notices. A notice is a function that is called after the commit. One flight is being filled. At most one other flight is under way:
-its commit has begun, and may fail and be repeated while handlers fill the next flight.
+its commit has begun, and may be repeated if it fails. Meanwhile handlers fill the next flight.
 
     write, produce, notify --> the flight being filled --depart--> the flight under way --land--> store, notices
                                                                             ^      |
@@ -14,8 +14,8 @@ This module enforces three rules:
   store. The store has only committed rows. So nothing remains of a flight that is thrown away.
 * Every flight that departs has the partition's own row. So the positions, and the results of the records before these positions, are
   in one transaction.
-* A topic may refuse a record of a flight. ``withdraw`` takes the record out of the flight under way. Later records of its dialog
-  must not overtake it, so they are taken out of both flights. Each record is replaced by a row in the same flight.
+* A topic may refuse a record of a flight. ``withdraw`` takes the record out of the flight under way. Later records of the same dialog
+  must not overtake this record, so ``withdraw`` takes them out of both flights. In each flight, rows replace the records.
 
 All access is under ``Context.lock``.
 """
@@ -67,7 +67,7 @@ class Outbox:
     """The rows, records and notices of one partition's next transactions, and the store of its committed rows.
 
     Args:
-        number: the partition.
+        number: number of the partition.
         store: the committed rows.
         budget: counts the bytes of the step.
         state_topic, dead_letter_topic: topics for the rows and for the dead letters.
@@ -192,5 +192,5 @@ class Outbox:
             take_out(flight.outs)
             flight.add_rows(before, self._state_topic, self._number)
             self.flying, self.filling = flight, later
-        # Handlers continued while the commit failed. So this flight may have later envelopes of the same dialogs.
+        # Handlers continued while the commit failed. So the flight being filled may have later envelopes of the same dialogs.
         take_out(later.outs)

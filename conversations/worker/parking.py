@@ -1,10 +1,11 @@
 """Parking: a message that failed is kept as a row until it is tried again, and the later messages of its dialog wait in rows behind it.
 
-The rows are the truth. A failed message, the **head**, is tried again in its place, as an item of its lane. As long as a dialog has parked
-rows, everything that arrives for it is added behind them: these records are the **followers**. So the order of a dialog does not change,
-not even under another owner. A handler without a message (of a timer or of an error) waits in its own row, and nothing waits behind it.
+The rows decide what is parked. A failed message, the **head**, is tried again as an item of its lane. As long as a dialog has parked
+rows, each record that arrives for the dialog gets a row behind them. These records are the **followers**. So the order of a dialog does
+not change, not even under another owner. The handler of a timer or of an error has no message. Such a handler waits in a row of its own,
+and nothing waits behind it.
 
-Each wait is a ``Park``. The field ``due`` of its row says what the park waits for:
+Each parked dialog and each waiting handler without a message is a ``Park``. The field ``due`` of its row says what the park waits for:
 
 * a time: the head is tried again as soon as this time has come;
 * ``QUEUE_ON``: the queue is off, or the brake is on for the peer. The head is tried as soon as the queue is on and the brake is off, or
@@ -30,8 +31,8 @@ before. A decision may name the ticket that the operator saw. Then the decision 
 when the process died. A park that waits for a time or for an operator is not suspect, because the failure of its head was committed. A
 park that only waits for its turn is suspect.
 
-There are three counts of parked bytes. ``bytes`` is the size of all parked records. ``counted_bytes`` is the size of the records behind a
-failure, because these records have a limit. ``braked_bytes`` is the size of the records that wait for the brake.
+There are three counts of parked bytes. ``bytes`` is the size of all parked records. ``counted_bytes`` is the size of the followers of
+failed messages: these records have a limit (``is_full``). ``braked_bytes`` is the size of the records that wait for the brake.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ from conversations.worker.work import Work
 SLICE = 1_000
 """Maximum number of parked records that one step of a partition takes up."""
 HANDLED, FAILED, ENDED, DECIDED = Outcome
-"""Outcomes of a message that an operator gave back to its handler. ENDED: its dialog ended first. DECIDED: an operator decided again."""
+"""Outcomes of a message or handler that an operator gave back.
+
+ENDED: the dialog ended first, or its timer was set again or has no handler any more. DECIDED: an operator decided again.
+"""
 FAILURE_LIMIT = 200
 """Maximum number of characters of an exception's text in a park's row. It is small, because the texts of all parks are in memory."""
 
@@ -143,7 +147,7 @@ class Parking:
         return min([soonest, *(park.wakes for park in found if park is not None and not park.taken)])
 
     def _look_in_time(self, active: Active) -> None:
-        """Schedule the endpoint for its next deadline, unless it is scheduled early enough."""
+        """Schedule the endpoint for its next deadline, unless the schedule has an entry for this time or an earlier time."""
         deadline = self.wake_time(active)
         if deadline < active.scheduled:
             self._schedule.enter(active, deadline)
@@ -209,9 +213,9 @@ class Parking:
         self._show(item, found)
 
     def _show(self, item: Arrival, found: Park) -> None:
-        """Show the wait on a retry topic: the topic with the longest declared delay that is not longer than the wait.
+        """Append a record to a retry topic: the topic with the longest declared delay that is not longer than the wait.
 
-        This record is for people and for pipelines. Workers do not read it: they use the row.
+        This record shows the wait to people and to pipelines. Workers do not read the record: they use the row.
         """
         wait = found.row.due - self._context.now
         topic = next((topic for delay, topic in self._context.topics.retries if delay <= wait), None)
@@ -279,8 +283,8 @@ class Parking:
         """Return True if too much is parked: in this dialog, or in the whole partition.
 
         Records that wait for the queue or the brake, or for their turn after such a wait, have no limit here, because the queue's input
-        pauses for them. There is one exception. While messages of other peers are handled, the input does not pause for records that wait
-        for the brake. Then ``braked_bytes`` has a limit.
+        pauses for them. There is one exception. As long as messages of other peers are handled, the input does not pause for records that
+        wait for the brake. Then ``braked_bytes`` has a limit.
         """
         brakes = self._context.brakes
         if found.peer in brakes.peers and not self._progress.row.off and brakes.others_go_on:
@@ -294,9 +298,9 @@ class Parking:
         """Return the parked bytes for which the queue's input may have to pause; also count ``braked_bytes`` anew.
 
         These are the bytes of parks that only wait for their turn. Parks whose head has failed are left out: each of them has its own
-        limit, and may wait for weeks. Parks that wait for the brake are left out while messages of other peers are handled: the pause would
-        stop these peers as well. Such parks have a limit of their own (``is_full``). As long as little is parked, the parks are not counted
-        one by one.
+        limit, and may wait for weeks. Parks that wait for the brake are left out as long as messages of other peers are handled: a pause
+        would stop these peers as well. Instead, ``braked_bytes`` has a limit (``is_full``). If at most half of the limit is parked, the
+        result is 0, and the parks are not counted one by one.
         """
         limit, brakes = self._context.settings.limits.parked_bytes, self._context.brakes
         self.braked_bytes = 0
@@ -315,7 +319,7 @@ class Parking:
     def _knows_another(self) -> bool:
         """Return True if this partition has a dialog with a peer that the brakes do not know yet: messages of this peer may succeed.
 
-        The brakes then count this peer as one whose messages are handled, until its first failure.
+        Then the brakes treat this peer as if its last handler had succeeded, until one of its handlers fails.
         """
         well = self._context.brakes.well
         for _, row in self._outbox.store.scan(rows.ENDPOINT):
@@ -327,7 +331,7 @@ class Parking:
     # -- its turn -----------------------------------------------------------------------------------------------------------
 
     def drain(self, find: Callable[[bytes, str, str], Active]) -> None:
-        """Take up the parked dialogs that the last step put off. They are the first of the new step's ``SLICE``."""
+        """Begin a new ``SLICE``, and take up the parked dialogs that the last step put off. They come before all others."""
         self._slice_left = SLICE
         draining, self._draining = self._draining, []
         for own, found in draining:
@@ -400,7 +404,7 @@ class Parking:
     def keep(self, item: Item) -> None:
         """Write the row of a head again if the head has changed since the row was written.
 
-        This is for a step that is closed while the head is still in its lane. The number of attempts must survive the process.
+        A step may be closed while the head is still in its lane. If the process dies later, the row has the number of attempts.
         """
         found = item.park
         if found is None or not isinstance(item, Arrival) or self.is_stale(item) or not item.is_changed:
@@ -423,7 +427,7 @@ class Parking:
         return arrival_of(active, self._outbox.decoded(key, rows.decode_waiting, row))
 
     def try_now(self, active: Active, found: Park, key: bytes) -> None:
-        """Make a park due now, with a new ticket, whatever it waits for; ``key`` is the key of its row."""
+        """Make a park due now, and give it a new ticket. What the park waits for does not matter. ``key`` is the key of its row."""
         found.wait(self._context.now, self._context.now)
         self._look_in_time(active)
         self._changed.add(key)
@@ -507,7 +511,7 @@ class Parking:
 
 
 def has_message(item: Item, handler: bytes) -> TypeGuard[Arrival]:
-    """Return True if a handler belongs to a message or to the peer's END, so that its dialog can wait behind it."""
+    """Return True if a handler belongs to a message or to the peer's END. Then the dialog can wait behind this item."""
     return isinstance(item, Arrival) and item.accepted and not handler
 
 

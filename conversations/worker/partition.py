@@ -1,11 +1,11 @@
-"""A queue partition that this worker owns: its endpoints in memory, and the owners of the other parts of its state.
+"""A queue partition that this worker owns: its endpoints in memory, and the objects with the other parts of its state.
 
-A partition that comes back to a worker is a new object, made from its rows. The old object is **gone**: nothing of it is committed any
-more, and results of handlers that still run for it are refused. So no generation numbers are needed: an old object is never used again.
+If a partition comes back to a worker, the worker makes a new object from the rows. The old object is **gone**: nothing of it is committed
+any more, and results of handlers that still run for it are refused. So no generation numbers are needed: an old object is never used again.
 
-``find`` looks for an endpoint in memory, then in its row, and then keeps the endpoint in memory. If there are too many endpoints in memory,
-whole groups leave memory. If only a part of a group left memory, the group could get a second lane, and two of its handlers could run at
-the same time.
+``find`` looks for an endpoint in memory, and then in the rows. After that, the endpoint is in memory. If there are too many endpoints in
+memory, whole groups leave memory. If only a part of a group left memory, the group could get a second lane, and two of its handlers could
+run at the same time.
 
 All access is under ``Context.lock``: by the polling thread, and by runs between two handlers.
 """
@@ -61,7 +61,7 @@ class Partition:
         self.parking = Parking(number, context, self.outbox, self.progress, self.schedule, self.letters, self.work)
         self.input = QueueInput()
         self.gone = False
-        """True once this object is out of use: the results of handlers that still run for it are refused."""
+        """True after this object is out of use: the results of handlers that still run for it are refused."""
 
     # -- finding ----------------------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class Partition:
         active = Active(own, self.work.lane(endpoint.origin, endpoint.key))
         side = self.context.sides.get((endpoint.contract, endpoint.initiator))
         if side is None:
-            # Only a temporary service may have a dialog without its declaration.
+            # Only a temporary service may have a dialog under a contract that it does not declare.
             side = unknown_side(endpoint.contract, endpoint.initiator)
         active.restore(endpoint, side, constant)
         retries = self.parking.retries
@@ -124,7 +124,7 @@ class Partition:
     # -- work for the next step -------------------------------------------------------------------------
 
     def is_busy(self) -> bool:
-        """Return True if work is under way that the next step continues."""
+        """Return True if some work is not finished. The next step continues it."""
         return bool(self.parking.is_draining or self.work.is_busy)
 
     def take_dirty(self) -> Iterable[Active]:
@@ -139,7 +139,7 @@ class Partition:
     # -- time -----------------------------------------------------------------------------------------
 
     def look_in_time(self, active: Active) -> None:
-        """Schedule the endpoint for its next deadline, unless it is scheduled early enough."""
+        """Schedule the endpoint for its next deadline, unless the schedule has an entry for this time or an earlier time."""
         deadline = self.parking.wake_time(active) if self.parking.waits else active.endpoint.next_deadline()
         if deadline < active.scheduled:
             self.schedule.enter(active, deadline)
@@ -172,7 +172,7 @@ class Partition:
         for active in self.pop_due(now):
             self.parking.take_due(active)
             if active.endpoint.next_deadline() <= now:
-                # Its lane handles the deadline, and schedules the next one.
+                # The lane of the endpoint handles this deadline, and schedules the next deadline.
                 self.work.fall_due(active)
             else:
                 self.look_in_time(active)
@@ -235,8 +235,8 @@ class Partition:
                 raise InputLost(self.number, f"the {what} topic was re-created: the state belongs to the old topic")
         if self.progress.row.state_version > self.context.service.state.version:
             raise StateUpgradeError(
-                f"service {self.context.name!r}: stored state has version {self.progress.row.state_version}, this code "
-                f"{self.context.service.state.version}: run the newer version of the service"
+                f"service {self.context.name!r}: stored state has version {self.progress.row.state_version}, and this code has "
+                f"version {self.context.service.state.version}: run the newer version of the service"
             )
 
     def _check_declared(self, contract: str, initiator: bool) -> None:
@@ -269,12 +269,12 @@ class Partition:
         self.parking.restore()
 
     def read_to(self) -> int:
-        """Return the queue offset before which everything was read, including transaction markers at the end of the queue."""
+        """Return the queue offset up to which everything was read. Transaction markers at the end of the queue count as read."""
         position = self.progress.row.queue
         return position if self.input.is_behind else max(position, self.context.connection.queue_read_to(self.number))
 
     def has_handled_the_past(self) -> bool:
-        """Return True if everything from before the partition was opened is handled: records, rows, commands and deadlines."""
+        """Return True if all records, rows, commands and deadlines that are older than the opening of the partition are handled."""
         return (
             (self.work.suspicion is None or not self.work.suspicion.left)
             and not self.parking.is_draining

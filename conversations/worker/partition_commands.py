@@ -29,12 +29,12 @@ def carry_out(partition: Partition, order: Order) -> None:
 
 
 def _tick(partition: Partition, order: Order) -> None:
-    """Keep the time of a tick until the step is closed: only the polling thread can tell if all of the queue was read (``retention``)."""
+    """Keep the time of a tick until the step is closed. Then the polling thread checks if all of the queue was read (``retention``)."""
     partition.schedule.hear_tick(order.log_time)
 
 
 def _turn(partition: Partition, command: Command, operation: Switch) -> None:
-    """Turn the queue of this partition on or off. If it is on or off already, it stays so."""
+    """Turn the queue of this partition on or off. If the queue is in this state already, only the event is written."""
     by, number = command.issued_by, uuid_text(command.command_id)
     if operation.on:
         switch.turn_on(partition, by, operation.reason, number)
@@ -46,7 +46,7 @@ def prepare_settling(partition: Partition, command: Command) -> Effect:
     """Check that all letters of a command are open; return the effect that closes them.
 
     Raises:
-        LocalError: a letter is not open (any more), an offset is impossible, there are too many letters, or the command has other operations.
+        LocalError: a letter is not open (any more), an offset is impossible, or the command has too many letters or another operation.
     """
     operation = command.operations[0]
     if len(command.operations) > 1 or not isinstance(operation, Settle):

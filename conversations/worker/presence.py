@@ -33,7 +33,7 @@ class Presence:
             watcher.over(Failure(0, f"the worker stopped: {error!r}"))
 
     def watch(self, conversation: bytes, watcher: Watcher) -> None:
-        """Notify ``watcher`` of the messages, acknowledgements and the end of a conversation."""
+        """Notify ``watcher`` of each message and acknowledgement of a conversation, and of its end."""
         with self._context.lock:
             self._context.watchers[conversation] = watcher
 

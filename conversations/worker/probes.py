@@ -12,7 +12,7 @@ from conversations.worker.partition import Partition
 
 
 class Probe(NamedTuple):
-    """The message of a peer that is being tried."""
+    """A peer's message that is being tried."""
 
     partition: Partition
     parks: dict[bytes, Park]
@@ -20,13 +20,16 @@ class Probe(NamedTuple):
     park: Park
 
     def is_tried(self, now: int) -> bool:
-        """Return True if the message is due or in its lane and has not had its turn yet."""
+        """Return True if the message has not had its turn yet: it is due, or is in its lane."""
         park = self.park
         return (park.taken or park.row.due <= now) and not self.partition.gone and self.parks.get(self.name) is park
 
 
 def wake(brakes: Brakes, partitions: Collection[Partition], now: int) -> None:
-    """Try the next message of each braked peer if it is time. If the brake is off again for a peer, release all messages of the peer."""
+    """Release the messages of each peer for which the brake is off again. Then try the next message of each peer for which it is on.
+
+    A message is tried only if it is time for the next try.
+    """
     brakes.look(now)
     if brakes.take_released():
         for partition in partitions:
@@ -37,9 +40,9 @@ def wake(brakes: Brakes, partitions: Collection[Partition], now: int) -> None:
 
 
 def _try_next(brakes: Brakes, partitions: list[Partition], now: int) -> None:
-    """Choose the next message to try for each braked peer that has no message being tried.
+    """Choose the next message to try for each peer for which the brake is on and no message is being tried.
 
-    Each search begins in another partition. In a partition, the search prefers the message whose last try is the longest time ago.
+    Each search begins in another partition. Within a partition, the message whose last try is the longest time ago comes first.
     """
     missing = brakes.missing(now)
     for partition, parks in _in_turn(partitions, brakes.take_turn()):
@@ -59,7 +62,7 @@ def _try_next(brakes: Brakes, partitions: list[Partition], now: int) -> None:
 def _in_turn(partitions: list[Partition], turn: int) -> Iterator[tuple[Partition, dict[bytes, Park]]]:
     """Yield the parks of each partition: those of handlers without a message, and those of dialogs.
 
-    Each turn begins with another partition. After each round of the partitions, the two kinds of parks change their order.
+    Each turn begins with another partition. After a turn for each partition, the two kinds of parks change their order.
     """
     for step in range(len(partitions)):
         partition = partitions[(turn + step) % len(partitions)]

@@ -1,8 +1,8 @@
 """The progress of a partition: its row with the positions and counts, and the bounds between records from before and after the start.
 
 Only the row decides about positions. Every record before a position has taken effect in a committed transaction, or is kept as a row. The
-consumer group's offset is only the fence: with it Kafka refuses commits of a former owner. The row also has the values that must survive a
-process: the number of unclean starts, the number of rollbacks in a row, and the queue switch.
+consumer group's offset is only the fence: Kafka uses it to refuse commits of a former owner. The row also has the values that must
+survive a process: the number of unclean starts, the number of rollbacks in a row, and the queue switch.
 
 A start is **unclean** if the row does not say that the last owner gave the partition back cleanly. The **bounds** are the end offsets of
 the queue and of the commands at the start. After an unclean start, a record before the bounds may have killed the last process
@@ -55,7 +55,7 @@ class Progress:
         self.row.queue_id, self.row.commands_id, self.row.state_id = queue_id, commands_id, state_id
 
     def heard(self, now: int) -> None:
-        """Set ``opened_at`` back to ``now`` if it is later. The machine's clock may have been ahead when the partition was opened."""
+        """If ``opened_at`` is later than ``now``, set ``opened_at`` to ``now``. The machine's clock may have been ahead at the opening."""
         self.opened_at = min(self.opened_at, now)
 
     def trust(self) -> None:
@@ -63,7 +63,7 @@ class Progress:
         self.row.announced, self.row.deaths = [], {}
 
     def leave_the_past(self) -> None:
-        """Stop counting an unclean start: everything from before it is settled."""
+        """Set the number of unclean starts to 0: everything from before the last start is settled."""
         self.row.unclean_starts = 0
         self.trust()
         self.is_changed = True
@@ -76,13 +76,13 @@ class Progress:
     # -- reading ------------------------------------------------------------------------------------------
 
     def take(self, offset: int, log_time: int) -> None:
-        """Move the queue's position behind a record, and log time forward to the record's time."""
+        """Move the queue's position behind a record. If the record is later than log time, move log time forward to the record's time."""
         self.row.queue = offset + 1
         self.is_changed = True
         self.row.queue_time = max(self.row.queue_time, log_time)
 
     def skip(self, offset: int) -> None:
-        """Move the queue's position behind a record that is set aside undecoded."""
+        """Move the queue's position behind a record that is set aside and not decoded."""
         self.take(offset, self.row.queue_time)
 
     def take_command(self, offset: int) -> None:

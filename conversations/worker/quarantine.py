@@ -3,7 +3,7 @@
 The step that failed exists only in memory, and is not repaired. The partition is restored from its committed rows, and its records are
 read again. The record that was being processed is **condemned**: when it comes again, its policy is applied without a call of its handler,
 or it becomes a dead letter. If our code failed while a step was being closed, it is not known which record is to blame. Then the partition
-handles only one item in each step, until the failure comes again: its record is the one that the step handled.
+handles only one item in each step, until the failure happens again. The record of that step's only item is to blame.
 """
 
 from __future__ import annotations

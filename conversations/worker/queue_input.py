@@ -20,7 +20,10 @@ class QueueInput:
         self.paused = False
         """True while too many bytes wait in rows: no more records of the queue are routed."""
         self.is_behind = False
-        """True if some records were read but not routed yet. They are here, or in the worker's backlog; the position is before them."""
+        """True if some records were read but not routed yet. The position is before these records.
+
+        The records are in ``unread``, or in the worker's backlog.
+        """
 
     def pause(self) -> None:
         """Route no more records of the queue."""

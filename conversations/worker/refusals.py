@@ -18,10 +18,10 @@ log = logging.getLogger("conversations.worker")
 def take_out(
     context: Context, partitions: Sequence[Partition], outs: Sequence[Produced], error: DestinationFailed
 ) -> dict[int, str]:
-    """Take refused records out of this transaction and the next one; return the partitions that must be set aside, with the reasons.
+    """Take refused records out of this transaction and the next. Return the partitions that must be set aside, with the reasons.
 
     Raises:
-        LogError: a topic that the worker must write to takes no records.
+        LogError: the service's own state, commands or dead-letter topic takes no records.
     """
     own = {topic: why for topic, why in error.topics.items() if topic in context.topics.needed}
     if own:
@@ -34,7 +34,7 @@ def take_out(
                 f"{topic} does not take a record of {len(value or b'')} bytes ({refused.why}): raise its "
                 "max.message.bytes, as 'conversations apply' does, and start again"
             )
-    log.warning("records are refused, keeping them: %s", error)
+    log.warning("some records are refused and are taken out of the transaction: %s", error)
     failed = Failed(error.topics, error.forbidden, {id(outs[place]): found for place, found in error.records.items()})
     with context.lock:
         for topic in error.topics:

@@ -122,7 +122,7 @@ class Restoring:
         return self.partition, self._restore
 
     def _copy(self, partition: Partition, restore: Restore, part: Restored) -> None:
-        """Write rows into the store. If reading began at the log's start, first delete the old rows of the store."""
+        """Write rows into the store. If reading began at the start of the topic, first delete the old rows of the store."""
         if not self._copied and restore.from_start:
             partition.outbox.store.clear()
         self._copied = True

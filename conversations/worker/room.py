@@ -59,7 +59,7 @@ class Room:
         return active
 
     def is_clogged(self, party: Party) -> bool:
-        """Return True if too many bytes wait for a party's destination. Then messages to it are refused until it takes records again."""
+        """Return True if too many bytes wait for a party's destination. Then this party may send no messages until fewer bytes wait."""
         partition, own = self._partition, party.identity
         context, delayed = partition.context, partition.waiting.delayed
         if delayed.of.get(own, 0) >= context.settings.limits.dialog_bytes:

@@ -121,7 +121,10 @@ def leave(partitions: Mapping[int, Partition], records: Iterable[Record]) -> Non
 
 
 def _unread_first(partitions: Iterable[Partition], records: Sequence[Record]) -> Sequence[Record]:
-    """Return ``records`` with the unread records and waiting commands in front; a paused partition keeps its unread records."""
+    """Return ``records`` with the unread records and the waiting commands in front.
+
+    A paused partition keeps its unread records, unless some records are announced.
+    """
     for partition in partitions:
         suspicion = partition.work.suspicion
         taking = None if suspicion is None else suspicion.taking

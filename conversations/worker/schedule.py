@@ -48,7 +48,7 @@ class Schedule:
         return self.deadlines.next()
 
     def take(self, now: int, limit: int) -> Iterator[bytes]:
-        """Remove and yield at most ``limit`` endpoints with a passed deadline."""
+        """Remove and yield at most ``limit`` endpoints whose deadline has passed."""
         return self.deadlines.take(now, limit)
 
     # -- ticks --------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The stage: the partitions of one process that are under suspicion. While a record of one partition runs alone, the others wait."""
+"""The stage: the partitions of one process that are under suspicion. While a record of one partition runs alone, other partitions wait."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Protocol
 from uuid import uuid4
 
 PROCESS = uuid4().hex
-"""Id of this process. A record that this process announced has not killed it, even if its partition went away and came back."""
+"""Id of this process. A record that this process announced has not killed the process.
+
+This is true even if the partition of the record went away and came back.
+"""
 
 
 class Suspect(Protocol):

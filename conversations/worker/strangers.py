@@ -17,12 +17,15 @@ from conversations.worker.partition import Partition
 BEFORE_THE_FIRST = 16
 """Limit for a dialog that never began here: its tombstone notes at most twice this number of messages as missing.
 
-A message number that is so large that more messages would be missing is not noted in the tombstone.
+If a message number is so large that more messages would be missing, the tombstone does not note this number.
 """
 
 
 def admit(partition: Partition, item: Arrival) -> bool:
-    """Create the target endpoint for the first record of a dialog, and return True; otherwise refuse the record, or set it aside."""
+    """Create the target endpoint for the first record of a dialog, and return True.
+
+    If the record may not begin a dialog, refuse the record or set it aside, and return False.
+    """
     active, envelope = item.active, item.envelope
     name = envelope.prefix.from_service
     if partition.context.destinations.is_invented(name):
@@ -91,7 +94,7 @@ def _refuse(partition: Partition, item: Arrival, code: Code) -> None:
 
 
 def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int, *, dead_lettered: int = 0) -> None:
-    """Write a tombstone for a dialog that does not exist here. It stays as long as the first message could still begin the dialog."""
+    """Write a tombstone for a dialog that does not exist here. The tombstone stays as long as the first message could begin the dialog."""
     context = partition.context
     forget_at = (
         max(envelope.prefix.accept_until, partition.progress.row.queue_time, context.now) + context.periods.grace
@@ -111,7 +114,8 @@ def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int,
 def late(partition: Partition, item: Arrival) -> None:
     """Process a record that arrives for a closed dialog.
 
-    A message becomes a dead letter when it arrives for the first time. If the peer was not told that the dialog is over, it gets an ERROR.
+    A message becomes a dead letter when it arrives for the first time. If the peer was not told that the dialog is over,
+    the peer gets an ERROR.
     """
     active, envelope = item.active, item.envelope
     tombstone = active.tombstone

@@ -1,4 +1,4 @@
-"""Suspicion: finds the record that kills the process. After an unclean start, records from before it run only after they are announced.
+"""Suspicion: finds the record that kills the process. After an unclean start, older records run only after they are announced.
 
 A start is unclean if the partition was not given back cleanly. Then one of its records may have killed the last process. All records
 from before the start are **suspect**. A suspect is **announced** before it is decoded (``taking``), and again before it is carried out:
@@ -29,7 +29,7 @@ from conversations.worker.taking import Taking, first_of
 from conversations.worker.taking import name_of as name_of_untaken
 
 TOGETHER = 64
-"""Maximum number of suspects announced at a time, as long as none of them was announced when a process died."""
+"""Maximum number of suspects that are announced at a time. A suspect that was announced when a process died is announced alone."""
 
 
 class Suspicion:
@@ -52,7 +52,7 @@ class Suspicion:
         self._coming: list[Lane] = []
         """Lanes whose head may run now."""
         self._allowed: set[str] = set()
-        """Names that are announced, of items and records that have not had their turn."""
+        """Announced names of items and records that have not had their turn."""
         if row.process != stage.process:
             for name in row.announced:
                 row.deaths[name] = row.deaths.get(name, 0) + row.alone
@@ -91,12 +91,12 @@ class Suspicion:
         return name_of_untaken(record) in self.taking.allowed
 
     def killed_untaken(self, record: Record) -> str:
-        """Return why a record must not be decoded: too many processes died while they took it. Return "" for all other records."""
+        """Return why a record must not be decoded: too many processes died while they took only this record. Else return ""."""
         deaths = self._row.deaths.get(name_of_untaken(record), 0)
         return f"{deaths} processes died while it was taken, and nothing else" if deaths >= self._limit else ""
 
     def taken(self, record: Record, *, waits: bool) -> None:
-        """Note that a record was decoded, or set aside. While it waits in its lane (``waits``), its deaths are remembered."""
+        """Note that a record was decoded, or set aside. If the record is a suspect item of a lane now (``waits``), remember its deaths."""
         name = name_of_untaken(record)
         self.taking.allowed.discard(name)
         if not waits:
@@ -105,7 +105,7 @@ class Suspicion:
             self.alone = False
 
     def invite_records(self, *waiting: Sequence[Record]) -> None:
-        """Ask for the announcement of the records that have waited longest; each sequence is in the order of its topic."""
+        """Ask for the announcement of the records that have waited longest. Each sequence has the records of one topic, in order."""
         if self.taking.busy or self._has_loner():
             return
         names, alone = first_of(waiting, self._row.deaths, TOGETHER)
@@ -117,7 +117,7 @@ class Suspicion:
     def _has_loner(self) -> bool:
         """Return True if the lane that has waited longest must run alone.
 
-        In this case no records are announced to be decoded: while anything is announced, the lane cannot run alone.
+        In this case no records are announced for decoding: while anything is announced, the lane cannot run alone.
         """
         return bool(self._waiting) and self._waiting[0].items[0].name in self._row.deaths
 

@@ -1,7 +1,7 @@
 """Taking: after an unclean start, a record is announced before it is decoded.
 
-The handler of a record is not the only danger: the process may also have died while decoding the record, or while committing its result. So
-records from before the start wait, in the order of their topic, until a commit has written their names into the partition's row.
+The handler of a record is not the only danger: the process may also have died while it decoded the record, or while it committed the
+result. So records from before the start wait, in the order of their topic, until a commit has written their names into the partition's row.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def name_of(record: Record) -> str:
 
 
 def first_of(waiting: Sequence[Sequence[Record]], deaths: Mapping[str, int], most: int) -> tuple[list[str], bool]:
-    """Choose the waiting records to announce next. Return their names, and True if the record must run alone.
+    """Choose the waiting records to announce next. Return their names, and True if the chosen record must run alone.
 
     Args:
         waiting: a sequence of waiting records for each topic.

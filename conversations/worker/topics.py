@@ -46,7 +46,10 @@ class OwnTopics:
         self.events = events_topic(namespace)
         self.retry_prefix = retry_topic(namespace, service, "")
         self.retries: list[tuple[int, str]] = []
-        """Existing retry topics, which show parked messages: pairs of a wait in microseconds and a topic, the longest wait first."""
+        """Existing retry topics, which show parked messages.
+
+        Each entry has a wait in microseconds and a topic. The longest wait comes first.
+        """
 
     @property
     def needed(self) -> set[str]:
@@ -69,5 +72,5 @@ class OwnTopics:
         self.retries = sorted(((named[topic], topic) for topic in found), reverse=True)
 
     def forget_retries(self, refused: Collection[str]) -> None:
-        """Stop showing waits in topics that refuse records."""
+        """Show no more waits on the topics that refuse records."""
         self.retries = [shown for shown in self.retries if shown[1] not in refused]

@@ -1,8 +1,8 @@
 """Transmission: an encoded envelope of this side goes to the queue of its peer, or waits for that queue.
 
 If the destination takes records, an envelope goes into the next transaction. If not, the envelope becomes a **delayed row** in that
-transaction. Then all later envelopes of its dialog become rows as well, even if the destination takes records again: they must not
-overtake it.
+transaction. Then all later envelopes of its dialog become rows as well, even if the destination takes records again. So they cannot
+overtake the delayed envelope.
 
     transmit --the destination takes records--> a record of the next transaction
         |                                          ^
@@ -179,7 +179,7 @@ class Transmission:
     # -- refused for good -----------------------------------------------------------------------------------------
 
     def give_up(self, own: bytes, refusal: Refusal) -> None:
-        """Note that a dialog must be broken when its lane has its turn. An earlier reason stays."""
+        """Note that a dialog must be broken when its lane has its turn. If the dialog has a reason already, this reason stays."""
         self.refused.setdefault(own, refusal)
 
     def asked(self, own: bytes) -> None:
@@ -187,5 +187,5 @@ class Transmission:
         self.refused[own] = self.refused[own]._replace(asked=True)
 
     def take_refusal(self, own: bytes) -> Refusal:
-        """Remove and return the reason why a dialog is given up on: the dialog is broken now, or over."""
+        """Remove and return the reason why a dialog is given up on: the dialog is broken now, or is over already."""
         return self.refused.pop(own)

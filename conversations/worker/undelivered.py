@@ -46,7 +46,7 @@ def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
             log.warning("an event could not be published: %s", (value or b"").decode("utf-8", "backslashreplace"))
         elif topic == context.topics.commands:
             _refuse_command(partition, out, refused)
-        elif not topic.startswith(context.topics.retry_prefix):  # else: a retry topic only shows rows
+        elif not topic.startswith(context.topics.retry_prefix):  # else: the record only shows a row
             partition.transmission.delay(value[IDENTITY], topic, key, value)
             if refused is not None:
                 code = codes.TOO_LARGE if refused.too_large else codes.INVALID

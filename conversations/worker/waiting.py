@@ -4,12 +4,11 @@ A step commits the positions behind all records that it has routed. Records that
 There are three kinds of rows:
 
 * **Waiting rows** keep records whose turn has not come, or whose handler has not finished. The rows have numbers, and a restart puts the
-  records back into their lanes in the order of these numbers. New rows go behind all others, with one exception: a held record that
-  comes to the head of its lane, because the gap before it has closed, goes in front.
-* **Held rows** keep messages that arrived early, because a message before them is missing. Their keys have the dialog and the sequence
-  number.
-* **Delayed rows** keep envelopes of this side that their destination cannot take now. Their numbers are from the same sequence as those of
-  waiting rows. Letters of records that never had an offset also get numbers from this sequence.
+  records back into their lanes in the order of these numbers. New rows go behind all others, with one exception. When the gap before
+  a held record has closed, the record comes to the head of its lane. Then its row goes in front of all others.
+* **Held rows** keep messages that arrived early: a message before them is missing. Their keys have the dialog and the sequence number.
+* **Delayed rows** keep envelopes of this side that their destination cannot take now. These rows and the waiting rows get their numbers
+  from the same sequence. Letters of records that never had an offset also get numbers from this sequence.
 
 The bytes are counted whenever a row is written or deleted, so that they can be compared with a limit at any time.
 """
@@ -57,7 +56,7 @@ class Delayed(Kept):
     def __init__(self) -> None:
         super().__init__()
         self.to: dict[str, dict[bytes, None]] = {}
-        """For each topic, the endpoints with delayed envelopes for it. Perhaps the envelopes of an endpoint have been released already."""
+        """For each topic, the endpoints with delayed envelopes for it. The envelopes of some endpoints may have been released already."""
 
     def add(self, own: bytes, topic: str, size: int) -> None:
         """Account for a row that was written."""

@@ -48,7 +48,7 @@ class Work:
         self._stage = stage
         self._scheduler = scheduler
         self.itself = Active(identity(NO_CONVERSATION, True), Lane(("", "")))
-        """Takes the place of an endpoint in commands about the partition. The key of its lane is empty, which is the key of no group."""
+        """Takes the place of an endpoint in commands about the partition. Its lane has an empty key; no group has an empty key."""
         self.lanes: dict[tuple[str, str], Lane] = {}
         self.ready: list[Lane] = []
         """Lanes with something to do and no run yet."""
@@ -100,7 +100,7 @@ class Work:
 
     @property
     def is_busy(self) -> bool:
-        """True if work is under way that the next step continues."""
+        """True if some work is not finished. The next step continues it."""
         stirring = self.suspicion is not None and self.suspicion.stirring
         return bool(self.slow or self.ready or stirring)
 

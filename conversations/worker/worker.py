@@ -212,7 +212,7 @@ class Worker:
         try:
             # Poll. Records stay in the backlog until they are routed: each call of poll may lose partitions.
             records = self._poll(timeout)
-            self.assignment.keep(records)  # opening partitions commits: this may lose partitions, read more, or fail
+            self.assignment.keep(records)  # the next call may commit: partitions may be lost, or records read
             self._advance_restores()
             records = self.assignment.take_backlog()
             with self.context.lock:
@@ -244,8 +244,8 @@ class Worker:
     def _join(self) -> bool:
         """Join the group; return False if Kafka cannot be reached now, so that the next step tries again.
 
-        Before the first join an unreachable Kafka is an error, because its address may be wrong. Later it is an outage, and the worker
-        waits for its end. The worker also waits while Kafka answers that it is not ready.
+        Before the first join, an unreachable Kafka is an error, because the address may be wrong. After the first join, it is an outage,
+        and the worker waits for the end of the outage. The worker also waits while Kafka answers that it is not ready.
         """
         self.context.begin_step()
         began = time.monotonic()
@@ -267,7 +267,7 @@ class Worker:
         return True
 
     def busy(self) -> bool:
-        """Return True if work is under way that the next step continues."""
+        """Return True if some work is not finished. The next step continues it."""
         assignment = self.assignment
         return bool(assignment.restoring or assignment.backlog or any(p.is_busy() for p in self.partitions.values()))
 
@@ -327,7 +327,7 @@ class Worker:
         return mark
 
     def _check_time_limits(self) -> None:
-        """Give up on handlers that are past their time limit. Another thread replaces the thread of such a handler until it returns."""
+        """Give up on handlers that are past their time limit. Until such a handler returns, another thread replaces its thread."""
         for partition in self.partitions.values():
             if partition.work.slow:
                 dispatch.check_time_limits(partition)
@@ -386,7 +386,7 @@ class Worker:
     def _build_anew(self) -> None:
         """Restore the partitions in which our own code failed, from their committed rows. Nothing of the failed step was committed.
 
-        ``context.breakdowns`` remembers the record that is to blame. It is given up on when it comes again (``quarantine``).
+        ``context.breakdowns`` remembers the record that is to blame. When this record comes again, it is given up on (``quarantine``).
         """
         for number in self.context.breakdowns.take_broken():
             if number in self.partitions:
@@ -428,7 +428,7 @@ class Worker:
     # -- ownership (ports.Listener) ---------------------------------------------------------------------
 
     def assigned(self, partitions: Sequence[int]) -> None:
-        """Begin to restore partitions; their records flow once the state is restored."""
+        """Begin to restore partitions. Their records are read after their state is restored."""
         self.assignment.restore(partitions)
         self.readiness.look(works=False)
 

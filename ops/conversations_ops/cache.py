@@ -12,7 +12,7 @@ VARIABLE = "CONVERSATIONS_CACHE"
 
 
 class NoDirectory(LogError):
-    """A directory cannot be made or written. The message names it, and the ways to give another one."""
+    """A directory cannot be made or written. The message names the directory, and tells how to choose another one."""
 
 
 def cache_directory() -> Path:

@@ -131,12 +131,12 @@ def _known() -> dict[str, Column]:
 
 
 def _absent() -> dict[str, Column]:
-    """Count the numbers that are not on the wire: ``lost`` counts the sent numbers, ``unfounded`` the accepted numbers."""
+    """Count the numbers that are not on the wire: ``lost`` counts sent numbers, and ``unfounded`` counts accepted numbers."""
     r, s, floor = F.col("r.end"), F.col("s.end"), F.coalesce("floor", F.lit(0))
     tail = F.greatest(s.next_out - 1 - F.coalesce("last", floor - 1), F.lit(0))
     told = F.col("missing") - F.col("missing_before_error")
-    # A side drops its own envelopes before they are sent, but only when it ends or before its ERROR. The count ``discarded`` of a
-    # side has these envelopes, and also the messages of the peer that the side dropped.
+    # When a side ends, or before its ERROR, it may drop envelopes that it has not sent yet. The count ``discarded`` of a side has
+    # these envelopes, and also the messages of the peer that the side dropped.
     counted = told + F.greatest(F.col("missing_before_error") + tail - s.discarded, F.lit(0))
     passed_over = F.size(F.filter(r.missing, lambda it: it >= floor)) - F.col("late_numbers")
     accepted = r.next_in - floor - F.col("passed") - passed_over

@@ -13,7 +13,7 @@ that are read have the records of all rows. Each check uses one of these two fac
 * A check that looks for the records or letters of a row searches all records and letters that are read.
 
 All transactions before each end are decided: committed or aborted. The markers of one transaction reach its partitions one after
-the other. So the second and the third time the audit waits until everything that is in the log at that moment is decided.
+the other. So in the steps 2 and 3 the audit waits until all transactions that are in the log at that moment are decided.
 
 A record of a queue can be judged as accepted or lost only if it is before the position in the row of its partition. Later
 records are in flight. Rows are compared only with rows of the same partition, because the ends of two partitions may be at different
@@ -41,9 +41,9 @@ from spark_jobs.reading.wire import Moment, Wire, millis_of
 
 EXTENT = "service string, kind string, topic string, partition int, start long, before long, end long, oldest long"
 _FIRST_FEW = 10_000
-"""Number of offsets at the beginning of a partition in which the oldest record is searched.
+"""Number of offsets at the beginning of a partition that are searched for the oldest record.
 
-Markers and aborted records use offsets too.
+It is more than 1, because markers and aborted records use offsets too.
 """
 EVENT = (
     "event string, service string, partition int, topic string, offset long, letters array<string>, conversation string, "

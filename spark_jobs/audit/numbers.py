@@ -75,14 +75,14 @@ def numbers(facts: DataFrame, sides: DataFrame) -> DataFrame:
 
 
 def judged(numbers: DataFrame) -> DataFrame:
-    """Add facts about the other numbers of the direction, the outcome of each number, and its faults (``NUMBER_FAULTS``)."""
+    """Add to each number: facts about the other numbers of its direction, its outcome, and its faults (``NUMBER_FAULTS``)."""
     by_number = Window.partitionBy("dialog", "to_target").orderBy("number")
     all_of_it = by_number.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     before = by_number.rowsBetween(Window.unboundedPreceding, -1)
     after = by_number.rowsBetween(1, Window.unboundedFollowing)
     numbered, inside = F.col("number") >= 0, F.col("copies") > 0
     sent = numbered & (inside | (F.col("aside") > 0) | (F.col("delayed") > 0))
-    # True if the beginning of the queue's partition is gone: by the receiver's row, else by a record, else by the sender's row.
+    # True if the beginning of the queue's partition is gone. The receiver's row tells this; else a record; else the sender's row.
     cut = F.coalesce(F.col("r.end.cut"), F.max("wire_cut").over(all_of_it), F.col("s.end.peer_cut"), F.lit(True))
     there = numbers.withColumn("cut", cut)
     there = there.select(

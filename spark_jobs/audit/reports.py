@@ -1,4 +1,4 @@
-"""Missing events. Each skip that a sender learned of must have an event, and each decision of an operator too."""
+"""Missing events. Each skip that a sender learned of must have an event. Each decision of an operator must also have an event."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_jobs.reading.identifiers import uuid_text
 from spark_jobs.reading.rows import fields_of
 
 _DECISIONS = {names.SKIPPED: Action.SKIP.lower(), names.EDITED: Action.EDIT.lower()}
-"""Reasons of letters that only an operator's decision makes, and the word for each decision in the event."""
+"""Reasons of letters that come only from a decision of an operator, each with the word for this decision in the event."""
 
 
 def facts(inputs: Inputs, kept: DataFrame, places: DataFrame) -> DataFrame:

@@ -210,7 +210,7 @@ def _grouped(ends: DataFrame, rows: DataFrame) -> DataFrame:
 
 
 def _end() -> Column:
-    """Read the fields of an E row: fields of endpoints and tombstones, and fields of endpoints only."""
+    """Read the fields of an E row. Some are fields of endpoints and tombstones, the others only of endpoints."""
     end, stone, closed = F.col("endpoint"), F.col("tombstone"), is_tombstone()
 
     def either(name: str, other: Column) -> Column:
@@ -240,7 +240,7 @@ def kept(rows: DataFrame, writers: Mapping[bytes, str], places: DataFrame) -> Da
     """Return one row per envelope that is kept as a row: held, delayed, waiting or parked.
 
     Columns: service, partition, ``row`` (H, D, W, R), ``of`` and ``initiates`` (the dialog and the side that the row belongs to;
-    null for W), ``index`` (place among the parked rows), ``accepted``, ``source`` (offset in the queue), ``cut`` (that offset is
+    null for W), ``index`` (place among the parked rows), ``accepted``, ``source`` (offset in the queue), ``cut`` (this offset is
     gone), ``readable``, ``envelope``.
     """
     found = _read(rows.where("current and row in ('H', 'D', 'W', 'R')"), "waiting")

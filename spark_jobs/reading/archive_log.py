@@ -1,7 +1,7 @@
 """The log of an archive: a chain of commits. Each commit is a file that names all parts, and the offsets where reading continues.
 
-The file name is the number of the commit. A commit is created whole or not at all. If two writers create the same number, only
-one succeeds. Files that no commit names, for example after a crash, are not part of the archive.
+The file name is the number of the commit. A commit is created whole or not at all. If two writers create a commit with the
+same number, only one succeeds. Files that no commit names, for example after a crash, are not part of the archive.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def spark_offsets(stretches: Mapping[Place, Stretch]) -> tuple[str, str]:
 
 
 def after(commit: Commit, stretches: Mapping[Place, Stretch], topic_ids: Mapping[str, str]) -> Commit:
-    """Return the commit that follows ``commit`` when the stretches are archived. The caller adds their parts."""
+    """Return the commit that follows ``commit`` when the stretches are archived. The caller adds the new parts."""
     ends: dict[str, list[int]] = {}
     for (topic, _), stretch in sorted(stretches.items()):
         ends.setdefault(topic, []).append(stretch.end)

@@ -79,7 +79,7 @@ def _writer(text: str, registry: Registry) -> tuple[bytes, str] | None:
 
 
 def _alike(theirs: Any, ours: Any) -> bool:
-    """Return True if their type of a field is our type. Two enumerations of the same name are alike, even if their symbols differ."""
+    """Return True if two types of a field are equal, or if both are enumerations of the same name. Their symbols may differ."""
     if isinstance(theirs, dict) and isinstance(ours, dict) and theirs.get("type") == ours.get("type") == "enum":
         return bool(theirs["name"] == ours["name"])
     return bool(theirs == ours)
@@ -96,7 +96,7 @@ def decode(records: DataFrame, writers: Mapping[bytes, str]) -> DataFrame:
     ]
     first, *others = branches
     found = reduce(lambda case, branch: case.when(*branch), others, F.when(*first))
-    # Spark moves no filter before a generator such as explode(). A filter that is moved before the decoding would decode again.
+    # Spark moves no filter before a generator such as explode(). A filter that Spark moved to before the decoding would decode again.
     return records.select("*", F.explode(F.array(found)).alias("envelope"))
 
 

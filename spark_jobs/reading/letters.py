@@ -72,7 +72,10 @@ def letters_of(records: DataFrame, topics: Mapping[str, str]) -> DataFrame:
 
 
 def newest(letters: DataFrame) -> DataFrame:
-    """Keep the last letter of each source, which tells what became of the record. Keep the last record of each part of a letter."""
+    """Keep the last letter of each source, which tells what became of the record.
+
+    If a letter is in parts, keep the last record of each part.
+    """
     rest = [name for name in letters.columns if name not in {"letter", "part"}]
     found = letters.groupBy("letter", "part").agg(F.max_by(F.struct(*rest), "offset").alias("last"))
     return found.select("letter", "part", "last.*").select(*letters.columns)
@@ -100,6 +103,6 @@ def _text(name: str) -> Column:
 
 
 def _number(name: str) -> Column:
-    """Read the number in a header; null if the text is not only digits. Other tools that list letters read it in the same way."""
+    """Read the number in a header; null if the text is not only digits. Other tools that list letters read the header in the same way."""
     text = _text(name)
     return F.when(text.rlike(r"^[0-9]+$"), text.try_cast("long"))

@@ -10,7 +10,7 @@
     written_at                                       log time of the newest row of the side
 
 ``parked`` has a row for each failed message behind which its dialog waits, and for each failed handler of a timer or an error that
-waits. Both are called the head here:
+waits. In this table, such a message or handler is called the head:
 
     letter                          name of the head, for operators
     service, partition, conversation_id, initiator, key, contract, peer

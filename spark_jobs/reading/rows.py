@@ -32,7 +32,7 @@ _IDENTITY_START, _NUMBER_START = 2, 19
 
 
 def read_history(spark: SparkSession, wire: Wire, services: Iterable[str]) -> DataFrame:
-    """Read every record of state topics that compaction has left, deletions (null values) included.
+    """Read every record of state topics that compaction has not removed, deletions (null values) included.
 
     Raises:
         SourceError: the catalog does not know a service.
@@ -92,7 +92,7 @@ def fields_of(name: str, value: Column | None = None) -> Column:
     """Decode a row's value by the schema ``name`` ("endpoint", "tombstone", "park", "waiting", "partition").
 
     The result is a struct with the fields of the newest version; null if the bytes have another schema. Some
-    times are eight bytes in it (``wake``, ``forget_at``, ``due``): ``instant_of`` reads them.
+    of its times are eight bytes (``wake``, ``forget_at``, ``due``): ``instant_of`` reads them.
     """
     value = F.col("value") if value is None else value
     reader = schemas.load(name, schemas.newest(name))

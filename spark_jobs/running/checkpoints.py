@@ -1,4 +1,4 @@
-"""Owners of checkpoints. A file in each checkpoint names its job, so that no job continues from the checkpoint of another job."""
+"""Labels of checkpoints. A file in each checkpoint names its job, so that no job continues from the checkpoint of another job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IDENTITY = "job.json"
 
 
 def claim(spark: SparkSession, directory: str, what: Mapping[str, str]) -> None:
-    """Mark a new checkpoint as the job's, or check that an old checkpoint is the job's.
+    """Write the job into a new checkpoint, or check that an old checkpoint names this job.
 
     ``directory`` may be on any file system that Spark can write to. ``what`` names the job.
 

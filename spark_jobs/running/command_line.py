@@ -121,7 +121,7 @@ def carry_out(
 
 
 def _code_of(error: Exception) -> Exit:
-    """Return the exit code for an expected error. If the error or its cause is a ``KafkaUnreachable``, this one decides the code."""
+    """Return the exit code for an expected error. If the error or its cause is a ``KafkaUnreachable``, that decides the code."""
     if of_kafka := [code_of(it) for it in (error, error.__cause__) if isinstance(it, KafkaUnreachable)]:
         return min(of_kafka)
     return Exit.USAGE if isinstance(error, SparkJobError) else code_of(error)

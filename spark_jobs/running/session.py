@@ -1,8 +1,8 @@
 """The Spark session of a job.
 
 A job that is started as a plain Python program makes a local session, with PySpark's pinned version and the jars of ``jars.lock``.
-If a session exists, or under ``spark-submit``, the job uses the session that is there. Then the job only checks that the session can
-use Kafka and Avro: a cluster needs jars of its own version (``--packages``).
+If a session exists already, or the job runs under ``spark-submit``, the job uses that session. Then the job only checks that the
+session can use Kafka and Avro: a cluster needs jars of its own version (``--packages``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _INSTALL = (
 )
 UTC = "spark.sql.session.timeZone"
 TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
-"""Setting of the type of times in Parquet. Spark's old default type has no statistics, so readers could not skip files by time."""
+"""Setting of the type of times in Parquet. Spark's old default type has no statistics, so readers cannot skip files by time."""
 
 LOCAL: Mapping[str, str] = {
     "spark.ui.enabled": "false",

@@ -321,7 +321,7 @@ def test_state_is_upgraded_by_the_next_version_and_refused_by_the_one_before(
         with Running(kafka, tmp_path, "various:first_version") as run:
             code, out = run.ended()
         assert code == 1
-        assert "stored state has version 2, this code 1" in out
+        assert "stored state has version 2, and this code has version 1" in out
 
 
 def test_two_runs_on_one_machine_never_share_a_slot(kafka: Kafka, counted: Client, tmp_path: Path) -> None:

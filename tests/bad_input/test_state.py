@@ -70,7 +70,7 @@ def test_state_of_a_newer_version_stops_the_worker_before_it_reads(place: Memory
     dialog = known(place, 1)
     place.sim.deploy(shop())
     place.throw("web", COMMANDS, [order(dialog, 1)])
-    with pytest.raises(StateUpgradeError, match="version 2, this code 1"):
+    with pytest.raises(StateUpgradeError, match="version 2, and this code has version 1"):
         place.sim.run()
     service = stricter(state_version=2)
     service.upgrade_state(1)(lambda state: state)

@@ -68,7 +68,7 @@ ATTACKS = (
     Attack("ESC in the outcomes of an event", _SHOWN),
     Attack("ESC in names and delays in the catalog", _SHOWN),
     Attack("an event that is not JSON, or not a JSON object", f"{_RECORDS}an_event_that_is_none_is_left_out_and_named"),
-    Attack("a letter with texts in the headers for numbers, or with unreadable header names", f"{_RECORDS}a_letter_with_numbers_that_are_none_is_listed_as_foreign"),
+    Attack("a letter with text in headers that must be numbers, or with unreadable header names", f"{_RECORDS}a_letter_with_numbers_that_are_none_is_listed_as_foreign"),
     Attack("a service without topics, or an entry with wrong types, in the catalog", f"{_COMMANDS}a_service_without_topics_is_named_and_left_out"),
     Attack("a hostile schema in the catalog", f"{_RECORDS}a_schema_nothing_can_be_read_with_is_left_out_of_spark_jobs"),
     Attack("200,000 entries in the catalog", decision=_OUTSIDE),

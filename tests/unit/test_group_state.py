@@ -80,7 +80,7 @@ def test_a_missing_upgrade_is_named_before_anything_runs() -> None:
 
 def test_state_of_newer_code_is_refused() -> None:
     """An old worker must not write over what it does not understand."""
-    with pytest.raises(StateUpgradeError, match="version 2, this code version 1"):
+    with pytest.raises(StateUpgradeError, match="version 2, but this code has version 1"):
         StateCodec("s", Loan, 1).decode(b"{}", 2)
 
 

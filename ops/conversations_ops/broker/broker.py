@@ -104,7 +104,7 @@ class EmbeddedBroker:
         return self._server is not None and self._server.exit_code is None
 
     def start(self) -> None:
-        """Start the broker and wait until it serves clients. After a BrokerError no process and no temporary data is left, only the log."""
+        """Start the broker and wait until it serves clients. After a BrokerError only the log is left, no process and no temporary data."""
         if self.running:
             return
         self._java = find_java()
@@ -223,7 +223,7 @@ class EmbeddedBroker:
 
 
 def serves(bootstrap: str, cluster_id: str | None = None) -> bool:
-    """Return True if Kafka answers on the address within 5 s and names a broker, and has the cluster id ``cluster_id`` if that is given."""
+    """Return True if Kafka answers on the address within 5 s and names a broker. If ``cluster_id`` is given, it must be Kafka's."""
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     try:
         metadata = client.list_topics(timeout=5)

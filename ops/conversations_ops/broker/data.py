@@ -26,7 +26,7 @@ def new_cluster_id() -> str:
 
 
 def needs_format(layout: Layout) -> bool:
-    """Return True if the directory must be formatted: it is empty, or an earlier start died while formatting it.
+    """Return True if the directory must be formatted: it is empty, or an earlier start was interrupted during the formatting.
 
     Return False if this version of Kafka has formatted the directory. Raises DataNotOurs for all other directories.
     """

@@ -8,7 +8,7 @@ BrokerError
  ├─ JarCorrupted      a jar differs from the lock file, even after a second download
  ├─ PortTaken         the port cannot be used; mostly another program listens on it
  ├─ DiskFull          no room for the jars or the data
- ├─ DataNotOurs       the data directory was not made by this program, or with another Kafka version
+ ├─ DataNotOurs       this program did not make the data directory, or made it with another Kafka version
  ├─ DataInUse         another broker works on the data directory
  ├─ StartFailed       Kafka ended or did not answer while starting; the message has the last lines of its log
  ├─ MetadataMisread   Kafka misread its own metadata while starting; the next start usually succeeds
@@ -99,5 +99,5 @@ class NotTheBroker(BrokerError):
 
 
 def by_name(kind: str) -> type[BrokerError]:
-    """Return the error class with this name, or BrokerError for an unknown name. For a process that reads an error of another process."""
+    """Return the error class with this name, or BrokerError for an unknown name. With it, a process raises the error of another process."""
     return next((each for each in BrokerError.__subclasses__() if each.__name__ == kind), BrokerError)

@@ -1,6 +1,6 @@
 """Fetches missing jars by their Maven coordinates, and verifies all jars against a lock file at every start.
 
-The jars are those of the broker, or of another set with its own lock file.
+The broker's jars are one set of jars. Each other set has its own lock file.
 """
 
 from __future__ import annotations
@@ -115,14 +115,14 @@ def fetch(jars: list[Jar], directory: Path, what: str = "Kafka") -> None:
 
 
 def fetch_one(jar: Jar, directory: Path, bar: Progress) -> None:
-    """Put one jar into the directory. Copy it from the user's Maven repository if that has the correct bytes, else download it.
+    """Put one jar into the directory. If the user's Maven repository has the jar with the correct bytes, copy it. Else download it.
 
     A download with wrong bytes is thrown away and repeated once. Raises DownloadFailed, JarCorrupted, OSError.
     """
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
         local = maven.local_copy(jar.coordinate)
         if local and local.stat().st_size == jar.size:
-            # Verify the copy, not its source: the source may change before it is copied.
+            # Verify the copy, because the source may change between a check of the source and the copying.
             copy = Path(shutil.copyfile(local, Path(scratch) / jar.file_name))
             if digest(copy) == jar.sha256:
                 bar.advance(jar.size)

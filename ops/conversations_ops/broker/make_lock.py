@@ -1,7 +1,7 @@
 """Makes ``jars.lock``. After a change of ROOTS, run ``python -m conversations_ops.broker.make_lock``.
 
 It resolves ROOTS and their runtime dependencies, and writes the coordinate, sha256 and size of each jar. Review the difference before
-you commit it: the machines of all users will run these programs.
+you commit it: the machines of all users will run the code in these jars.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def download(coordinate: str, directory: Path, advance: Advance) -> Path:
     group, artifact, version = coordinate.split(":")
     try:
         return Path(context.project(group, artifact).at_version(version).artifact().resolve())
-    except OSError as error:  # errors of the library requests are OSErrors without errno
+    except OSError as error:  # the library ``requests`` raises OSErrors without errno
         if error.errno is not None:
             raise
         raise NetworkError(f"{type(error).__name__}: {root_cause(error)}") from error
@@ -66,7 +66,7 @@ def download(coordinate: str, directory: Path, advance: Advance) -> Path:
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """Return the first error of a chain: HTTP libraries wrap "connection refused" in other errors."""
+    """Return the first error of a chain, because HTTP libraries wrap "connection refused" in other errors."""
     while error.__context__ is not None:
         error = error.__context__
     return error

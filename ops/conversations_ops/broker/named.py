@@ -105,7 +105,7 @@ def understand(answer: str, log: Path, daemon: subprocess.Popen[str]) -> Record:
     if "error" in told:
         daemon.wait()
         raise by_name(told["kind"])(told["error"], log_path=Path(told["log"]) if told["log"] else None)
-    daemon.returncode = 0  # the daemon continues to run; without an exit code here Python would warn about it
+    daemon.returncode = 0  # without an exit code here, Python would warn that the daemon still runs
     return Record(**told)
 
 
@@ -224,7 +224,7 @@ def is_held(name: str) -> bool:
 
 
 def check_name(name: str) -> None:
-    """Raise BrokerError for a name that is not a valid file name on every system."""
+    """Raise BrokerError for a name that some system may not allow as a file name."""
     if not NAME.fullmatch(name):
         raise BrokerError(
             f"{name!r} cannot name a broker: use letters, digits, '.', '_' and '-', at most 64 characters"

@@ -15,7 +15,7 @@ HEAP = "-Xmx512m"  # enough for the broker of one developer on a laptop
 JVM_OPTIONS = [
     HEAP,
     "-Xms128m",
-    "-XX:+UseSerialGC",  # with a small heap and few cores it starts faster and uses less memory
+    "-XX:+UseSerialGC",  # with a small heap and few cores, the JVM starts faster and uses less memory
     "-XX:+ExitOnOutOfMemoryError",
     "-Djava.awt.headless=true",
     "-Dlog4j2.StatusLogger.level=OFF",  # log4j-core is on the class path, but slf4j-simple does the logging

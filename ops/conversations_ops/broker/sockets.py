@@ -14,8 +14,8 @@ BELOW_EPHEMERAL = range(20_000, 32_000)  # outgoing connections use ports from 3
 def free_ports(count: int) -> list[int]:
     """Return ports on which no program listens now. Another program may take one of them first, so the caller may have to try again.
 
-    The ports lie below the range that systems use for outgoing connections. On a port of that range, a client that keeps trying to
-    reach a stopped broker sooner or later connects to itself. Then the broker cannot use its port again.
+    The ports lie below the range that systems use for outgoing connections. A port of that range would be a danger for a stopped
+    broker: a client that keeps trying to connect to the port can connect to itself. Then the broker cannot use its port again.
     """
     found: list[int] = []
     while len(found) < count:

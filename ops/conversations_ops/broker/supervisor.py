@@ -4,10 +4,11 @@ The parent starts this module by its path, ``python -I -S supervisor.py SCRATCH 
 standard library.
 
 Two things end the child: the line ``stop`` on standard input, and the end of standard input, which means that the parent has died. The
-child gets SIGTERM, and SIGKILL after GRACE seconds. If the parent has died, it cannot remove the directory SCRATCH ("" for
-none). Then the supervisor removes it.
+child gets SIGTERM, and SIGKILL after GRACE seconds. If the parent has died, the supervisor removes the directory SCRATCH in its
+place ("": there is no such directory).
 
-A pipe works on every system. PR_SET_PDEATHSIG exists only on Linux, and fires when the parent *thread* ends.
+The supervisor uses a pipe, because a pipe works on every system. PR_SET_PDEATHSIG exists only on Linux, and sends its signal when
+the parent *thread* ends.
 """
 
 from __future__ import annotations

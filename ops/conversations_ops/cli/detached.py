@@ -55,7 +55,7 @@ def discard(
 ) -> None:
     """Close detached letters without sending anything. Their bytes stay in the dead-letter topic.
 
-    Name the letters, or give at least one condition that selects them. With --dry-run, see first how many these are.
+    Name the letters, or give at least one condition that selects them. Try --dry-run first: it prints how many letters these are.
 
     \b
     Examples:
@@ -120,8 +120,8 @@ def resubmit(
 def list_detached(kafka: Kafka, service: str, every: bool, as_json: bool) -> Sequence[OpenLetter]:
     """Print the open letters of one service or of all services, and return them.
 
-    As text, messages that arrived after the end of their dialogs are only counted, unless ``every`` is True. An ordinary error of
-    a peer makes many of these letters.
+    Unless ``every`` is True, the text only counts the messages that arrived after the end of their dialogs. An ordinary error of a
+    peer can cause many of these letters.
     """
     with failures(as_json=as_json):
         found = open_letters(kafka, service)

@@ -122,7 +122,7 @@ def _described(made: Plan, path: Path) -> str:
         return f"no letter matches{out}"
     return (
         f"{made.redrive}: {len(made.letters)} letters as of {one_line(made.made_at)} (later letters are not included){out}; "
-        f"canary: the {min(made.care.canary, len(made.letters))} oldest; {made.behind} records wait behind them\n"
+        f"canary: the {min(made.care.canary, len(made.letters))} oldest; {made.behind} records wait behind all these letters\n"
         f"nothing is changed yet; next: conversations redrive start {path} --reason WHY"
     )
 

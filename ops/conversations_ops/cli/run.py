@@ -69,7 +69,7 @@ def run(
     """Run services until Ctrl-C or SIGTERM.
 
     TARGET names a Service or a function that returns a Service. It may also name a context manager or a generator
-    function, sync or async, that yields a Service. It can open resources for the handlers, because each process enters it.
+    function, sync or async, that yields a Service. Each process enters it, so it can open resources for the handlers.
     Modules are looked for in Python's own library, then in the current directory, then in installed packages.
     Before the first run, `conversations apply TARGET` must create the topics.
 
@@ -115,10 +115,10 @@ def run(
 
 
 def _directories(namespace: str, state_dir: Path | None, *, in_memory: bool) -> tuple[Path | None, Path]:
-    """Return the directory of the local copies, None for memory, and the directory of the slots.
+    """Return the directory of the local copies (None if they are in memory) and the directory of the slots.
 
-    Slots are in the cache, because all runs of a machine must see them. In a container without a writable home they are beside
-    the local copies.
+    Slots are in the cache, because all runs of a machine must see them. If the cache cannot be written, for example in a container
+    without a writable home, the slots are in the directory of the local copies.
 
     Raises:
         NoDirectory: a directory cannot be made or written.

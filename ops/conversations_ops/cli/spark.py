@@ -39,7 +39,7 @@ def _add(job: str, help_: str) -> None:
 
 
 def start(job: str, arguments: list[str]) -> None:
-    """Replace this process by the job: output, signals and exit code are those of the job."""
+    """Replace this process by the job. So the job writes the output, gets the signals, and sets the exit code."""
     if importlib.util.find_spec("pyspark") is None:
         show_error("PySpark is not installed: pip install 'kafka-dialogs[spark]'", "SparkUnavailable", as_json=False)
         raise typer.Exit(Exit.USAGE)

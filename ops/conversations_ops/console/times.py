@@ -65,7 +65,7 @@ def written(span: timedelta) -> str:
 
 
 def moment(at: int) -> str:
-    """Write microseconds since 1970 as a time in UTC; a number outside the calendar stays a number."""
+    """Write microseconds since 1970 as a time in UTC. A number that fits no year of the calendar stays a number."""
     try:
         return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(timespec="seconds")
     except (OverflowError, ValueError, OSError):

@@ -34,7 +34,10 @@ def expected(flights: Iterable[Flight]) -> dict[str, Expected]:
 
 
 def _to_be_edited(all_flights: Iterable[Sequence[Flight]]) -> Flight | None:
-    """Return the flight to edit: the first in the file that is its aircraft's only flight without an arrival."""
+    """Return the flight to edit.
+
+    Only aircraft with exactly one flight without an arrival count. Of these flights, take the first in the file.
+    """
     vanished = [[flight for flight in flights if flight.vanished] for flights in all_flights]
     return min((only[0] for only in vanished if len(only) == 1), key=lambda flight: flight.row, default=None)
 
@@ -59,7 +62,7 @@ def _expected(aircraft: str, flights: Sequence[Flight], edited: Flight | None) -
 
 
 def _departure(flight: Flight) -> datetime:
-    """Return the departure, from its clock time in the file. The service computes it in another way: schedule plus delay."""
+    """Return the departure, from its clock time in the file. The service computes it differently: it adds the delay to the schedule."""
     clock = flight.departure_clock or 0
     next_day = (flight.departure_delay or 0) > 0 and clock < flight.scheduled_clock
     return at(flight.day, clock) + timedelta(days=next_day)

@@ -62,12 +62,12 @@ class Flight:
 
 
 def at(day: date, clock: int) -> datetime:
-    """Return the time on a day at which a clock of the file shows ``clock``; 2400 is midnight at the end of the day."""
+    """Return the time that a day and a clock time of the file mean; 2400 is midnight at the end of the day."""
     return datetime(day.year, day.month, day.day) + timedelta(hours=clock // 100, minutes=clock % 100)  # noqa: DTZ001 - the file knows no zones
 
 
 def data_file() -> Path:
-    """Find the data file, without importing its package: the package imports modules that may not be installed.
+    """Find the data file, without importing its package, because the package imports modules that may not be installed.
 
     Raises:
         NoFlights: the package is not installed, or has no such file.

@@ -1,4 +1,4 @@
-"""The operator of the demo. It runs the usual commands for the held flights, and prints each command except the lists."""
+"""The operator of the demo. It runs the usual commands for the held flights, and prints each command except `dead-letters list`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ARRIVED = 1_215
 FINE, SOMETHING_WAITS = 0, 1
 """Exit codes of `dead-letters list`."""
 TIMEOUT = 90.0
-"""Seconds a command may take."""
+"""Number of seconds that a command may take."""
 
 
 @dataclass(frozen=True)

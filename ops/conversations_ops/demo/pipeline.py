@@ -16,7 +16,7 @@ from conversations_ops.demo.flights import Flight
 from conversations_ops.demo.workers import DemoFailed
 
 PATIENCE = 300
-"""Seconds that Spark may take. On a slow machine the start of a session alone takes about ten."""
+"""Seconds that Spark may take. On a slow machine the start of a session alone takes about ten seconds."""
 LEFT_OUT = "SparkUnavailable"
 STEP = "step: "
 """Beginning of the lines on stderr that report the progress."""
@@ -40,7 +40,7 @@ class Pipeline:
     ended: int = 0
     """Numbers of dialogs that were begun and ended, from the metrics."""
     days: int = 0
-    """Number of aircraft-days that were added up."""
+    """Number of pairs of an aircraft and a day for which Spark has sums."""
     mismatches: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -118,7 +118,7 @@ def utilisation(flights: Iterable[Flight]) -> dict[Day, Flown]:
 
 
 def differences(found: dict[Day, Flown], wanted: dict[Day, Flown]) -> Iterator[str]:
-    """Yield a text for each day of an aircraft for which Spark's sums differ from those of the file."""
+    """Yield a text for each day of an aircraft for which Spark's sums differ from the sums of the file."""
     for day in sorted(found.keys() | wanted.keys()):
         if found.get(day) != wanted.get(day):
             yield f"{day[0]} on {day[1]}: Spark has {found.get(day)}, the file {wanted.get(day)} (flights, minutes)"

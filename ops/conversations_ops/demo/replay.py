@@ -66,7 +66,7 @@ class Replayer:
             raise self.failure
 
     def stop(self) -> None:
-        """Stop reading. Append no further duplicates: only ``finish`` appends those that are left."""
+        """Stop reading, and append no further duplicates. Only ``finish`` appends the remaining duplicates."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -45,7 +45,7 @@ STANDSTILL = 60.0
 DRAINING = 60.0
 """Seconds within which the remaining records must be read at the end."""
 LOOK_EVERY = 0.3
-"""Seconds between two looks at the condition of the workers."""
+"""Seconds between two requests for the condition of the workers."""
 
 
 @dataclass
@@ -60,16 +60,16 @@ class Faults:
     killed_after: int = 0
     """Number of replies when the worker was killed."""
     back_after: float | None = None
-    """Seconds from the kill until a new process worked in place of the killed worker; None before that."""
+    """Seconds from the kill until a new process worked in place of the killed worker; None until then."""
     crashes: int = 0
     """Number of processes that the supervisor started again."""
     counted: int = 0
-    """Number of duplicates that the worker processes counted themselves. The count of a killed process is lost."""
+    """Number of duplicates, from the counts of the worker processes. The count of a killed process is lost."""
 
 
 @dataclass
 class Mending:
-    """The operator's work on the flights that were held."""
+    """The operator's decisions about the held messages. Each message is about a flight that never arrived."""
 
     edited: Held
     redriven: dict[str, int]
@@ -90,7 +90,7 @@ class Result:
     comparison: Comparison
     pipeline: Pipeline
     seconds: float
-    """Seconds from the first flight sent to the last summary received."""
+    """Seconds from the sending of the first flight to the arrival of the last summary."""
     kept: Path | None
 
 
@@ -178,7 +178,7 @@ class Demo:
         self._killed_at = self._look_at = 0.0
 
     def run(self, *, faults: bool) -> float:
-        """Send the flights, inject the faults, act as an operator, and wait for all summaries. Return the seconds until then.
+        """Send the flights, inject the faults, act as an operator, and wait for all summaries. Return how many seconds this took.
 
         Raises:
             LogError, DemoFailed: the demo could not be carried out.
@@ -236,7 +236,7 @@ class Demo:
         return held
 
     def _watch(self, follower: Follower, sending: Sending, aircraft: int, *, faults: bool) -> None:
-        """Follow the state of operations until ``aircraft``, a number of aircraft, have their summary."""
+        """Follow the state of operations until the number of aircraft with a summary is ``aircraft``."""
         desks = self.outcome.desks
         title = f"{len(self._flights):,} flights of {self._aircraft:,} aircraft, answered:"
         moved_at, seen = time.monotonic(), (0, 0)
@@ -333,7 +333,7 @@ class Sending:
         self._stopping.set()
 
     def check(self) -> None:
-        """Check that no flight has failed to be sent.
+        """Check that Kafka has accepted all flights that were sent.
 
         Raises:
             DemoFailed: Kafka did not accept a flight.

@@ -1,4 +1,4 @@
-"""Sends every flight on the dialog of its aircraft, in the order of the schedule. Many blocks of the client are under way at once."""
+"""Sends every flight on the dialog of its aircraft, in the order of the schedule. Many blocks wait for Kafka at the same time."""
 
 from __future__ import annotations
 

@@ -53,9 +53,9 @@ class Workers:
 
     def __init__(self, kafka: Kafka, directory: Path, per_service: int, *, keep: bool) -> None:
         self.restarts = 0
-        """Number of processes that were started again, in the releases that have been stopped."""
+        """Number of restarted processes in the releases that were stopped."""
         self.duplicates = 0
-        """Number of duplicates that the processes of the stopped releases counted."""
+        """Number of duplicates, from the counts of the processes of the stopped releases."""
         self._directory, self._scratch = directory, None if keep else directory
         self._options = [
             "--workers", str(per_service), "--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace,

@@ -137,7 +137,7 @@ class Orders:
             return None if self._stopping else self._start
 
     def on_stop(self, stop: Callable[[], None]) -> None:
-        """Register ``stop`` to be called when the process is told to stop. If the process was told so already, call ``stop`` now."""
+        """Register ``stop`` to be called when the process is told to stop. If the process was told already, call ``stop`` now."""
         with self._changed:
             self._stop = stop
             now = self._stopping

@@ -7,11 +7,11 @@ from conversations.backoff import Backoff
 FIRST = 0.2
 LAST = 10.0
 HEALTHY = 60.0
-"""Seconds of life after which a process counts as healthy: after its death the waiting times begin again with ``FIRST``."""
+"""Seconds that a process must run to count as healthy. After the end of a healthy process, the next waiting time is ``FIRST``."""
 
 
 class Restarts:
-    """Waiting times that double from 0.2 s to 10 s while a process keeps dying within a minute."""
+    """Waiting times of one worker. They double from 0.2 s to 10 s as long as each process ends within a minute."""
 
     def __init__(self) -> None:
         self._backoff = Backoff(FIRST, LAST)

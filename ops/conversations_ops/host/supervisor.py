@@ -27,7 +27,7 @@ SILENT = 10.0
 STUCK = 60.0
 """Seconds without a step after which a worker counts as unhealthy."""
 ALONE = 30.0
-"""Seconds after joining the group from which a worker without partitions counts as ``idle``: there are more workers than partitions."""
+"""Seconds after which a worker that joined the group and has no partitions counts as ``idle``: there are too few partitions for it."""
 GOOD = frozenset({"running", "idle"})
 LOADS = 5
 """Number of kills of one worker after which the run ends. Only kills before all targets are loaded count.
@@ -45,7 +45,7 @@ class RunEnd:
 
 
 class Child:
-    """One worker process, and the processes that replace it one after the other when it dies."""
+    """One worker of the run. When its process ends, another process takes its place."""
 
     def __init__(self, spec: Spec, number: int) -> None:
         self.spec = spec
@@ -145,7 +145,7 @@ class Child:
         return process.returncode
 
     def restart_later(self) -> float:
-        """Plan a restart and return the seconds until then."""
+        """Plan a restart and return the seconds until the restart."""
         wait = self._restarts.after(time.monotonic() - self._born)
         self.restart_at = time.monotonic() + wait
         self.restarts += 1

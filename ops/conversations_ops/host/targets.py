@@ -203,7 +203,7 @@ def _broken(target: str, error: Exception) -> TargetError:
 
 
 def _hidden(name: str | None) -> str:
-    """Return a note about the loaded package that has the same first name; an empty text if no such package is loaded."""
+    """Return a note about the loaded package with the first part of a dotted name; an empty text if no such package is loaded."""
     top = sys.modules.get(str(name).partition(".")[0])
     return (
         f" (the package {top.__name__!r} is already loaded from {', '.join(top.__path__)})" if top is not None else ""

@@ -21,7 +21,7 @@ class LeftOut:
         self.count += 1
 
     def tell(self) -> None:
-        """If records were left out, log their number. Name the place of the first record, and the reason."""
+        """If records were left out, log their number, and for the first record its place and the reason."""
         if self.count:
             many = "a record is" if self.count == 1 else f"{self.count} records are"
             log.warning("%s: %s not understood and left out; the first, %s", self._topic, many, self._first)

@@ -80,7 +80,7 @@ class Selection(NamedTuple):
     conversation: str = ""
 
     def matches(self, it: OpenLetter) -> bool:
-        """Return True if a letter of a worker meets all conditions."""
+        """Return True if the letter meets all conditions. A letter of another tool never does."""
         return (
             not it.foreign
             and self.service in ("", it.service)

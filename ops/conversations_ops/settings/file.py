@@ -1,4 +1,4 @@
-"""Reads settings files. Passwords belong in such a file: every user who lists the processes sees the options of a command."""
+"""Reads settings files. Passwords belong in a file, because every user who lists the processes sees the options of a command."""
 
 from __future__ import annotations
 

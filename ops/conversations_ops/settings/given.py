@@ -30,7 +30,7 @@ CLIENTS = (
     "socket.timeout.ms", "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem",
     "ssl.endpoint.identification.algorithm", "ssl.key.location", "ssl.key.password", "ssl.key.pem",
 )  # fmt: skip
-"""The most used settings of librdkafka. For an unknown name, the error message suggests the nearest of these."""
+"""The most used settings of librdkafka. For an unknown name, the error message suggests the nearest of these names."""
 
 
 class Given(NamedTuple):
@@ -48,7 +48,7 @@ class Given(NamedTuple):
     def without_options(self) -> Given:
         """Check that no setting of the product was given by ``--setting``, and return these settings unchanged.
 
-        For commands and jobs that read settings of the product only from the file.
+        Commands and jobs that read settings of the product only from the file use this check.
 
         Raises:
             DeclarationError: a setting of the product was given by ``--setting``.
@@ -175,10 +175,10 @@ def shortened(settings: WorkerSettings) -> WorkerSettings:
 
 
 def periods() -> Periods:
-    """Return the periods of the namespace from the settings file. For operators' tools and jobs, which are not workers.
+    """Return the periods of the namespace from the settings file. Operators' tools and jobs call this, because they are not workers.
 
     Raises:
-        DeclarationError: ``given``, ``worker_settings`` or ``shortened`` raises it.
+        DeclarationError: a setting is not valid, as described at ``given``, ``worker_settings`` and ``shortened``.
     """
     return shortened(given().worker_settings()).periods
 

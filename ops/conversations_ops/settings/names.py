@@ -13,7 +13,7 @@ GROUPS: dict[str, type[Any]] = {"worker": WorkerSettings, "brake": Brake, "limit
 NEAR = 0.85
 """Smallest similarity at which an unknown name counts as a misspelt setting of the product.
 
-The names of librdkafka's settings are less similar to those of the product.
+A setting of librdkafka does not count: its similarity to every setting of the product is smaller than this number.
 """
 
 

@@ -90,7 +90,7 @@ class Drive:
         services = sorted({it.service for it in self.plan.letters})
         topic = events_topic(self.kafka.namespace)
         with ExitStack() as stack:
-            # If an earlier run sent commands, read all events: answers to them may have come after that run ended.
+            # If an earlier run sent commands, read all events: the answers may have come after that run ended.
             since = None if self._commands else ends_of(self.kafka, partitions_of(self.kafka, [topic]))
             self._follower = stack.enter_context(Follower(self.kafka, [topic], since=since))
             self._producers = {service: CommandProducer(self.kafka, service) for service in services}
@@ -235,7 +235,7 @@ def stop(kafka: Kafka, redrive: str, by: str, reason: str) -> None:
     """Ask a redrive to stop, on any machine.
 
     Raises:
-        LogError: Kafka did not accept the event, or there is no such redrive, or it has ended.
+        LogError: Kafka did not accept the event, there is no such redrive, or the redrive has ended.
     """
     last = next(iter(events_of(kafka, redrive)[-1:]), None)
     if last is None or isinstance(last, RedriveEnded):

@@ -15,7 +15,7 @@ class Entry(NamedTuple):
 
     outcome: Outcome
     command: str = ""
-    """Id of the command that gave the letter back; empty if none did."""
+    """Id of the command that gave the letter back; empty if no command did."""
 
 
 class Journal:

@@ -87,7 +87,7 @@ def _plain(plan: Plan) -> dict[str, Any]:
 
 
 def _check(plan: Plan) -> None:
-    """Raise an error for values that are not valid: an operator may have edited the file."""
+    """Raise an error for values that are not valid, because an operator may have edited the file."""
     care = plan.care
     parts: tuple[Plan | Selector | Care | PlannedLetter, ...] = (plan, plan.selector, care, *plan.letters)
     for part in parts:
@@ -99,7 +99,7 @@ def _check(plan: Plan) -> None:
 
 
 def _check_types(part: Plan | Selector | Care | PlannedLetter) -> None:
-    """Raise an error for a field of the wrong type: a redrive with such a plan could fail half-way."""
+    """Raise an error for a field of the wrong type, because a redrive with such a plan could fail half-way."""
     for name, declared in get_type_hints(type(part)).items():
         value, fits = getattr(part, name), get_origin(declared) or declared
         # JSON may have the rate 20.0 as the integer 20. But ``true`` is not a number here, although bool is an int in Python.
