@@ -12,10 +12,10 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
+from conversations.durations import DAY, HOUR, MINUTE, SECOND
 from conversations.errors import DeclarationError
 from conversations.protocol.limits import BODY_BYTES
 from conversations.protocol.topics import DEFAULT_NAMESPACE
-from conversations.units import DAY, HOUR, MINUTE, SECOND
 
 
 class Unit(StrEnum):

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from conversations.config import Kafka, Periods, WorkerSettings
 from conversations.errors import ConversationError
-from conversations.lanes import Threads
 from conversations.ports import Stores
+from conversations.scheduler import Threads
 from conversations.service import Service
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Presence, Stage, Worker

@@ -13,7 +13,6 @@ from typing import Any, Generic, Protocol, TypeAlias
 
 from typing_extensions import TypeVar
 
-from conversations.apart import AROUND, Apart, take_room
 from conversations.errors import DialogEnded, HandlerOver, LocalError, RetryLater
 from conversations.handlers import Side
 from conversations.protocol import admission
@@ -25,6 +24,7 @@ from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.states import OPEN_STATES, TRANSITIONS, State, check_timer, refuse
 from conversations.protocol.times import later, moment
+from conversations.unrelated_dialogs import AROUND, Apart, take_room
 
 CLOGGED = timedelta(seconds=64)
 """Wait before a handler is called again, if it could not send because too many bytes wait for the destination."""

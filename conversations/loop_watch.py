@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from conversations.logs import handled_in
 
-log = logging.getLogger("conversations.lanes")
+log = logging.getLogger("conversations.scheduler")
 
 EVERY = 0.25
 """Seconds between two probes of an event loop that answers."""

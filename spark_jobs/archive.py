@@ -26,9 +26,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
+from conversations.durations import milliseconds
 from conversations.errors import DeclarationError, LogError
 from conversations.kafka.offsets import Extent, Place, extents_of
-from conversations.units import milliseconds
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.printable import one_line
 from conversations_ops.settings.given import periods

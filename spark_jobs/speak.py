@@ -15,7 +15,7 @@ is always the same command, whatever batch, task or run writes it, and the owner
 rows. If it had, the end of a batch would decide which rows are in a command, and the owner could not recognise a repeated row.
 
 **In order.** All rows of a dialog go through one task, in their order. A task writes in transactions
-(``conversations.kafka.together``), not through Spark's own sink. A producer without transactions may give up on a record and still
+(``conversations.kafka.append_in_order``), not through Spark's own sink. A producer without transactions may give up on a record and still
 deliver later records. A repetition would then write the record after the later records. With transactions, a task that fails has
 written only its first commands, and the repetition adds the rest. The numbers of a dialog must increase from batch to batch,
 except in repeated rows. A missing number within a batch is an error.
@@ -70,7 +70,7 @@ from spark_jobs.reading.wire import Wire
 from spark_jobs.running.checkpoints import claim
 from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
 from spark_jobs.running.contracts import find_contract
-from spark_jobs.spoken import COMMANDS, WRITTEN, Row, Speech, commands_of, written_to
+from spark_jobs.speech_rows import COMMANDS, WRITTEN, Row, Speech, commands_of, written_to
 
 NAMESPACE = UUID("8d2f6c1e-5b0a-5c3f-9e47-0a61d4b7c2f8")
 """UUID namespace of the ids of all spoken dialogs."""

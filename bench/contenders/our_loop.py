@@ -17,8 +17,8 @@ from bench.workload import Job
 from conversations import Contract, Dialog, Kafka, MessageType, Service, WorkerSettings
 from conversations.interpreter import relax
 from conversations.kafka.connection import KafkaConnection
-from conversations.lanes import Inline
 from conversations.ports import ANY_SIZE, Record
+from conversations.scheduler import Inline
 from conversations.stores.memory import MemoryStores
 from conversations.stores.rocksdb import RocksStores
 from conversations.worker import Worker

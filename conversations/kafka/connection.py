@@ -10,6 +10,7 @@ from threading import get_ident
 from typing import Literal
 
 from conversations.config import Kafka, Periods
+from conversations.durations import SECOND
 from conversations.errors import CutOff, InDoubt, KafkaNotReady, KafkaUnreachable, LogError
 from conversations.kafka import rights
 from conversations.kafka.catalog import CatalogReader
@@ -24,7 +25,6 @@ from conversations.kafka.transactions import Group, Transactions
 from conversations.kafka.watch import Watch
 from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Unanswered
 from conversations.protocol.topics import COMMANDS, QUEUE, SERVICE_TOPICS, STATE, events_topic, service_topic
-from conversations.units import SECOND
 
 LOOK_UP = 2.0
 """Seconds that a commit waits for the metadata of its destinations."""

@@ -16,10 +16,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported at
 )
 
 from conversations.config import Kafka, Periods
+from conversations.durations import milliseconds
 from conversations.errors import LogError
 from conversations.kafka.clients import REQUEST_TIMEOUT, log, translated
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE, RETRY, STATE
-from conversations.units import milliseconds
 
 MICROSECOND = timedelta(microseconds=1)
 LARGEST_RECORD = 2 * 1024 * 1024

@@ -11,7 +11,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaExceptio
 from conversations.config import Kafka
 from conversations.errors import DestinationFailed, Fenced, InDoubt, Interrupted, LogError, RefusedRecord
 from conversations.kafka import rights
-from conversations.kafka.bounded import BoundedCalls, Stuck
+from conversations.kafka.bounded_calls import BoundedCalls, Stuck
 from conversations.kafka.clients import make_producer, translated
 from conversations.kafka.failures import (
     Word,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from threading import get_ident
 
+from conversations.durations import SECOND
 from conversations.errors import InputLost, LogError
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.group import Group
 from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Restored, Unanswered
 from conversations.protocol.topics import COMMANDS, QUEUE, STATE, service_topic
-from conversations.units import SECOND
 
 LOOKED_AFTER = SECOND
 """Least microseconds between two look-ups of an unknown service, as on Kafka."""

@@ -6,7 +6,7 @@ accepted messages, or after ``ACK_AFTER``. Times are in microseconds.
 
 from __future__ import annotations
 
-from conversations.units import SECOND
+from conversations.durations import SECOND
 
 ACK_EVERY = 128
 """Number of messages that a side accepts before it sends a dedicated ACK, if it sends nothing else."""

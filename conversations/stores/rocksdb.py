@@ -25,9 +25,9 @@ from rocksdict import (
 )
 
 from conversations.config import Periods
+from conversations.durations import SECOND
 from conversations.errors import CopyDamaged, LogError
 from conversations.private_files import private_directory
-from conversations.units import SECOND
 
 log = logging.getLogger("conversations.stores")
 

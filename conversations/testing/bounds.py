@@ -8,7 +8,7 @@ from conversations.protocol import rows
 from conversations.protocol.states import State
 from conversations.worker import Worker
 from conversations.worker.partition import Partition
-from conversations.worker.waiting import Kept
+from conversations.worker.waiting_rows import Kept
 
 SPARE = 64
 """Deadlines allowed in addition to two per endpoint in memory and two per endpoint row. Old deadlines stay until they are due."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from conversations.durations import milliseconds
 from conversations.memory.record import MemoryRecord
 from conversations.ports import Out
 from conversations.protocol.envelope import HEADER_NAME, decode
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
 from conversations.testing.broker import FaultyBroker
-from conversations.units import milliseconds
 
 
 def make(broker: FaultyBroker) -> None:

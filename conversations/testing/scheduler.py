@@ -9,8 +9,8 @@ from uuid import UUID
 from conversations.calls import Call, invoke, invoke_async
 from conversations.dialog import Dialog
 from conversations.errors import PeerError
-from conversations.lanes import Inline, Mark, Run
 from conversations.protocol.envelope import Kind
+from conversations.scheduler import Inline, Mark, Run
 from conversations.testing.faults import Chance
 from conversations.testing.ledger import Handled, Ledger, Page
 from conversations.worker.room import Room

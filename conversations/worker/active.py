@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from conversations.handlers import Side
-from conversations.lanes import Run, Steps
 from conversations.protocol.command import Command
 from conversations.protocol.endpoint import NEVER, Endpoint, prefix_of
 from conversations.protocol.envelope import Envelope, Prefix, encode_prefix
 from conversations.protocol.partition_row import record_name
 from conversations.protocol.rows import QUEUE_ON, GroupRow, ParkRow, Tombstone, encode_constant
 from conversations.protocol.sequencing import NONE
+from conversations.scheduler import Run, Steps
 
 NO_ROW = -1
 

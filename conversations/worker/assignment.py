@@ -24,11 +24,11 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from conversations.errors import DestinationFailed, Fenced, InputLost, Interrupted, KafkaUnreachable, LogError
-from conversations.lanes import Scheduler
 from conversations.ports import Record, Stores
 from conversations.protocol import rows
 from conversations.protocol.events import PartitionSetAside
 from conversations.protocol.partition_row import decode_partition
+from conversations.scheduler import Scheduler
 from conversations.worker.context import Context
 from conversations.worker.partition import Partition
 from conversations.worker.restoring import Restoring

@@ -43,12 +43,12 @@ from collections.abc import Sequence
 from conversations.calls import Call
 from conversations.dialog import Dialog, Draft
 from conversations.errors import InvalidBody, PeerError, TimeLimitExceeded, Verdict
-from conversations.lanes import Mark, Steps
 from conversations.protocol import rows
 from conversations.protocol.command import Resolve, concerns_partition
 from conversations.protocol.envelope import Kind
 from conversations.protocol.limits import STATE_BYTES
 from conversations.protocol.states import State
+from conversations.scheduler import Mark, Steps
 from conversations.worker import (
     commands,
     decisions,
@@ -59,7 +59,7 @@ from conversations.worker import (
     parking,
     partition_commands,
     quarantine,
-    switch,
+    queue_switch,
 )
 from conversations.worker.active import NO_ROW, Active, Arrival, Deadline, Item, Lane, Order, Recorded
 from conversations.worker.breakdowns import Condemned
@@ -157,7 +157,7 @@ def _hold_back(partition: Partition, item: Item, task: Task) -> Task | None:
 
     If too much is parked, break the item's dialog, and return the task for ``on_error``.
     """
-    switch.hold_back(partition, item, task.without)
+    queue_switch.hold_back(partition, item, task.without)
     return inbound.too_much(partition, item, task)
 
 

@@ -36,7 +36,7 @@ from conversations.protocol.events import BrakeOff, BrakeOn, ConversationId, Gav
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import OPEN_STATES
 from conversations.protocol.times import later
-from conversations.worker import outbound, parking, switch
+from conversations.worker import outbound, parking, queue_switch
 from conversations.worker.active import Arrival, Item
 from conversations.worker.partition import Partition
 from conversations.worker.task import Task
@@ -89,8 +89,8 @@ def give_up_on_failed(partition: Partition, item: Item, task: Task, failure: Exc
     limit = context.settings.rollbacks
     if limit is not None and row.rollbacks >= limit and not row.off:
         by = f"{row.rollbacks} rollbacks in a row"
-        switch.turn_off(partition, switch.ROLLBACKS, by, text_of(failure))
-        switch.hold_back(partition, item, task.without)
+        queue_switch.turn_off(partition, queue_switch.ROLLBACKS, by, text_of(failure))
+        queue_switch.hold_back(partition, item, task.without)
         return
     if not _is_braked(partition, item, task, failure):
         item.charge()
@@ -178,7 +178,7 @@ def _hold(partition: Partition, item: Item, task: Task, failure: BaseException) 
 def _disable_queue(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
     """Turn the queue off. The message stays the head of its dialog, without a letter, and is tried again when the queue is on."""
     partition.parking.let_wait(item, task.without, rows.QUEUE_ON, text_of(failure))
-    switch.turn_off(partition, switch.POLICY, _what(item, task), text_of(failure))
+    queue_switch.turn_off(partition, queue_switch.POLICY, _what(item, task), text_of(failure))
 
 
 def _skip(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:

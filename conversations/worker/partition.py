@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 
 from conversations.errors import DeclarationError, InputLost, StateDamaged, StateUpgradeError
 from conversations.handlers import unknown_side
-from conversations.lanes import Scheduler
 from conversations.ports import Positions, Store
 from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.partition_row import decode_partition
 from conversations.protocol.states import State
+from conversations.scheduler import Scheduler
 from conversations.worker.active import Active
 from conversations.worker.context import Context
 from conversations.worker.groups import Groups
@@ -35,7 +35,7 @@ from conversations.worker.residents import Residents
 from conversations.worker.schedule import Schedule
 from conversations.worker.suspicion import Suspicion
 from conversations.worker.transmission import Transmission
-from conversations.worker.waiting import Waiting
+from conversations.worker.waiting_rows import Waiting
 from conversations.worker.work import Work
 
 R = TypeVar("R")

@@ -8,7 +8,7 @@ from conversations.protocol.command import Command, Settle, Source, Switch, Tick
 from conversations.protocol.events import Settled
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.letters import letter_of
-from conversations.worker import commands, switch
+from conversations.worker import commands, queue_switch
 from conversations.worker.active import Order
 from conversations.worker.commands import Effect
 from conversations.worker.partition import Partition
@@ -37,9 +37,9 @@ def _turn(partition: Partition, command: Command, operation: Switch) -> None:
     """Turn the queue of this partition on or off. If the queue is in this state already, only the event is written."""
     by, number = command.issued_by, uuid_text(command.command_id)
     if operation.on:
-        switch.turn_on(partition, by, operation.reason, number)
+        queue_switch.turn_on(partition, by, operation.reason, number)
     else:
-        switch.turn_off(partition, switch.OPERATOR, by, operation.reason, number)
+        queue_switch.turn_off(partition, queue_switch.OPERATOR, by, operation.reason, number)
 
 
 def prepare_settling(partition: Partition, command: Command) -> Effect:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
+from conversations.durations import SECOND
 from conversations.ports import Unanswered
-from conversations.units import SECOND
 
 
 class Readiness:

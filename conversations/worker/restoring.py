@@ -6,12 +6,12 @@ import logging
 import time
 
 from conversations.backoff import Backoff
+from conversations.durations import SECOND
 from conversations.errors import CopyDamaged, InputLost, KafkaUnreachable, StaleAnswer
-from conversations.lanes import Scheduler
 from conversations.ports import Positions, Restore, Restored, Stores
 from conversations.protocol import events, rows
 from conversations.protocol.partition_row import decode_partition
-from conversations.units import SECOND
+from conversations.scheduler import Scheduler
 from conversations.worker import intake
 from conversations.worker.context import Context
 from conversations.worker.membership import OUTAGE

@@ -8,7 +8,7 @@ from conversations.errors import DestinationFailed, Fenced, Interrupted, LogErro
 from conversations.ports import Produced
 from conversations.protocol import rows
 from conversations.protocol.partition_row import decode_partition, encode_partition
-from conversations.worker import switch
+from conversations.worker import queue_switch
 from conversations.worker.partition import Partition
 
 log = logging.getLogger("conversations.worker")
@@ -31,8 +31,8 @@ def count(partition: Partition, failure: BaseException) -> None:
     records: list[Produced] = []
     if limit is not None and row.rollbacks >= limit and was_on:
         by = f"{row.rollbacks} rollbacks in a row"
-        switch.note(partition, switch.ROLLBACKS, by, f"{type(failure).__name__}: {failure}")
-        records.append(switch.disabled(partition))
+        queue_switch.note(partition, queue_switch.ROLLBACKS, by, f"{type(failure).__name__}: {failure}")
+        records.append(queue_switch.disabled(partition))
     records.append((context.topics.state, partition.number, rows.PARTITION, encode_partition(row), None))
     try:
         context.connection.commit(records, {partition.number: row.queue})
@@ -40,4 +40,4 @@ def count(partition: Partition, failure: BaseException) -> None:
         log.warning("the rollback of partition %d was not counted: %s", partition.number, error)
         return
     if row.off and was_on:
-        switch.tell(partition)
+        queue_switch.tell(partition)

@@ -24,9 +24,9 @@ from conversations.errors import ProcessDied
 from conversations.ports import Record
 from conversations.protocol.partition_row import PartitionRow
 from conversations.worker.active import Item, Lane
+from conversations.worker.announcements import Taking, first_of
+from conversations.worker.announcements import name_of as name_of_untaken
 from conversations.worker.stage import Stage
-from conversations.worker.taking import Taking, first_of
-from conversations.worker.taking import name_of as name_of_untaken
 
 TOGETHER = 64
 """Maximum number of suspects that are announced at a time. A suspect that was announced when a process died is announced alone."""

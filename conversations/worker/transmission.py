@@ -29,7 +29,7 @@ from conversations.protocol.topics import partition_of
 from conversations.worker.active import Active, Endpoints
 from conversations.worker.context import Context
 from conversations.worker.outbox import Outbox
-from conversations.worker.waiting import Waiting
+from conversations.worker.waiting_rows import Waiting
 
 
 class Refusal(NamedTuple):

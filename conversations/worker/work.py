@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from conversations.lanes import Mark, Run, Scheduler
 from conversations.protocol.command import NO_CONVERSATION
 from conversations.protocol.rows import identity
+from conversations.scheduler import Mark, Run, Scheduler
 from conversations.worker.active import Active, Deadline, Item, Lane
 from conversations.worker.breakdowns import Breakdowns
 from conversations.worker.stage import Stage

@@ -54,11 +54,11 @@ from conversations.errors import (
     LogError,
     StateDamaged,
 )
-from conversations.lanes import Mark, Scheduler, Threads
 from conversations.memory.clock import SystemClock
 from conversations.ports import Clock, Connection, Record, Stores, Unanswered
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import DEFAULT_NAMESPACE
+from conversations.scheduler import Mark, Scheduler, Threads
 from conversations.service import Service
 from conversations.worker import (
     closing,

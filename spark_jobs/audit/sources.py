@@ -9,10 +9,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
+from conversations.durations import SECOND
 from conversations.protocol import letters as names
 from conversations.protocol.events import SetAside, Settled
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
-from conversations.units import SECOND
 from conversations_ops.settings.given import periods
 from spark_jobs.audit.faults import RECORD_FAULTS
 from spark_jobs.audit.inputs import Inputs

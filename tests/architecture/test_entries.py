@@ -16,11 +16,11 @@ from bench import fill
 from bench.contenders import our_loop
 from bench.workload import Job, Workload
 from conversations import Dialog, Service, WorkerSettings
-from conversations.lanes import Inline
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.connection import MemoryConnection
 from conversations.ports import Out
+from conversations.scheduler import Inline
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 

@@ -19,8 +19,8 @@ from conversations.protocol.topics import COMMANDS, QUEUE, events_topic, service
 from conversations.testing.reading import dead_letters, visible
 from conversations.worker import Worker, dispatch, inbound, intake, rollbacks
 from conversations.worker.active import Item
+from conversations.worker.announcements import name_of
 from conversations.worker.suspicion import TOGETHER
-from conversations.worker.taking import name_of
 from tests.crashes.support.mortal_workers import Job, MortalService, die, until
 
 MOST = WorkerSettings().deaths + 2

@@ -10,7 +10,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("conversations", "ops/conversations_ops", "spark_jobs")
 HOME = "conversations/config.py"
-UNITS = "conversations/units.py"
+UNITS = "conversations/durations.py"
 SHORT = 10.0
 """Longest duration, in seconds, that need not be a setting."""
 

@@ -8,10 +8,10 @@ import pytest
 
 from conversations import Contract, WorkerSettings
 from conversations.config import Periods
+from conversations.durations import DAY, SECOND
 from conversations.errors import DeclarationError
 from conversations.kafka.topic_settings import TIMES, wanted
 from conversations.protocol.contract import DEFAULT_LIFETIME
-from conversations.units import DAY, SECOND
 from conversations_ops.settings import given
 from conversations_ops.settings.names import SETTINGS
 from tests.periods import document, scan

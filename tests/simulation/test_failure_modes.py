@@ -16,13 +16,13 @@ import pytest
 
 from conversations import Brake, Dialog, Limits, PoisonPolicy, Service, Then, WorkerSettings, local
 from conversations.config import Periods
+from conversations.durations import milliseconds
 from conversations.kafka.topic_settings import SETTINGS, wanted
 from conversations.protocol import rows
 from conversations.protocol.command import Action
 from conversations.protocol.topics import DEAD_LETTER, RETRY
 from conversations.testing import Faults, Simulation, reading
 from conversations.testing.reading import visible
-from conversations.units import milliseconds
 from conversations_ops.operate.redrive.plan import Care, freeze
 from conversations_ops.operate.redrive.selection import Selector
 from tests.simulation.support.services import ECHO, Say

@@ -141,7 +141,7 @@ def in_step(other: threading.Barrier) -> Any:
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         code = frame.f_code
-        if code.co_name != "begin_dialog" and not code.co_filename.endswith("conversations/apart.py"):
+        if code.co_name != "begin_dialog" and not code.co_filename.endswith("conversations/unrelated_dialogs.py"):
             return None
         other.wait(10)
         return trace

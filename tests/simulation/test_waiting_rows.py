@@ -13,7 +13,7 @@ from conversations.protocol.envelope import decode
 from conversations.testing import Faults, Simulation
 from conversations.testing.reading import state_of, visible
 from conversations.worker import Worker
-from conversations.worker.waiting import FIRST_ROW
+from conversations.worker.waiting_rows import FIRST_ROW
 from tests.simulation.support import records
 from tests.simulation.support.services import Heard
 from tests.slow_handlers.support.gated_service import Task, Workshop, until

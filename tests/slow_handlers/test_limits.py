@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from conversations import LogError
-from conversations.lanes import Threads
+from conversations.scheduler import Threads
 from conversations.worker import Worker
 from tests.slow_handlers.support.gated_service import (
     Blocking,

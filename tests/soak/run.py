@@ -17,13 +17,13 @@ from random import Random
 from typing import Any
 
 from conversations import Kafka, Service
+from conversations.durations import SECOND
 from conversations.errors import LogError
 from conversations.kafka.admin import apply
 from conversations.protocol.command import Tick, decode_command
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.rows import LETTER
 from conversations.protocol.topics import DEAD_LETTER
-from conversations.units import SECOND
 from conversations_ops.demo.screen import Screen
 from conversations_ops.settings.given import periods
 from tests.chaos.checker.check import check

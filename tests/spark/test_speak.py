@@ -18,15 +18,15 @@ from conversations import Contract, MessageType
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, KafkaUnreachable, LogError
 from conversations.kafka.admin import apply
+from conversations.kafka.append_in_order import append_in_order
 from conversations.kafka.follow import Follower
-from conversations.kafka.together import append_in_order
 from conversations.protocol.command import Begin, Command, End, Send, decode_command
 from conversations.protocol.topics import COMMANDS, partition_of, service_topic
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.running.checkpoints import claim
 from spark_jobs.running.contracts import find_contract
 from spark_jobs.speak import SpeakError, base_of, main, raised_by_worker, speak, speaking, transform
-from spark_jobs.spoken import Speech
+from spark_jobs.speech_rows import Speech
 from tests.spark.chaos_speak import Options, run
 from tests.spark.support.listening_services import (
     LISTENER,

@@ -13,8 +13,8 @@ import pytest
 
 from conversations.calls import Call, invoke, invoke_async
 from conversations.handlers import Handler
-from conversations.lanes import Mark, Run, Steps, Threads
 from conversations.logs import ConversationFilter, conversation_id
+from conversations.scheduler import Mark, Run, Steps, Threads
 from conversations_ops.console.log_lines import JsonLines, TextLines
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from conversations.config import Unit
-from conversations.units import DAY, HOUR, MINUTE, SECOND
+from conversations.durations import DAY, HOUR, MINUTE, SECOND
 from conversations_ops.settings.names import Setting
 
 TIMES = {"us": 1, "ms": SECOND // 1_000, "s": SECOND, "min": MINUTE, "h": HOUR, "d": DAY}

@@ -15,12 +15,12 @@ from pydantic import BaseModel
 from conversations import Client, Contract, Dialog, Kafka, Service, WorkerSettings
 from conversations.config import Periods
 from conversations.crew import Crew
+from conversations.durations import HOUR, SECOND
 from conversations.kafka import restore
 from conversations.kafka.admin import apply
 from conversations.kafka.connection import KafkaConnection
 from conversations.protocol.topics import STATE, service_topic
 from conversations.stores.memory import MemoryStores
-from conversations.units import HOUR, SECOND
 from conversations.worker import Worker
 from conversations_ops.broker import EmbeddedBroker
 from tests.support import waiting

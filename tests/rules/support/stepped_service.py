@@ -18,13 +18,13 @@ from conversations.config import Kafka
 from conversations.kafka.admin import apply
 from conversations.kafka.connection import KafkaConnection
 from conversations.kafka.follow import Follower
-from conversations.lanes import Inline
 from conversations.memory.clock import SystemClock
 from conversations.ports import Record, Stores
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, Prefix, decode, encode, header_of, tail_start
 from conversations.protocol.identifiers import uuid7
 from conversations.protocol.topics import events_topic, partition_of, service_topic
+from conversations.scheduler import Inline
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 from tests.integration.kafka.members import delete_topics

@@ -10,7 +10,6 @@ import pytest
 
 from conversations.client import Client
 from conversations.config import Kafka
-from conversations.lanes import Inline
 from conversations.local import LocalClient, MemoryCommands
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import ManualClock
@@ -20,6 +19,7 @@ from conversations.ports import Out
 from conversations.protocol.command import Action, encode_command
 from conversations.protocol.parked import Decision, Parked, parked, resolution
 from conversations.protocol.topics import COMMANDS, service_topic
+from conversations.scheduler import Inline
 from conversations.service import Service
 from conversations.stores.memory import MemoryStores
 from conversations.testing import reading

@@ -156,7 +156,7 @@ PERIODS = """
 from dataclasses import replace
 from conversations import Service, WorkerSettings
 from conversations.config import Periods
-from conversations.units import DAY
+from conversations.durations import DAY
 
 def service(name, **periods):
     return Service(name), WorkerSettings(periods=replace(Periods(), **periods))

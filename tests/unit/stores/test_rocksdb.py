@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from conversations.config import Periods
+from conversations.durations import HOUR
 from conversations.ports import Store
 from conversations.stores.memory import MemoryStores
 from conversations.stores.rocksdb import RocksStores, StoreInUse
-from conversations.units import HOUR
 
 PERIODS = Periods(deletes_kept=24 * HOUR)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.units import MINUTE
+from conversations.durations import MINUTE
 from conversations.worker.buckets import KEY_SIZE, Buckets
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from conversations import Service, WorkerSettings
 from conversations.config import Periods
+from conversations.durations import SECOND
 from conversations.errors import Interrupted
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.connection import MemoryConnection
 from conversations.ports import Produced
 from conversations.stores.memory import MemoryStores
-from conversations.units import SECOND
 from conversations.worker import Worker
 from tests.support.waiting import until
 

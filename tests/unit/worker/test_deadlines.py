@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.units import MINUTE
+from conversations.durations import MINUTE
 from conversations.worker import deadlines
 from conversations.worker.deadlines import Deadlines
 

@@ -8,12 +8,12 @@ from os import urandom
 import pytest
 
 from conversations import Service
-from conversations.lanes import Inline
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.connection import MemoryConnection
 from conversations.protocol.command import Command, End, Switch, Tick, encode_command, to_partition
 from conversations.protocol.topics import COMMANDS
+from conversations.scheduler import Inline
 from conversations.stores.memory import MemoryStores
 from conversations.testing.reading import dead_letters
 from conversations.worker import Worker

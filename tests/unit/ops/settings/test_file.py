@@ -10,8 +10,8 @@ import typer
 from typer.testing import CliRunner
 
 from conversations.config import Periods
+from conversations.durations import DAY
 from conversations.errors import DeclarationError
-from conversations.units import DAY
 from conversations_ops.cli import app as top
 from conversations_ops.cli import kafka_options
 from conversations_ops.settings.file import VARIABLE

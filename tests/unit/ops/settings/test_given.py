@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from conversations import Brake, Limits, WorkerSettings
 from conversations.config import Periods
+from conversations.durations import DAY, HOUR
 from conversations.errors import DeclarationError
-from conversations.units import DAY, HOUR
 from conversations_ops.cli import app as top
 from conversations_ops.settings.file import VARIABLE
 from conversations_ops.settings.given import differences, given

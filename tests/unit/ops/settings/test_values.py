@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from conversations.units import DAY
+from conversations.durations import DAY
 from conversations_ops.settings.names import SETTINGS
 from conversations_ops.settings.values import read, written
 

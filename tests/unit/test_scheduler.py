@@ -11,7 +11,7 @@ import pytest
 
 from conversations.calls import Call
 from conversations.handlers import Handler
-from conversations.lanes import Inline, Mark, Run, Scheduler, Steps, Threads
+from conversations.scheduler import Inline, Mark, Run, Scheduler, Steps, Threads
 from tests.support import waiting
 
 PATIENCE = 10.0

@@ -2,7 +2,7 @@ from threading import Event
 
 import pytest
 
-from conversations.kafka.bounded import BoundedCalls, Stuck
+from conversations.kafka.bounded_calls import BoundedCalls, Stuck
 
 
 def test_a_call_runs_and_what_it_raises_comes_out() -> None:

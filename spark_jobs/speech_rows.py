@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from conversations.bodies import codec_of
 from conversations.config import Kafka, Limits
 from conversations.errors import InvalidBody, LocalError
-from conversations.kafka.together import append_in_order
+from conversations.kafka.append_in_order import append_in_order
 from conversations.protocol.admission import body_too_large, command_too_large
 from conversations.protocol.command import Begin, Command, End, Operation, Send, encode_command
 from conversations.protocol.contract import Contract, MessageType
