@@ -33,7 +33,7 @@ class Case:
 
     @property
     def limit(self) -> float:
-        """Most seconds that the contender's process may take."""
+        """Maximum number of seconds that the contender's process may take."""
         return LONGEST_START + self.workload.messages / self.slowest
 
 

@@ -22,7 +22,7 @@ START = 90.0
 ANSWER = 30.0
 GOODBYE = 20.0
 SHOWN = 2_000
-"""Most characters of a failed process's stderr that are shown."""
+"""Maximum number of characters of a failed process's stderr that are shown."""
 
 
 class RunFailed(Exception):

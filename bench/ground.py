@@ -21,7 +21,7 @@ class Ground:
 
     @property
     def patience(self) -> float:
-        """Most seconds to wait for a quiet machine. It is 0 if the sizes are reduced, because then the figures do not matter."""
+        """Maximum number of seconds to wait for a quiet machine. It is 0 if the sizes are reduced, because then the figures do not matter."""
         return quiet.PATIENCE if self.plan.shrink == 1 else 0.0
 
     def space(self) -> str:

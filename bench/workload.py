@@ -42,7 +42,7 @@ class Job:
     """An empty directory for local state."""
     workload: Workload
     concurrency: int = 16
-    """Most handlers that run at the same time, if the contender has handlers."""
+    """Maximum number of handlers that run at the same time, if the contender has handlers."""
     profile: bool = False
 
     @property

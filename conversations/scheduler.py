@@ -189,8 +189,8 @@ class Threads:
         waiting, returned, look = len(self._ready), mark.returned, deadline
         while not mark.wait(self.TICK):
             left, now = len(self._ready), time.monotonic()
-            # After its patience, a step waits only while handlers return. As long as they return, no handler is slow: there is
-            # only much work, and waiting rows would mean even more work. Handlers that wait for the same resource return in waves.
+            # After the patience is over, a step waits only while handlers return. While they return, no handler is slow. The step
+            # only has much work, and to write waiting rows would be more work. Handlers of one resource return in waves.
             if now >= look:
                 if mark.returned == returned or now >= deadline + self.LONGEST:
                     break
@@ -204,7 +204,7 @@ class Threads:
                 self._bring_to_handlers()
 
     def _bring_to_handlers(self) -> None:
-        """Advance each run that has not begun to its first handler, in the step's own thread: all threads of the pool are busy.
+        """Bring each waiting run to its first handler, in the step's own thread, because all threads of the pool are busy.
 
         So work without a handler (acknowledgements, ends, commands) does not wait for a thread. Only ``def`` handlers wait for a thread.
         """

@@ -41,7 +41,7 @@ REPORTS = Contract("Reports", sent_by_initiator=[Report], sent_by_target=[Done])
 
 
 class UnknownCustomer(Exception):
-    """There is no profile of the customer, or it does not exist yet."""
+    """The customer has no profile, or no profile yet."""
 
 
 class CardMismatch(Exception):

@@ -29,7 +29,7 @@ from conversations_ops.operate.redrive.selection import Selector
 
 PER_DIALOG = 100
 LIMIT = 900.0
-"""Most seconds that the worker process may take."""
+"""Maximum number of seconds that the worker process may take."""
 FAST = 1e6
 """Letters per second of a redrive; so many that the rate is no limit."""
 

@@ -12,7 +12,7 @@ from bench.workload import Job, Workload
 
 CORES = 2
 MOST = 100_000
-"""Most records of a micro-batch."""
+"""Maximum number of records of a micro-batch."""
 AUDIT = "spark_jobs.delivery_audit"
 CONTENDER = "spark_pydantic"
 """Name of the contender. Because the name ends with ``pydantic``, ``bench.fill`` makes JSON bodies."""

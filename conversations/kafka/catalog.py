@@ -20,11 +20,11 @@ from conversations.protocol.topics import DELAY, SERVICE_TOPICS, catalog_topic, 
 SERVICE, SCHEMA = "service/", "schema/"
 MOST_PARTITIONS = 1_000_000
 REREAD_AFTER = 1.0
-"""Least number of seconds between two readings that are made because a service is unknown."""
+"""Minimum number of seconds between two readings of the catalog. An unknown service is the reason for such a reading."""
 FAILED_FOR = 10.0
-"""Seconds for which the catalog is not read again after a failed reading, because each attempt delays a worker."""
+"""Seconds of rest after a failed reading of the catalog. Each reading delays a worker."""
 PATIENCE = 2.0
-"""Most seconds for one request of any reading after the first reading."""
+"""Maximum number of seconds for one request. The first reading of the catalog has no such limit."""
 
 
 @dataclass

@@ -28,7 +28,7 @@ REQUEST_TIMEOUT = 8.0
 """Seconds that an admin request may take. This is less than the 10 s in which a missing Kafka must be reported."""
 
 BATCH_BYTES = 1_000_000
-"""Most bytes of a batch. For a queue, a broker compares the decompressed size of the whole batch with the topic's limit."""
+"""Maximum number of bytes of a batch. For a queue, a broker compares the decompressed size of the whole batch with the topic's limit."""
 
 QUIET = {
     # A refused connection writes one line to the log, not one line for each attempt and each broker.

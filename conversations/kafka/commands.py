@@ -23,11 +23,11 @@ from conversations.ports import Headers
 from conversations.protocol.topics import COMMANDS, partition_of, service_topic
 
 SERVE = 0.2
-"""Most seconds that the thread for delivery reports waits before it checks whether it must end."""
+"""Maximum number of seconds that the thread for delivery reports waits before it checks whether it must end."""
 CROWDED = 0.01
-"""Most seconds of this wait while commands wait for room in the producer's queue."""
+"""Maximum number of seconds of this wait while commands wait for room in the producer's queue."""
 WAITING = 10_000
-"""Most commands that may wait for the first connection."""
+"""Maximum number of commands that may wait for the first connection."""
 ANSWERED_IN = 8_000
 """Milliseconds within which a broker must confirm a record. Then the producer asks another broker, which may know a new leader."""
 DELIVERY_TIMEOUT = 30_000

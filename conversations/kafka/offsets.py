@@ -224,7 +224,7 @@ class _Question(NamedTuple):
     spec: Any
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     least: int = 0
-    """Least valid answer. A lower answer means that the broker does not know the offset yet."""
+    """Lowest valid answer. A lower answer means that the broker does not know the offset yet."""
 
 
 def _ask_offsets(kafka: Kafka, admin: AdminClient, places: Sequence[Place], question: _Question) -> Offsets:

@@ -26,7 +26,7 @@ from conversations.kafka.offsets import WITH_ROW, answered, ask_committed, ask_o
 from conversations.ports import Restored
 
 PATIENCE = 0.05
-"""Most seconds that ``advance`` waits for an answer or a record."""
+"""Maximum number of seconds that ``advance`` waits for an answer or a record."""
 UNSTABLE_PAUSE = 0.02
 """Seconds between two requests for group offsets, for example while an open transaction carries one of them."""
 RENEWED_AFTER = 10.0

@@ -38,7 +38,7 @@ OFFSETS_PATIENCE = 5.0
 STALL = 1.0
 """Seconds that a flush may take before the destinations are looked up again."""
 BATCH = 1_000_000
-"""Most bytes of a batch of records, until a topic refuses batches of that size."""
+"""Maximum number of bytes of a batch of records, until a topic refuses batches of that size."""
 LEAST_BATCH = 16_384
 """The limit of a batch is never reduced below this many bytes."""
 POLL_EVERY = 500

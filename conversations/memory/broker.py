@@ -30,7 +30,7 @@ from conversations.protocol.topics import (
 END = 1 << 62
 """An offset after every record."""
 RECORD_BYTES = 2_000_000
-"""Most bytes of one record of a transaction: the limit of workers' producers on Kafka."""
+"""Maximum number of bytes of one record of a transaction: the limit of workers' producers on Kafka."""
 
 
 def _size(out: Produced) -> int:
@@ -70,7 +70,7 @@ class MemoryBroker:
         self.services: dict[str, int] = {}
         self.groups: dict[str, Group] = {}
         self.limits: dict[str, int] = {}
-        """Most bytes of a record, for topics with a lower limit than ``RECORD_BYTES``."""
+        """Maximum number of bytes of a record, for topics with a lower limit than ``RECORD_BYTES``."""
         self.forbidden: set[str] = set()
         """Topics to which the right to write is missing."""
         self._open = OpenTransactions()

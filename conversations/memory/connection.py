@@ -13,7 +13,7 @@ from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record,
 from conversations.protocol.topics import COMMANDS, QUEUE, STATE, service_topic
 
 LOOKED_AFTER = SECOND
-"""Least microseconds between two look-ups of an unknown service, as on Kafka."""
+"""Minimum number of microseconds between two look-ups of an unknown service, as on Kafka."""
 
 
 class MemoryRestore:

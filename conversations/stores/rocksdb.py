@@ -36,7 +36,7 @@ CACHE = 64 * 1024 * 1024
 WRITE_BUFFER = 8 * 1024 * 1024
 """Bytes of writes that one partition keeps in memory before it writes them to a file."""
 WRITE_BUFFERS = 64 * 1024 * 1024
-"""Most bytes of such writes for all partitions of a process together. At this limit, partitions write their files earlier."""
+"""Maximum number of bytes of such writes for all partitions of a process together. At this limit, partitions write their files earlier."""
 
 _META = b"\x00"
 """First byte of the store's own keys. No row's key begins with it."""

@@ -8,7 +8,7 @@ from conversations.memory.clock import ManualClock
 from conversations.testing.faults import Chance
 
 FARTHEST = 2 * 86_400_000_000
-"""Most microseconds by which a process's clock is ahead of or behind the true time."""
+"""Maximum number of microseconds by which a process's clock is ahead of or behind the true time."""
 
 
 class ProcessClock:

@@ -32,13 +32,13 @@ log = logging.getLogger("conversations.testing")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PARTITIONS = 3
 ANY = 1_000_000
-"""Value of the setting ``deaths``, so high that no message is given up on: no message causes the simulated deaths."""
+"""Value of the setting ``deaths``. It is so high that every message is tried again, because no message causes the simulated deaths."""
 ENDLESS = 100_000
 """Number of rounds after which a run fails if it has not come to rest."""
 GLANCE = 100
 """Number of rounds between two checks of the invariants during a run."""
 DEEPEST = 2
-"""Most workers that may stand still at the same time. A second worker stands still in a step that it does while the first waits."""
+"""Maximum number of workers that stand still at the same time. While one worker stands still, other workers do steps, and one of these may stand still too."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -94,7 +94,7 @@ def _refuse(partition: Partition, item: Arrival, code: Code) -> None:
 
 
 def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int, *, dead_lettered: int = 0) -> None:
-    """Write a tombstone for a dialog that does not exist here. The tombstone stays as long as the first message could begin the dialog."""
+    """Write a tombstone for a dialog that does not exist here. The tombstone stays until the first message can no longer begin the dialog."""
     context = partition.context
     forget_at = (
         max(envelope.prefix.accept_until, partition.progress.row.queue_time, context.now) + context.periods.grace

@@ -85,13 +85,13 @@ IDLE = 0.1
 BUSY = 0.005
 """Maximum wait of a poll, in seconds, while slow handlers run: their results should not wait long."""
 COMMIT_TRIES = 100
-"""Number of aborted transactions in a row after which the worker joins again."""
+"""Number of consecutive aborted transactions after which the worker joins again."""
 LEAVING = 10.0
 """Seconds for which a stopping worker tries to commit, in addition to the time that its handlers get."""
 FENCES_AT_ONCE = 3
-"""Number of fenced commits in a row that are repeated without a wait."""
+"""Number of consecutive fenced commits that are repeated without a wait."""
 FENCED_PAUSE = 0.1
-"""Maximum wait, in seconds, of the poll after each further fenced commit.
+"""Maximum wait, in seconds, of the poll after each fenced commit beyond ``FENCES_AT_ONCE``.
 
 The worker learns in these polls which partitions were lost. This may take several polls, because the members of the group join again.
 """

@@ -97,8 +97,8 @@ def places(rows: DataFrame, extents: DataFrame) -> DataFrame:
 
     Columns: topic, service, partition, start, before, end, oldest, position and queue_time (0 if no worker ever owned the
     partition, null if its row is missing), ``cut`` (the beginning of the partition is gone), ``letters_cut`` (the beginning of its
-    dead letters is gone), ``is_commands``. This function runs a query on the partition rows of the state. The table is joined in
-    many places. Without the query, Spark would compute the table again in each place.
+    dead letters is gone), ``is_commands``. This function runs a query on the partition rows of the state. The returned table
+    is joined in many places. Without the query, Spark would compute the table again in each place.
     """
     said = F.max(F.when(F.col("row") == "P", F.struct("partition_row.queue", "partition_row.queue_time"))).alias("said")
     read = _read(rows.where("current"), "partition").groupBy(*_PLACE).agg(said)

@@ -55,7 +55,7 @@ def endpoints(rows: DataFrame) -> DataFrame:
 
 
 def parked(rows: DataFrame) -> DataFrame:
-    """List the failed messages and failed handlers that wait in open dialogs. ``rows`` are all newest rows of partitions."""
+    """List the failed messages and failed handlers that wait in open dialogs. ``rows`` has the newest row of each key."""
     p, w, e = F.col("p"), F.col("w"), F.col("envelope")
     waits = _decoded(rows.where(F.col("row").isin("F", "T")), "park", "p").select(
         *SIDE, p,
